@@ -1,0 +1,13 @@
+"""The data of the book: Fashion-MNIST in memory, or handwritten digits where it cannot be had."""
+
+from d2lmini.data.fashion import FASHION_MNIST_CLASSES, fashion_mnist_labels
+from d2lmini.data.idx import DataError
+from d2lmini.data.loader import Batches, load_data_fashion_mnist
+
+__all__ = [
+    "FASHION_MNIST_CLASSES",
+    "Batches",
+    "DataError",
+    "fashion_mnist_labels",
+    "load_data_fashion_mnist",
+]

@@ -1,0 +1,150 @@
+"""Fashion-MNIST: its files, its classes, and reading it from a folder."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from d2lmini.data.idx import DataError, IdxFile, find_file, read_idx
+
+FASHION_MNIST_CLASSES = (
+    "t-shirt",
+    "trouser",
+    "pullover",
+    "dress",
+    "coat",
+    "sandal",
+    "shirt",
+    "sneaker",
+    "bag",
+    "ankle boot",
+)
+
+# In the order train images, train labels, test images, test labels. The hashes are those of the
+# uncompressed files.
+FASHION_MNIST_FILES = (
+    IdxFile(
+        "train-images-idx3-ubyte",
+        (60000, 28, 28),
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    ),
+    IdxFile(
+        "train-labels-idx1-ubyte",
+        (60000,),
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    ),
+    IdxFile(
+        "t10k-images-idx3-ubyte",
+        (10000, 28, 28),
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    ),
+    IdxFile(
+        "t10k-labels-idx1-ubyte",
+        (10000,),
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """A data set in memory.
+
+    Parameters
+    ----------
+    train, test : tuple of torch.Tensor
+        Images, uint8 of shape (N, 1, height, width), and labels, int64 of shape (N,).
+    classes : tuple of str
+        Name of each label.
+    source : str
+        What the data are and where they come from, for people.
+    """
+
+    train: tuple[torch.Tensor, torch.Tensor]
+    test: tuple[torch.Tensor, torch.Tensor]
+    classes: tuple[str, ...]
+    source: str
+
+
+def fashion_mnist_labels(labels: Iterable[int]) -> list[str]:
+    """Return the name of each Fashion-MNIST label.
+
+    Parameters
+    ----------
+    labels : iterable of int
+        Numbers from 0 to 9; a tensor of shape (n,) will do.
+
+    Returns
+    -------
+    list of str
+        One name per label.
+
+    Raises
+    ------
+    ValueError
+        If a label is not between 0 and 9.
+
+    Examples
+    --------
+    >>> fashion_mnist_labels(torch.tensor([9, 0]))
+    ['ankle boot', 't-shirt']
+    """
+    numbers = [int(label) for label in labels]
+    for number in numbers:
+        if not 0 <= number < len(FASHION_MNIST_CLASSES):
+            raise ValueError(f"label {number} does not exist; give numbers from 0 to 9")
+    return [FASHION_MNIST_CLASSES[number] for number in numbers]
+
+
+def read_folder(
+    root: Path, place: str, remedy: str, files: tuple[IdxFile, ...] = FASHION_MNIST_FILES
+) -> ImageData:
+    """Read the four files of Fashion-MNIST from a folder.
+
+    Parameters
+    ----------
+    root : Path
+        Holds the files in ``FashionMNIST/raw/`` (torchvision's layout) or directly.
+    place : str
+        How to call the folder in `ImageData.source`.
+    remedy : str
+        What the reader of an error message should do.
+    files : tuple of IdxFile
+        What the files must contain; tests give small ones.
+
+    Raises
+    ------
+    DataError
+        If a file is missing or is not the published one.
+    """
+    folder = _find_folder(root, files, remedy)
+    paths = [find_file(folder, file) for file in files]
+    missing = [file.name for file, path in zip(files, paths, strict=True) if path is None]
+    if missing:
+        raise DataError(f"{folder}: {', '.join(missing)} missing. {remedy}")
+    arrays = [read_idx(path, file, remedy) for path, file in zip(paths, files, strict=True)]
+    train_images, train_labels, test_images, test_labels = arrays
+    num_train, num_test = len(train_labels), len(test_labels)
+    return ImageData(
+        train=(train_images.unsqueeze(1), train_labels.long()),  # (N, 1, 28, 28), (N,)
+        test=(test_images.unsqueeze(1), test_labels.long()),
+        classes=FASHION_MNIST_CLASSES,
+        source=f"Fashion-MNIST, {num_train:,} + {num_test:,} images, from {place}",
+    )
+
+
+def _find_folder(root: Path, files: tuple[IdxFile, ...], remedy: str) -> Path:
+    """Return the folder below `root` that holds at least one of the files."""
+    candidates = (root / "FashionMNIST" / "raw", root)
+    try:
+        for folder in candidates:
+            if any(find_file(folder, file) for file in files):
+                return folder
+    except OSError as error:
+        raise DataError(f"{root}: cannot be read ({error.strerror}). {remedy}") from error
+    state = "no Fashion-MNIST files there" if root.is_dir() else "no such folder"
+    raise DataError(
+        f"{root}: {state} (looked for {files[0].name} and the others in {candidates[0]} "
+        f"and in the folder itself). {remedy}"
+    )

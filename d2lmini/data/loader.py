@@ -1,0 +1,231 @@
+"""Batches from images held in memory."""
+
+import operator
+from collections.abc import Iterator
+
+import torch
+from torch.nn import functional
+
+from d2lmini.data.places import Places, find_data
+
+
+class Batches:
+    """Images in memory, one batch after the other, as often as they are iterated over.
+
+    The images stay one tensor of bytes; a batch is a few rows of it, gathered and converted when
+    it is asked for. That is fast enough to need no worker processes: see
+    ``benchmarks/bench_loader.py``.
+
+    Parameters
+    ----------
+    images : torch.Tensor
+        dtype uint8, shape (N, 1, height, width).
+    labels : torch.Tensor
+        dtype int64, shape (N,).
+    batch_size : int
+        Images per batch; the last batch of a pass holds what is left, so that a pass gives every
+        image once.
+    resize : int or tuple of int, optional
+        Size of the images given out, side or (height, width); None: as they are.
+    seed : int, optional
+        Each pass gives another order, drawn from an own generator with this seed; None: always in
+        order.
+    classes : tuple of str
+        Name of each label.
+    source : str
+        What the data are and where they come from.
+
+    Attributes
+    ----------
+    num_examples : int
+        Number of images in one pass, N.
+
+    Examples
+    --------
+    >>> images = torch.zeros(5, 1, 28, 28, dtype=torch.uint8)
+    >>> batches = Batches(images, torch.arange(5), batch_size=2, seed=0)
+    >>> [tuple(X.shape) for X, y in batches], len(batches)
+    ([(2, 1, 28, 28), (2, 1, 28, 28), (1, 1, 28, 28)], 3)
+    """
+
+    def __init__(
+        self,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        batch_size: int,
+        *,
+        resize: int | tuple[int, int] | None = None,
+        seed: int | None = None,
+        classes: tuple[str, ...] = (),
+        source: str = "",
+    ):
+        assert images.dtype == torch.uint8, images.dtype
+        assert images.ndim == 4, images.shape
+        assert len(images) == len(labels), (len(images), len(labels))
+        self.images = images
+        self.labels = labels
+        self.batch_size = _check_count("batch_size", batch_size)
+        self.size = _check_size(resize)
+        self.classes = classes
+        self.source = source
+        self._generator = None
+        if seed is not None:
+            self._generator = torch.Generator().manual_seed(_check_seed(seed))
+
+    @property
+    def num_examples(self) -> int:
+        """Number of images in one pass."""
+        return len(self.labels)
+
+    def __len__(self) -> int:
+        """Return the number of batches in one pass."""
+        return -(-self.num_examples // self.batch_size)
+
+    def __repr__(self) -> str:
+        order = "in order" if self._generator is None else "shuffled"
+        return (
+            f"<{self.num_examples:,} images in {len(self):,} batches of up to {self.batch_size:,}, "
+            f"{order}: {self.source}>"
+        )
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Begin a pass: yields X, float32 in [0, 1] of shape (B, 1, h, w), and y, int64 of shape (B,)."""
+        # Drawn here and not at the first batch, so that the order of the iter() calls decides.
+        if self._generator is None:
+            return self._pass(None)
+        return self._pass(torch.randperm(self.num_examples, generator=self._generator))
+
+    def _pass(
+        self, permutation: torch.Tensor | None
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for start in range(0, self.num_examples, self.batch_size):
+            rows = slice(start, start + self.batch_size)
+            if permutation is None:
+                images, labels = self.images[rows], self.labels[rows].clone()
+            else:
+                # index_select copies whole images; images[index] goes pixel by pixel, 3 x slower.
+                index = permutation[rows]
+                images, labels = (
+                    self.images.index_select(0, index),
+                    self.labels.index_select(0, index),
+                )
+            yield to_float(images, self.size), labels
+
+
+def to_float(images: torch.Tensor, size: tuple[int, int] | None = None) -> torch.Tensor:
+    """Convert bytes to float32 in [0, 1] and resize.
+
+    Resizing is bilinear with antialiasing, as `torchvision.transforms.Resize` does it on tensors.
+    Done on PIL images, as d2l does, it rounds to bytes twice on the way; the two differ by at
+    most 1/255 + rounding.
+
+    Parameters
+    ----------
+    images : torch.Tensor
+        dtype uint8, shape (B, 1, H, W).
+    size : tuple of int, optional
+        (height, width); None: as they are.
+
+    Returns
+    -------
+    torch.Tensor
+        dtype float32, shape (B, 1, height, width).
+    """
+    X = images / 255
+    if size is None or size == tuple(X.shape[-2:]):
+        return X
+    return functional.interpolate(X, size, mode="bilinear", antialias=True, align_corners=False)
+
+
+def load_data_fashion_mnist(
+    batch_size: int, resize: int | tuple[int, int] | None = None, *, seed: int = 0
+) -> tuple[Batches, Batches]:
+    """Load Fashion-MNIST into memory and print one line that says where it comes from.
+
+    Looked for in ``D2LMINI_DATA`` (if set, only there), in the user's cache, on the network.
+    Where none has it, handwritten digits of the same shape take its place, and the line says so.
+
+    Parameters
+    ----------
+    batch_size : int
+        Images per batch; the last batch of a pass may be smaller, and a batch size above the
+        number of images gives one batch.
+    resize : int or tuple of int, optional
+        Size of the images given out, side or (height, width); default: 28 x 28.
+    seed : int
+        Seed of the training set's order, default 0. Equal seeds give equal sequences of passes;
+        no global random state is read or changed.
+
+    Returns
+    -------
+    train_iter, test_iter : Batches
+        To be iterated over any number of times; each pass over `train_iter` is shuffled anew,
+        `test_iter` is in order. Both yield ``X``, float32 in [0, 1] of shape (B, 1, 28, 28), and
+        ``y``, int64 of shape (B,).
+
+    Raises
+    ------
+    ValueError
+        If `batch_size` or `resize` is not positive; as `DataError` if a data file is missing or
+        damaged.
+
+    Examples
+    --------
+    >>> train_iter, test_iter = load_data_fashion_mnist(256)  # doctest: +ELLIPSIS
+    data: ...
+    >>> X, y = next(iter(train_iter))
+    >>> X.shape, y.shape
+    (torch.Size([256, 1, 28, 28]), torch.Size([256]))
+    """
+    return load_from(None, batch_size, resize, seed)
+
+
+def load_from(
+    places: Places | None, batch_size: int, resize: int | tuple[int, int] | None, seed: int
+) -> tuple[Batches, Batches]:
+    """Do what `load_data_fashion_mnist` does, with the data from `places`."""
+    # Before the data are looked for: a wrong number should not cost a download.
+    _check_count("batch_size", batch_size), _check_size(resize), _check_seed(seed)
+    data = find_data(places)
+    print(f"data: {data.source}")
+    about = {"resize": resize, "classes": data.classes, "source": data.source}
+    return (
+        Batches(*data.train, batch_size, seed=seed, **about),
+        Batches(*data.test, batch_size, **about),
+    )
+
+
+def _check_int(value: object) -> int | None:
+    """Return an int of any kind (NumPy's too) as int, None for everything else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def _check_count(name: str, value: object) -> int:
+    number = _check_int(value)
+    if number is None or number < 1:
+        raise ValueError(f"{name} is {value!r}; give a whole number of at least 1, for example 256")
+    return number
+
+
+def _check_seed(value: object) -> int:
+    number = _check_int(value)
+    if number is None or not 0 <= number < 2**63:
+        raise ValueError(f"seed is {value!r}; give a whole number from 0 on, for example 0")
+    return number
+
+
+def _check_size(resize: object) -> tuple[int, int] | None:
+    if resize is None:
+        return None
+    pair = tuple(resize) if isinstance(resize, (tuple, list)) else (resize, resize)
+    sides = tuple(_check_int(side) for side in pair)
+    if len(sides) != 2 or any(side is None or side < 1 for side in sides):
+        raise ValueError(
+            f"resize is {resize!r}; give a side in pixels such as 64, or (height, width), or None"
+        )
+    return sides
