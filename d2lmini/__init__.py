@@ -1,0 +1,58 @@
+"""Helpers of the book *Dive into Multi-GPU Training*."""
+
+from d2lmini import sim
+from d2lmini.data import load_data_fashion_mnist
+from d2lmini.devices import (
+    Event,
+    Stream,
+    current_stream,
+    devices_in_use,
+    gpus,
+    is_simulated,
+    now,
+    synchronize,
+    try_all_gpus,
+    try_gpu,
+)
+from d2lmini.plotting import Animator
+from d2lmini.timing import Benchmark, Timer
+from d2lmini.training import (
+    accuracy,
+    allreduce,
+    evaluate_accuracy,
+    get_params,
+    init_params,
+    lenet,
+    sgd,
+    split_batch,
+    train_batch,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Animator",
+    "Benchmark",
+    "Event",
+    "Stream",
+    "Timer",
+    "accuracy",
+    "allreduce",
+    "current_stream",
+    "devices_in_use",
+    "evaluate_accuracy",
+    "get_params",
+    "gpus",
+    "init_params",
+    "is_simulated",
+    "lenet",
+    "load_data_fashion_mnist",
+    "now",
+    "sgd",
+    "sim",
+    "split_batch",
+    "synchronize",
+    "train_batch",
+    "try_all_gpus",
+    "try_gpu",
+]

@@ -1,0 +1,284 @@
+"""Train LeNet by hand on several devices: what the from-scratch chapter teaches.
+
+Every function here is shown in a cell of ``chapters/multiple-gpus.ipynb``; a test keeps the two
+equal.
+"""
+
+import torch
+from torch.nn import functional as F
+
+
+def init_params(seed=0):
+    """Draw LeNet's eight parameters on the CPU.
+
+    Weights are normal with variance ``2 / fan_in`` (He et al., 2015), biases zero.
+
+    Parameters
+    ----------
+    seed : int, default 0
+        Seed of a generator of its own; the global one is left alone.
+
+    Returns
+    -------
+    list of torch.Tensor
+        Weight and bias of two convolutions and two linear layers, without gradients:
+        (20, 1, 5, 5), (20,), (50, 20, 5, 5), (50,), (800, 128), (128,), (128, 10), (10,).
+
+    Examples
+    --------
+    >>> sum(p.numel() for p in init_params())
+    129408
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape, fan_in):
+        return torch.randn(shape, generator=generator) * (2 / fan_in) ** 0.5
+
+    conv1, b1 = draw(20, 1, 5, 5, fan_in=25), torch.zeros(20)
+    conv2, b2 = draw(50, 20, 5, 5, fan_in=500), torch.zeros(50)
+    dense1, b3 = draw(800, 128, fan_in=800), torch.zeros(128)
+    dense2, b4 = draw(128, 10, fan_in=128), torch.zeros(10)
+    return [conv1, b1, conv2, b2, dense1, b3, dense2, b4]
+
+
+def lenet(X, params):
+    """Compute LeNet's outputs.
+
+    Parameters
+    ----------
+    X : torch.Tensor
+        Images, (batch, 1, 28, 28).
+    params : list of torch.Tensor
+        As `init_params` returns them, on the device of `X`.
+
+    Returns
+    -------
+    torch.Tensor
+        Logits, (batch, 10).
+
+    Examples
+    --------
+    >>> lenet(torch.zeros(3, 1, 28, 28), init_params()).shape
+    torch.Size([3, 10])
+    """
+    conv1, b1, conv2, b2, dense1, b3, dense2, b4 = params
+    h = F.avg_pool2d(F.relu(F.conv2d(X, conv1, b1)), 2)  # (batch, 20, 12, 12)
+    h = F.avg_pool2d(F.relu(F.conv2d(h, conv2, b2)), 2)  # (batch, 50, 4, 4)
+    h = F.relu(h.flatten(1) @ dense1 + b3)  # (batch, 128)
+    return h @ dense2 + b4  # (batch, 10)
+
+
+def get_params(params, device):
+    """Copy parameters to a device, ready for gradients.
+
+    The result never shares memory with `params`, on the same device neither: two replicas that
+    share storage would receive each other's gradients.
+
+    Parameters
+    ----------
+    params : list of torch.Tensor
+        Parameters anywhere.
+    device : torch.device or str
+        Where the copies live.
+
+    Returns
+    -------
+    list of torch.Tensor
+        Copies that require gradients.
+
+    Examples
+    --------
+    >>> original = torch.zeros(2)
+    >>> copy = get_params([original], "cpu")[0]
+    >>> copy.requires_grad, copy.data_ptr() == original.data_ptr()
+    (True, False)
+    """
+    return [p.detach().to(device, copy=True).requires_grad_() for p in params]
+
+
+def allreduce(data):
+    """Sum tensors over devices; in place, so that every device ends with the sum.
+
+    The first device collects and then hands out: ``2 * (k - 1)`` copies for k devices.
+
+    Parameters
+    ----------
+    data : list of torch.Tensor
+        One tensor a device, all of one shape, none sharing memory with another. Changed in place.
+
+    Raises
+    ------
+    ValueError
+        If two entries share memory: the sum would be written over an addend.
+
+    Examples
+    --------
+    >>> data = [torch.ones(2), torch.full((2,), 3.0)]
+    >>> allreduce(data)
+    >>> data
+    [tensor([4., 4.]), tensor([4., 4.])]
+    """
+    if len({(d.device, d.data_ptr()) for d in data}) < len(data):
+        raise ValueError("allreduce got tensors that share memory; give each device its own copy")
+    for d in data[1:]:
+        data[0] += d.to(data[0].device)
+    for d in data[1:]:
+        d.copy_(data[0])
+
+
+def split_batch(X, y, devices):
+    """Split a batch into consecutive shards, one a device, sizes differing by at most one.
+
+    Parameters
+    ----------
+    X, y : torch.Tensor
+        Examples and labels, batch first, of equal length.
+    devices : list of torch.device
+        Where the shards go.
+
+    Returns
+    -------
+    tuple of tuple of torch.Tensor
+        Shards of `X` and shards of `y`. With fewer examples than devices the last ones are empty.
+
+    Raises
+    ------
+    ValueError
+        If `X` and `y` differ in length.
+
+    Examples
+    --------
+    >>> Xs, ys = split_batch(torch.zeros(5, 3), torch.arange(5), ["cpu", "cpu"])
+    >>> [len(X) for X in Xs], ys
+    ([3, 2], (tensor([0, 1, 2]), tensor([3, 4])))
+    """
+    if len(X) != len(y):
+        raise ValueError(f"{len(X)} examples but {len(y)} labels; give one label an example")
+    pairs = zip(X.tensor_split(len(devices)), y.tensor_split(len(devices)), devices, strict=True)
+    shards = [(X.to(device), y.to(device)) for X, y, device in pairs]
+    return tuple(zip(*shards, strict=True))
+
+
+def sgd(params, lr, batch_size):
+    """Take one step of minibatch stochastic gradient descent and clear the gradients.
+
+    Parameters
+    ----------
+    params : list of torch.Tensor
+        Parameters whose ``grad`` holds the gradient of the *sum* of the losses of the batch.
+        Changed in place.
+    lr : float
+        Learning rate.
+    batch_size : int
+        Number of examples in the whole batch, over all devices.
+
+    Examples
+    --------
+    >>> w = torch.ones(1, requires_grad=True)
+    >>> (3 * w).sum().backward()
+    >>> sgd([w], lr=0.5, batch_size=1)
+    >>> w
+    tensor([-0.5000], requires_grad=True)
+    """
+    with torch.no_grad():
+        for p in params:
+            p -= lr / batch_size * p.grad
+            p.grad.zero_()
+
+
+def train_batch(X, y, device_params, devices, lr):
+    """Make one update with the batch spread over several devices.
+
+    Parameters
+    ----------
+    X, y : torch.Tensor
+        The whole batch, (batch, 1, 28, 28) and (batch,).
+    device_params : list of list of torch.Tensor
+        The replicas, one list a device, equal in value. Updated in place, equal again afterwards.
+    devices : list of torch.device
+        One a replica.
+    lr : float
+        Learning rate for the mean loss over the whole batch.
+
+    Examples
+    --------
+    >>> devices = ["cpu", "cpu"]
+    >>> replicas = [get_params(init_params(), d) for d in devices]
+    >>> train_batch(torch.rand(5, 1, 28, 28), torch.arange(5), replicas, devices, lr=0.1)
+    >>> all(torch.equal(p, q) for p, q in zip(*replicas))
+    True
+    """
+    X_shards, y_shards = split_batch(X, y, devices)
+    losses = [
+        F.cross_entropy(lenet(X_shard, params), y_shard, reduction="sum")
+        for X_shard, y_shard, params in zip(X_shards, y_shards, device_params, strict=True)
+    ]
+    for loss in losses:
+        loss.backward()
+    with torch.no_grad():
+        for grads in zip(*[[p.grad for p in params] for params in device_params], strict=True):
+            allreduce(list(grads))
+    for params in device_params:
+        sgd(params, lr, len(X))
+
+
+def accuracy(y_hat, y):
+    """Count the correct predictions.
+
+    Parameters
+    ----------
+    y_hat : torch.Tensor
+        Scores, (batch, classes).
+    y : torch.Tensor
+        Labels, (batch,), on the same device.
+
+    Returns
+    -------
+    torch.Tensor
+        The count, a scalar on the device: reading it is left to the caller, since it waits.
+
+    Examples
+    --------
+    >>> accuracy(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    tensor(1)
+    """
+    return (y_hat.argmax(dim=1) == y).sum()
+
+
+@torch.no_grad()
+def evaluate_accuracy(net, data_iter, device):
+    """Compute the accuracy of a classifier over a data set.
+
+    Parameters
+    ----------
+    net : callable
+        Maps a batch to scores (batch, classes). A module is evaluated in the mode it is in: call
+        ``net.eval()`` first where that matters.
+    data_iter : iterable
+        Yields (X, y) batches; every example counts once, the last partial batch included.
+    device : torch.device or str
+        Where `net` computes.
+
+    Returns
+    -------
+    float
+        Correct predictions divided by examples.
+
+    Raises
+    ------
+    ValueError
+        If `data_iter` yields no example.
+
+    Examples
+    --------
+    >>> batches = [(torch.eye(2), torch.tensor([0, 0])), (torch.eye(2)[:1], torch.tensor([0]))]
+    >>> round(evaluate_accuracy(lambda X: X, batches, "cpu"), 3)
+    0.667
+    """
+    correct, count = torch.zeros((), dtype=torch.int64, device=device), 0
+    for X, y in data_iter:
+        correct += accuracy(net(X.to(device)), y.to(device))
+        count += len(y)
+    if count == 0:
+        raise ValueError("the data iterator yielded no example; there is nothing to evaluate")
+    return correct.item() / count

@@ -1,0 +1,1 @@
+"""Tools that build and check the book."""
