@@ -17,7 +17,6 @@ from tools.figures import FIGURES, IMAGE_DIR, render_all  # noqa: E402
 from tools.figures.canvas import WIDTH, Canvas  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
-WORDLESS_AT_PHONE_WIDTH = {"cover.svg"}  # a decoration, whose few words the page repeats
 PHONE, SMALLEST_PX = 360, 11
 
 # DejaVu Sans, which matplotlib carries, is wider than the faces most systems show, so that what
@@ -49,7 +48,7 @@ def text_box(element):
     return left, y - 0.75 * size, left + width, y + 0.2 * size
 
 
-def faults(svg, phone=PHONE):
+def faults(svg):
     """Return what is wrong with the text of an SVG file; an empty list if nothing is."""
     root = ET.fromstring(svg)
     _, _, width, height = map(float, root.get("viewBox").split())
@@ -63,8 +62,8 @@ def faults(svg, phone=PHONE):
         if "data-fit" in element.attrib and right - left > float(element.get("data-fit")) + 0.5:
             room = element.get("data-fit")
             found.append(f"{words!r} needs {right - left:.0f} units and has {room}")
-        if phone and float(element.get("font-size")) * phone / width < SMALLEST_PX:
-            found.append(f"{words!r} is too small at {phone} px")
+        if float(element.get("font-size")) * PHONE / width < SMALLEST_PX:
+            found.append(f"{words!r} is too small at {PHONE} px")
     for a, b in combinations(boxes, 2):
         if a[1] < b[3] and b[1] < a[3] and a[2] < b[4] and b[2] < a[4]:
             found.append(f"{a[0]!r} overlaps {b[0]!r}")
@@ -107,8 +106,7 @@ def test_figure_needs_nothing_from_outside(name, rendered):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_text_fits_and_can_be_read_on_a_telephone(name, rendered):
-    phone = None if name in WORDLESS_AT_PHONE_WIDTH else PHONE
-    assert faults(rendered[name], phone) == []
+    assert faults(rendered[name]) == []
 
 
 @pytest.mark.parametrize(

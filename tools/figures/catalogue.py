@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.figures import collectives, splitting
+from tools.figures import collectives, cover, devices, graphs, splitting, timelines
 
 IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
 FIGURES = {
+    "cover.svg": cover.cover,
+    "logo.svg": cover.logo,
+    "mlp-graph.svg": graphs.mlp_graph,
+    "overlap.svg": timelines.overlap,
+    "diamond.svg": graphs.diamond,
     "split-network.svg": splitting.split_network,
     "split-layers.svg": splitting.split_layers,
     "split-data.svg": splitting.split_data,
-    "data-parallel.svg": collectives.data_parallel,
     "alexnet-split.svg": splitting.alexnet_split,
+    "data-parallel.svg": collectives.data_parallel,
     "allreduce-star.svg": collectives.allreduce_star,
     "allreduce-ring.svg": collectives.allreduce_ring,
+    "dataparallel.svg": devices.dataparallel,
+    "ddp-buckets.svg": timelines.ddp_buckets,
+    "gpu-model.svg": devices.gpu_model,
 }
 
 

@@ -1,0 +1,118 @@
+"""Devices: the model of a simulated GPU, and one step of ``nn.DataParallel``."""
+
+from __future__ import annotations
+
+from tools.figures.canvas import GPU, HOST, INK, LINK, LINK_TEXT, MUTED, WHITE, WIDTH, Canvas
+
+
+def gpu_model() -> Canvas:
+    """Draw what a simulated GPU is made of."""
+    canvas = Canvas(
+        WIDTH,
+        474,
+        "What a simulated GPU is made of",
+        "Above, the host with a program and its memory, and next to it another GPU. Below, one "
+        "GPU. The program launches operations into streams, queues that the GPU works off in "
+        "order. Kernels go to the one compute engine, copies to three copy engines: from the "
+        "host, to the host, and to or from other GPUs. The copy engines reach host memory and "
+        "the other GPU over links. All engines read and write the device memory.",
+    )
+    canvas.panel(10, 12, 322, 84, "host", HOST)
+    canvas.box(22, 44, 144, 40, "program", HOST)
+    canvas.box(184, 44, 136, 40, "host memory", HOST)
+    canvas.panel(342, 12, 88, 84, "GPU 1", GPU[1])
+    canvas.box(350, 44, 72, 40, "memory", GPU[1], 0.3)
+
+    canvas.panel(10, 150, 420, 312, "", GPU[0])
+    canvas.text(24, 170, "GPU 0", 16, "start", bold=True, fit=100)
+    for stream, (y, kinds) in enumerate(((190, "kkkc"), (222, "cc"))):
+        canvas.rect(22, y, 168, 26, WHITE, HOST)
+        canvas.text(30, y + 13, f"stream {stream}", anchor="start", fit=68)
+        for i, kind in enumerate(kinds):
+            colour = GPU[0] if kind == "k" else LINK
+            canvas.box(102 + 21 * i, y + 4, 18, 18, "", colour, 0.5)
+    engines = (
+        (22, 148, "compute\nengine", GPU[0]),
+        (184, 72, "copy in\n(h2d)", LINK),
+        (264, 72, "copy out\n(d2h)", LINK),
+        (350, 72, "peer\n(p2p)", LINK),
+    )
+    # Launches and hand-outs first, links on top of them, then the boxes.
+    canvas.arrow((94, 85), (94, 188), colour=INK)
+    canvas.text(102, 122, "launch", anchor="start", fit=80)
+    canvas.line((94, 249), (94, 270), (368, 270), colour=MUTED, width=1.5)
+    for x in (94, 207, 281, 368):
+        canvas.arrow((x, 270), (x, 296), colour=MUTED, width=1.5, head=7)
+    for x, start, end in ((231, 85, 296), (305, 296, 85)):
+        canvas.arrow((x, start), (x, end), colour=LINK, width=3, head=11)
+    canvas.arrow((400, 85), (400, 296), colour=LINK, width=3, both=True, head=11)
+    canvas.text(268, 122, "link", fill=LINK_TEXT, fit=60)
+    canvas.text(352, 122, "peer link", fill=LINK_TEXT, fit=80)
+    for x, width, label, colour in engines:
+        canvas.box(x, 298, width, 48, label, colour, 0.3)
+        middle = x + width / 2
+        ends = ((middle, 348), (middle, 388))
+        if label.startswith("copy in"):
+            canvas.arrow(*ends, colour=colour)
+        elif label.startswith("copy out"):
+            canvas.arrow(*reversed(ends), colour=colour)
+        else:
+            canvas.arrow(*ends, colour=colour, both=True)
+    canvas.box(22, 390, 400, 32, "device memory", GPU[0], 0.3)
+    for x, colour, label in ((24, GPU[0], "kernel"), (112, LINK, "copy")):
+        canvas.box(x, 434, 18, 18, "", colour, 0.5)
+        canvas.text(x + 26, 443, label, anchor="start", fill=MUTED, fit=60)
+    return canvas
+
+
+def dataparallel() -> Canvas:
+    """Draw one training step of ``nn.DataParallel`` on two GPUs."""
+    canvas = Canvas(
+        WIDTH,
+        572,
+        "One step of nn.DataParallel on two GPUs",
+        "Two columns in one process; GPU 0 holds the model. 1, scatter: half of the batch goes to "
+        "GPU 1. 2, replicate: all parameters are copied to GPU 1, in every step. 3: both compute "
+        "the forward pass. 4, gather: the outputs go back to GPU 0. 5: the loss is computed on "
+        "GPU 0. 6: both compute the backward pass. 7: the gradients are added on GPU 0, and 8: "
+        "only its parameters are updated; the copy on GPU 1 is thrown away.",
+    )
+    left, width, height, pitch, top = (128, 288), 132, 36, 66, 52
+    rows = (
+        ("scatter", "*n*/2 of *n* inputs", "*n*/2 inputs", "out"),
+        ("replicate", "parameters", "copy of them", "out"),
+        ("forward", "forward", "forward", ""),
+        ("gather", "*n* outputs", "", "in"),
+        ("loss", "loss", "", ""),
+        ("backward", "backward", "backward", "split"),
+        ("add", "add gradients", "", "in"),
+        ("update", "update", "", ""),
+    )
+    for device in (0, 1):
+        bottom = pitch * (len(rows) - 1) + height + 50
+        canvas.panel(left[device] - 8, 14, width + 16, bottom, f"GPU {device}", GPU[device])
+    middles = [x + width / 2 for x in left]
+    for row, (name, here, there, crossing) in enumerate(rows):
+        y = top + pitch * row
+        canvas.badge(20, y + height / 2, row + 1)
+        canvas.text(37, y + height / 2, name, anchor="start", fit=82)
+        for device, label in enumerate((here, there)):
+            if label:
+                canvas.box(left[device], y, width, height, label, GPU[device], 0.3)
+        if row and crossing != "split":
+            for device, label in enumerate((here, there)):
+                if label and (device == 0 or row < 3):
+                    start, end = (middles[device], y - pitch + height + 1), (middles[device], y - 1)
+                    canvas.arrow(start, end, colour=GPU[device])
+        if crossing == "out":
+            ends = ((left[0] + width + 1, y + height / 2), (left[1] - 1, y + height / 2))
+            canvas.arrow(*ends, colour=LINK, width=2.5, head=10)
+        elif crossing == "in":
+            ends = ((left[1] + 30, y - pitch + height + 2), (left[0] + width - 20, y - 2))
+            canvas.arrow(*ends, colour=LINK, width=2.5, head=10)
+        elif crossing == "split":
+            start = y - pitch + height + 1
+            canvas.arrow((middles[0], start), (middles[0], y - 1), colour=GPU[0])
+            ends = ((left[0] + width - 20, start + 1), (left[1] + 30, y - 2))
+            canvas.arrow(*ends, colour=LINK, width=2.5, head=10)
+    return canvas

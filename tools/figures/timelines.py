@@ -1,0 +1,124 @@
+"""Timelines: what overlaps with what."""
+
+from __future__ import annotations
+
+from tools.figures.canvas import (
+    GPU,
+    HOST,
+    INK,
+    LARGE,
+    LINK,
+    LINK_TEXT,
+    MUTED,
+    RULE,
+    WIDTH,
+    Canvas,
+)
+
+EVENT = "#F0E442"
+LANE, BLOCK = 36, 28  # height of a lane, and of a block in it
+
+
+class Lanes:
+    """Rows of blocks along a common axis of time; `unit` is the width of one unit of time."""
+
+    def __init__(self, canvas: Canvas, left: float, top: float, unit: float) -> None:
+        self.canvas, self.left, self.top, self.unit = canvas, left, top, unit
+        self.count = 0
+
+    def lane(self, name: str) -> None:
+        """Add a lane below the earlier ones."""
+        y = self.top + LANE * self.count
+        self.canvas.text(14, y + BLOCK / 2, name, anchor="start", fill=MUTED, fit=self.left - 18)
+        right = self.canvas.width - 12
+        self.canvas.line((self.left, y + BLOCK + 4), (right, y + BLOCK + 4), colour=RULE, width=1)
+        self.count += 1
+
+    def block(
+        self, lane: int, start: float, length: float, label: str, colour: str, share: float = 0.35
+    ) -> None:
+        """Draw something that lasts from `start` for `length` units of time."""
+        x, y = self.left + self.unit * start, self.top + LANE * lane
+        self.canvas.box(x + 0.5, y, self.unit * length - 1, BLOCK, label, colour, share)
+
+    def span(self, lane: int, start: float, end: float, label: str, fill: str = INK) -> None:
+        """Draw a dimension line below the lanes, with its label under it."""
+        x0, x1 = self.left + self.unit * start, self.left + self.unit * end
+        y = self.top + LANE * lane + 8
+        for x in (x0, x1):
+            self.canvas.line((x, y - 7), (x, y + 7), colour=fill, width=1)
+        self.canvas.arrow((x0, y), (x1, y), colour=fill, width=1.5, both=True)
+        self.canvas.text((x0 + x1) / 2, y + 18, label, fill=fill)
+
+
+def overlap() -> Canvas:
+    """Draw computing and copying one after the other, and overlapped."""
+    results, copy = 5, 0.8
+    canvas = Canvas(
+        WIDTH,
+        322,
+        "Copy after computing, and while computing",
+        "Two timelines with a lane for computing and one for copying. Above, five results y0 to "
+        "y4 are computed and only then copied one by one: the times add up. Below, each result "
+        "is copied while the next one is computed: all but the last copy is hidden.",
+    )
+    for row, heading in enumerate(("run, then copy", "copy *y*_{i} while computing *y*_{i+1}")):
+        top = 40 + 158 * row
+        canvas.text(14, top - 20, heading, LARGE, "start", bold=True, fit=410)
+        lanes = Lanes(canvas, left=84, top=top, unit=38)
+        lanes.lane("compute")
+        lanes.lane("copy")
+        end = 0.0
+        for i in range(results):
+            start = max(i + 1.0 if row else float(results), end)
+            end = start + copy
+            lanes.block(0, i, 1, f"*y*_{{{i}}}", GPU[0])
+            lanes.block(1, start, copy, f"*y*_{{{i}}}", LINK)
+        label = "about max(run, copy)" if row else "run + copy"
+        lanes.span(2, 0, end, label, LINK_TEXT if row else INK)
+    return canvas
+
+
+def ddp_buckets() -> Canvas:
+    """Draw how gradients are reduced in buckets while the backward pass goes on."""
+    canvas = Canvas(
+        WIDTH,
+        450,
+        "Gradient buckets of DistributedDataParallel",
+        "Above, four layers in a row. The backward pass goes from layer 4 to layer 1, so that "
+        "gradients become ready back to front; layers 4 and 3 share bucket 0, layers 2 and 1 "
+        "bucket 1. Below, two timelines. Without overlap one allreduce of everything starts after "
+        "the whole backward pass. With buckets the allreduce of bucket 0 runs while layers 2 and "
+        "1 are still in the backward pass, and the step ends earlier.",
+    )
+    for layer in range(1, 5):
+        x = 20 + 102 * (layer - 1)
+        canvas.box(x, 46, 94, 32, f"layer {layer}", GPU[0], 0.3)
+    canvas.arrow((420, 26), (20, 26), colour=INK)
+    canvas.rect(178, 14, 84, 24, "#FFFFFF", rx=0)
+    canvas.text(220, 26, "backward", fit=84)
+    for bucket, x in ((1, 20), (0, 224)):
+        y = 84
+        points = ((x + 2, y), (x + 2, y + 8), (x + 194, y + 8), (x + 194, y))
+        canvas.line(*points, colour=LINK, width=2)
+        canvas.text(x + 98, y + 24, f"bucket {bucket}", fill=LINK_TEXT, fit=190)
+
+    unit, left = 44, 86
+    canvas.text(14, 150, "wait, then reduce", LARGE, "start", bold=True, fit=400)
+    apart = Lanes(canvas, left=left, top=170, unit=unit)
+    canvas.text(14, 308, "reduce bucket by bucket", LARGE, "start", bold=True, fit=400)
+    together = Lanes(canvas, left=left, top=328, unit=unit)
+    for lanes, update in ((apart, 7.2), (together, 5.6)):
+        lanes.lane("compute")
+        lanes.lane("link")
+        for i, layer in enumerate((4, 3, 2, 1)):
+            lanes.block(0, i, 1, str(layer), GPU[0])
+        lanes.block(0, update, 0.5, "", HOST, 0.8)
+    apart.block(1, 4, 3.2, "both buckets", LINK)
+    together.block(1, 2, 1.6, "bucket 0", LINK)
+    together.block(1, 4, 1.6, "bucket 1", LINK)
+    apart.span(2, 0, 7.7, "backward + allreduce + update")
+    together.span(2, 0, 6.1, "only bucket 1 is left to wait for", LINK_TEXT)
+    canvas.rect(346, 144, 14, 14, "#8A929A", HOST, rx=3)
+    canvas.text(366, 151, "update", anchor="start", fill=MUTED, fit=66)
+    return canvas
