@@ -15,7 +15,7 @@ _SCALE = 3  # 8 x 8 to 24 x 24
 _SIZE = 28
 
 
-def make_digits(num_train: int = 24000, num_test: int = 2000) -> ImageData:
+def make_digits(num_train: int = 60000, num_test: int = 10000) -> ImageData:
     """Return the embedded data set; the same bytes on every machine.
 
     Training and test images come from different originals, so that no test image is a shifted
@@ -24,7 +24,8 @@ def make_digits(num_train: int = 24000, num_test: int = 2000) -> ImageData:
     Parameters
     ----------
     num_train, num_test : int
-        Number of images; originals are used in turn, each time at another random position.
+        Number of images; originals are used in turn, each time at a random position. The
+        defaults are Fashion-MNIST's: as many batches per epoch, as many bytes to copy.
     """
     from sklearn.datasets import load_digits  # slow to import and rarely needed
 

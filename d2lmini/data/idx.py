@@ -1,8 +1,7 @@
 """Read IDX files, the format in which MNIST and its relatives are published, and distrust them.
 
 An IDX file is two zero bytes, a type byte (8: unsigned bytes), the number of dimensions, each
-dimension as a big-endian 32-bit integer, then the values in row-major order
-(http://yann.lecun.com/exdb/mnist/).
+dimension as a big-endian 32-bit integer, then the values in row-major order.
 """
 
 import gzip

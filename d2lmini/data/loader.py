@@ -89,7 +89,7 @@ class Batches:
         )
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Begin a pass: yields X, float32 in [0, 1] of shape (B, 1, h, w), and y, int64 of shape (B,)."""
+        """Begin a pass over X, float32 in [0, 1] of shape (B, 1, h, w), and y, int64 (B,)."""
         # Drawn here and not at the first batch, so that the order of the iter() calls decides.
         if self._generator is None:
             return self._pass(None)
@@ -185,7 +185,9 @@ def load_from(
 ) -> tuple[Batches, Batches]:
     """Do what `load_data_fashion_mnist` does, with the data from `places`."""
     # Before the data are looked for: a wrong number should not cost a download.
-    _check_count("batch_size", batch_size), _check_size(resize), _check_seed(seed)
+    _check_count("batch_size", batch_size)
+    _check_size(resize)
+    _check_seed(seed)
     data = find_data(places)
     print(f"data: {data.source}")
     about = {"resize": resize, "classes": data.classes, "source": data.source}
