@@ -1,0 +1,438 @@
+"""Timelines: windows, busy fractions, figures, Chrome JSON, profiler runs."""
+
+import gzip
+import json
+import random
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from d2lmini._timeline_kinds import kind_of, looks_of
+from d2lmini._timeline_layout import MAX_BOXES, PLOT, quantity
+from d2lmini.sim.span import Span
+from d2lmini.timeline import Timeline
+
+US = 1e-6
+
+
+def overlap():
+    """Six products; each result travels while the next is computed."""
+    spans = []
+    for i in range(6):
+        spans.append(Span("host", "launch", 0, "mm", i * 5 * US, 5 * US))
+        spans.append(
+            Span("sim:0", "compute", 0, "mm", (5 + i * 190) * US, 180 * US, 2 * 10**9, 12 * 10**6)
+        )
+        spans.append(
+            Span("sim:0", "d2h", 1, "copy sim:0 -> cpu", (195 + i * 190) * US, 150 * US, 0, 10**6)
+        )
+    return spans
+
+
+def training(steps):
+    """Tiny operations of many kinds on four devices."""
+    rng, spans = random.Random(0), []
+    names = ["convolution", "add_", "relu", "addmm", "max_pool2d", "cat", "topk", "sort", "gather"]
+    for device in range(4):
+        t = 0.0
+        for _ in range(steps):
+            duration = rng.expovariate(1 / 2e-5)
+            spans.append(
+                Span(f"sim:{device}", "compute", 0, rng.choice(names), t, duration, 10**6, 10**5)
+            )
+            t += duration * rng.choice((1.0, 1.5))
+    return spans
+
+
+def boxes(svg):
+    """Return ``[(title, rect attributes), ...]`` of every box of a figure."""
+    root = ET.fromstring(svg)
+    space = "{http://www.w3.org/2000/svg}"
+    groups = [g for g in root.iter(f"{space}g") if g.find(f"{space}title") is not None]
+    return [(g.find(f"{space}title").text, g.find(f"{space}rect").attrib) for g in groups]
+
+
+# Windows and numbers
+
+
+def test_window_is_that_of_the_spans():
+    timeline = Timeline(overlap())
+    assert timeline.start == 0
+    assert timeline.end == pytest.approx(1295 * US)
+    assert timeline.simulated
+    assert len(timeline.spans) == 18
+
+
+def test_lanes_come_host_first_then_devices_by_number():
+    spans = [Span(f"sim:{i}", "d2h", 0, "c", 0, 1) for i in (10, 2)]
+    spans += [Span("sim:2", "compute", 0, "mm", 0, 1), Span("host", "sync", 0, "wait", 0, 1)]
+    assert list(Timeline(spans).lanes()) == [
+        ("host", "sync"),
+        ("sim:2", "compute"),
+        ("sim:2", "d2h"),
+        ("sim:10", "d2h"),
+    ]
+
+
+def test_busy_fractions():
+    busy = Timeline(overlap()).busy()
+    assert busy["sim:0", "compute"] == pytest.approx(6 * 180 / 1295)
+    assert busy["sim:0", "d2h"] == pytest.approx(6 * 150 / 1295)
+    assert repr(busy).splitlines()[0].split() == ["device", "engine", "busy"]
+    assert f"{6 * 180 / 1295:.3f}" in repr(busy)
+
+
+def test_busy_counts_overlapping_spans_once():
+    spans = [Span("cuda:0", "compute", s, "mm", 0.1 * s, 0.8) for s in range(3)]
+    busy = Timeline(spans).busy()["cuda:0", "compute"]
+    assert busy == pytest.approx(1.0)
+    summed = sum(span.duration for span in spans) / 1.0  # what a naive count would say
+    assert summed > 2
+
+
+def test_busy_counts_only_what_lies_in_the_window():
+    spans = [Span("sim:0", "compute", 0, "mm", 0, 1), Span("sim:0", "compute", 0, "mm", 1.5, 1)]
+    assert Timeline(spans).between(0.5, 2.0).busy()["sim:0", "compute"] == pytest.approx(1 / 1.5)
+
+
+def test_between_and_last_zoom():
+    timeline = Timeline(overlap())
+    zoomed = timeline.between(200 * US, 300 * US)
+    assert {(span.engine, span.start) for span in zoomed.spans} == {
+        ("compute", 195 * US),
+        ("d2h", 195 * US),
+    }
+    last = timeline.last(100 * US)
+    assert (last.start, last.end) == (timeline.end - 100 * US, timeline.end)
+    assert [span.engine for span in last.spans] == ["d2h"]
+    assert timeline.last(99).start == timeline.start
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Timeline([]), "no spans to show; run something"),
+        (lambda: Timeline(overlap()).between(2, 3), r"no span lies between.*runs from 0 s"),
+        (lambda: Timeline(overlap()).between(1e-3, 1e-3), "empty; give start < end"),
+        (lambda: Timeline(overlap()).between(2e-3, 1e-3), "empty; give start < end"),
+        (lambda: Timeline(overlap()).last(0), "seconds is 0"),
+        (lambda: Timeline([Span("sim:0", "compute", 0, "mm", 0, -1)]), "no valid time"),
+        (lambda: Timeline([Span("sim:0", "compute", 0, "mm", float("nan"), 1)]), "no valid time"),
+        (lambda: Timeline.from_profiler([1]), "no profile"),
+    ],
+)
+def test_bad_input_is_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_spans_without_duration_can_be_drawn():
+    timeline = Timeline([Span("sim:0", "compute", 0, "view", 1.0, 0.0)])
+    assert timeline.busy()["sim:0", "compute"] == 0
+    assert len(boxes(timeline.to_svg())) == 1
+
+
+def test_repr_is_a_table():
+    lines = repr(Timeline(overlap())).splitlines()
+    assert lines[0] == "Timeline of 18 spans, 0 ms to 1.295 ms (simulated)"
+    assert lines[1].split() == ["device", "engine", "busy", "spans", "most", "time", "in"]
+    assert lines[3].split() == ["sim:0", "compute", "0.834", "6", "matrix", "product"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 B"), (999.7, "1 kB"), (1e15, "1 PB"), (5e-10, "0.5 nB"), (64e6, "64 MB")],
+)
+def test_quantities(value, text):
+    assert quantity(value, "B") == text
+
+
+# The figure
+
+
+def test_every_span_of_a_roomy_figure_has_a_box_in_place():
+    drawn = [box for box in boxes(Timeline(overlap()).to_svg()) if box[0].startswith("mm")]
+    assert len(drawn) == 6
+    scale = PLOT / 1295
+    for i, (title, rect) in enumerate(drawn):
+        assert float(rect["x"]) == pytest.approx((5 + 190 * i) * scale, abs=0.06)
+        assert float(rect["width"]) == pytest.approx(180 * scale, abs=0.06)
+        assert "lasts 180 µs" in title
+        assert "2 GFLOP, 12 MB: 11.1 TFLOP/s, 66.7 GB/s" in title
+
+
+def test_a_side_stream_is_named():
+    titles = [title for title, _ in boxes(Timeline(overlap()).to_svg())]
+    assert all("stream 1" in title for title in titles if title.startswith("copy"))
+    assert not any("stream" in title for title in titles if title.startswith("mm"))
+
+
+def test_tiny_neighbours_of_one_kind_are_joined():
+    spans = [Span("sim:0", "compute", 0, "mm", i * US, US) for i in range(37)]
+    spans.append(Span("sim:0", "d2h", 0, "copy sim:0 -> cpu", 37 * US, 10e-3))
+    titles = [title for title, _ in boxes(Timeline(spans).to_svg())]
+    assert titles[0].startswith("37 x mm\nat 0 s, lasts 37 µs")
+    assert len(titles) == 2
+
+
+def test_wide_neighbours_of_one_kind_stay_apart():
+    spans = [Span("sim:0", "compute", 0, "mm", i * US, US) for i in range(50)]
+    assert len(boxes(Timeline(spans).to_svg())) == 50
+
+
+def test_overlapping_spans_get_rows_of_their_own():
+    spans = [Span("cuda:0", "compute", s, "mm", 0.1 * s, 1) for s in range(3)]
+    drawn = boxes(Timeline(spans).to_svg())
+    assert len({rect["y"] for _, rect in drawn}) == 3
+
+
+def test_a_rounding_error_is_no_overlap():
+    spans, t = [], 0.0
+    for _ in range(20):
+        spans.append(Span("sim:0", "compute", 0, "mm", t, 0.1))
+        t += 0.1
+    spans = [Span(s.device, s.engine, 0, s.name, s.start - 1e-16, s.duration) for s in spans]
+    assert len({rect["y"] for _, rect in boxes(Timeline(spans).to_svg())}) == 1
+
+
+def test_boxes_stay_inside_the_window():
+    svg = Timeline(overlap()).between(100 * US, 500 * US).to_svg()
+    for _, rect in boxes(svg):
+        assert float(rect["x"]) >= 0
+        assert float(rect["x"]) + float(rect["width"]) <= PLOT + 0.8
+
+
+@pytest.mark.parametrize("steps", [10, 5000])
+def test_figures_stay_small(steps):
+    timeline = Timeline(training(steps))
+    assert len(boxes(timeline.to_svg())) <= MAX_BOXES
+    assert len(timeline._repr_html_().encode()) < 100_000
+
+
+def test_joining_loses_no_time():
+    timeline = Timeline(training(2000))
+    lasts = re.findall(r"lasts ([\d.]+) (.?)s", timeline.to_svg())
+    total = sum(float(number) * {"µ": 1e-6, "m": 1e-3, "": 1}[unit] for number, unit in lasts)
+    assert total == pytest.approx(sum(span.duration for span in timeline.spans), rel=0.01)
+
+
+def test_html_is_well_formed_and_says_it_is_simulated():
+    html = Timeline(overlap())._repr_html_()
+    ET.fromstring(html)
+    assert "simulated time (ms)" in html
+    real = [Span("cuda:0", "compute", 7, "mm", 0, 1)]
+    assert "simulated" not in Timeline(real)._repr_html_()
+
+
+def test_names_are_escaped():
+    spans = [Span("cuda:0", "compute", 0, "void f<float, A&B>(int)", 0, 1)]
+    assert boxes(Timeline(spans).to_svg())[0][0].startswith("void f<float, A&B>(int)")
+    ET.fromstring(Timeline(spans)._repr_html_())
+
+
+def test_kinds_differ_in_colour_and_hatching():
+    looks = looks_of(training(100) + overlap())
+    assert len(set(looks.values())) == len(looks)
+    hatches = {}
+    for look in looks.values():
+        hatches.setdefault(look.fill, []).append(look.hatch)
+    for used in hatches.values():  # what shares a colour differs in hatching
+        assert len(set(used)) == len(used)
+
+
+def test_a_kind_looks_the_same_in_every_figure():
+    first, second = looks_of(training(50)), looks_of(overlap())
+    assert first["matrix product"] == second["matrix product"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("mm", "matrix product"),
+        ("aten::addmm", "matrix product"),
+        ("AddmmBackward0", "matrix product"),
+        ("ampere_sgemm_128x64_tn", "matrix product"),
+        ("convolution_backward", "convolution"),
+        ("void cudnn::winograd_nonfused::winogradForwardData4x4<float>()", "convolution"),
+        ("relu_", "element by element"),
+        ("ReluBackward0", "element by element"),
+        ("_foreach_add_", "element by element"),
+        ("void at::native::elementwise_kernel<128, 2>(int)", "element by element"),
+        ("native_batch_norm", "reduce, pool, normalise"),
+        ("max_pool2d_with_indices", "reduce, pool, normalise"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", "collective"),
+        ("my own step", "my own step"),
+    ],
+)
+def test_kinds_of_operations(name, kind):
+    assert kind_of(Span("cuda:0", "compute", 0, name, 0, 1)) == kind
+
+
+def test_many_kinds_of_unknown_operations_share_the_last_look():
+    spans = [Span("sim:0", "compute", 0, f"step {i}", i, 1) for i in range(30)]
+    assert "other" in looks_of(spans)
+    ET.fromstring(Timeline(spans)._repr_html_())
+
+
+def test_the_figure_is_the_same_in_every_process():
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r});"
+        "from test_timeline import overlap, training;"
+        "from d2lmini.timeline import Timeline;"
+        "import hashlib; text = Timeline(overlap() + training(300))._repr_html_();"
+        "print(hashlib.sha256(text.encode()).hexdigest())"
+    )
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin"},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert len(outputs[0].strip()) == 64
+    assert outputs[0] == outputs[1]
+
+
+def test_ids_differ_between_figures():
+    def ids(timeline):
+        return set(re.findall(r'id="([^"]+)"', timeline._repr_html_()))
+
+    assert not ids(Timeline(overlap())) & ids(Timeline(training(10)))
+
+
+def test_to_svg_writes_what_it_returns(tmp_path):
+    text = Timeline(overlap()).to_svg(tmp_path / "t.svg")
+    assert (tmp_path / "t.svg").read_text(encoding="utf-8") == text
+
+
+# Chrome JSON
+
+
+def test_chrome_json_is_valid_and_comes_back(tmp_path):
+    timeline = Timeline(overlap())
+    timeline.to_chrome(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    complete = [event for event in events if event["ph"] == "X"]
+    names = {(e["name"], e["args"]["name"]) for e in events if e["ph"] == "M"}
+    assert ("process_name", "sim:0") in names
+    assert ("thread_name", "d2h, stream 1") in names
+    assert complete[0]["ts"] == 0
+    assert complete[0]["dur"] == pytest.approx(5)  # microseconds
+    assert all(isinstance(e["pid"], int) and isinstance(e["tid"], int) for e in events)
+    again = Timeline.from_chrome(tmp_path / "trace.json")
+    assert again._repr_html_() == timeline._repr_html_()
+    for old, new in zip(timeline.spans, again.spans, strict=True):
+        assert (old.device, old.engine, old.stream, old.name) == (
+            new.device, new.engine, new.stream, new.name,
+        )  # fmt: skip
+        assert new.start == pytest.approx(old.start)
+        assert (new.flops, new.bytes) == (old.flops, old.bytes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("no json", "no JSON trace"),
+        ("{}", "no list 'traceEvents'"),
+        ('{"traceEvents": []}', "holds no operations"),
+        ('{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "a"}]}', "no operations"),
+        ('{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 0}]}', "field"),
+    ],
+)
+def test_bad_traces_are_named(tmp_path, text, message):
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        Timeline.from_chrome(tmp_path / "bad.json")
+    assert "bad.json" in str(error.value)
+
+
+# What a profiler of a run on CUDA writes, cut down: two devices, two streams, a copy each way.
+CUDA_EVENTS = [
+    {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "python"}},
+    {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 9, "tid": 9, "ts": 90, "dur": 900},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "pid": 9, "tid": 9, "ts": 100, "dur": 40},
+    {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 9, "tid": 9, "ts": 110, "dur": 25},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 120,
+     "dur": 5, "args": {"correlation": 1}},
+    {"ph": "X", "cat": "kernel", "name": "ampere_sgemm_128x64_tn", "pid": 0, "tid": 7, "ts": 130,
+     "dur": 300, "args": {"device": 0, "stream": 7, "correlation": 1}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "pid": 0, "tid": 13,
+     "ts": 135, "dur": 100, "args": {"device": 0, "stream": 13, "bytes": 2500000}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy PtoP (Device -> Device)", "pid": 1, "tid": 7,
+     "ts": 440, "dur": 50, "args": {"device": 1, "stream": 7, "bytes": 1000}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD (Device -> Device)", "pid": 1, "tid": 7,
+     "ts": 500, "dur": 10, "args": {"device": 1, "stream": 7, "bytes": 1000}},
+    {"ph": "X", "cat": "gpu_memset", "name": "Memset (Device)", "pid": 1, "tid": 7, "ts": 520,
+     "dur": 2, "args": {"device": 1, "stream": 7, "bytes": 64}},
+    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 1, "tid": 7,
+     "ts": 530, "dur": 70, "args": {"device": 1, "stream": 7, "bytes": 64000}},
+    {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 9, "tid": 9,
+     "ts": 200, "dur": 400},
+    {"ph": "X", "cat": "gpu_user_annotation", "name": "step", "pid": 0, "tid": 7, "ts": 130,
+     "dur": 300, "args": {"device": 0, "stream": 7}},
+    {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 9, "tid": 9, "ts": 120},
+]  # fmt: skip
+
+
+def test_a_cuda_trace(tmp_path):
+    (tmp_path / "cuda.json").write_text(json.dumps({"traceEvents": CUDA_EVENTS}))
+    timeline = Timeline.from_chrome(tmp_path / "cuda.json")
+    found = {(s.device, s.engine, s.stream, s.name.split(" (")[0]) for s in timeline.spans}
+    assert found == {
+        ("host", "cpu", 0, "aten::linear"),
+        ("host", "launch", 0, "cudaLaunchKernel"),
+        ("host", "sync", 0, "cudaDeviceSynchronize"),
+        ("cuda:0", "compute", 7, "ampere_sgemm_128x64_tn"),
+        ("cuda:0", "h2d", 13, "Memcpy HtoD"),
+        ("cuda:1", "p2p", 7, "Memcpy PtoP"),
+        ("cuda:1", "compute", 7, "Memcpy DtoD"),
+        ("cuda:1", "compute", 7, "Memset"),
+        ("cuda:1", "d2h", 7, "Memcpy DtoH"),
+    }
+    copy = next(s for s in timeline.spans if s.engine == "h2d")
+    assert (copy.bytes, copy.start, copy.duration) == pytest.approx((2500000, 35e-6, 100e-6))
+    assert not timeline.simulated
+    assert "25 GB/s" in timeline.to_svg()
+
+
+def test_a_compressed_trace(tmp_path):
+    with gzip.open(tmp_path / "cuda.json.gz", "wt") as file:
+        json.dump(CUDA_EVENTS, file)
+    assert len(Timeline.from_chrome(tmp_path / "cuda.json.gz").spans) == 9
+
+
+@pytest.fixture(scope="module")
+def finished_profile():
+    x = torch.randn(64, 64, requires_grad=True)
+    with profile(activities=[ProfilerActivity.CPU]) as prof:
+        (x @ x).relu().sum().backward()
+    return prof, Timeline.from_profiler(prof)
+
+
+def test_a_profile_on_the_cpu(finished_profile):
+    _, timeline = finished_profile
+    assert set(timeline.lanes()) == {("host", "cpu")}
+    names = [span.name for span in timeline.spans]
+    assert "aten::matmul" in names
+    assert "aten::mm" not in names  # runs inside aten::matmul
+    assert timeline.start == 0
+    assert not timeline.simulated
+    assert 0 < timeline.busy()["host", "cpu"] <= 1
+    ET.fromstring(timeline._repr_html_())
+
+
+def test_a_profile_can_be_read_once(finished_profile):
+    prof, _ = finished_profile
+    with pytest.raises(ValueError, match="from_chrome"):
+        Timeline.from_profiler(prof)
+
+
+def test_an_unfinished_profile_is_refused():
+    with pytest.raises(ValueError, match="leave its `with` block"):
+        Timeline.from_profiler(profile(activities=[ProfilerActivity.CPU]))
