@@ -1,0 +1,88 @@
+"""Simulated GPUs: real numbers on the CPU, time and memory by a model that can be read.
+
+Tensors on ``sim:0``, ``sim:1``, ... behave like CUDA tensors. Their values are computed on the CPU;
+how long that would have taken on GPUs, and whether it would have fitted, follows from a few numbers
+about the hardware. Times depend on the program alone.
+
+- **Host clock.** Launching an operation costs the host `launch_overhead`; it does not wait.
+- **Streams.** An operation starts when the host has launched it, its stream is done with what came
+  before, and its engine is free; it lasts
+  ``kernel_overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``.
+- **Engines.** A device's kernels share one compute engine; copies have one engine a direction.
+- **Memory** is counted in blocks, and runs out as on the real thing.
+
+Left out: contention on the host's memory and between links, kernel selection, launch queues that
+fill up, caches, clocks that change, fragmentation, and Python's own time.
+
+Examples
+--------
+>>> import torch
+>>> from d2lmini import sim
+>>> devices = sim.configure(2, gpu="v100", link="pcie3")
+>>> x = torch.ones(1000, 1000, device=devices[0])
+>>> y = (x @ x).to(devices[1])
+>>> y.device, y[0, 0].item()
+(device(type='sim', index=1), 1000.0)
+>>> sim.now() > 0
+True
+"""
+
+from d2lmini.sim import backend as _backend
+from d2lmini.sim import methods as _methods  # noqa: F401  (completes SimTensor)
+from d2lmini.sim.access import (
+    configure,
+    current_device,
+    current_stream,
+    default_stream,
+    device_count,
+    get_device_spec,
+    get_link_spec,
+    is_numeric,
+    max_memory_allocated,
+    memory_allocated,
+    now,
+    reset,
+    reset_peak_memory_stats,
+    set_device,
+    synchronize,
+    trace,
+)
+from d2lmini.sim.copies import empty_pinned, is_pinned, pin_memory
+from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link
+from d2lmini.sim.span import Span
+from d2lmini.sim.streams import Event, Stream
+from d2lmini.sim.tensor import SimTensor
+
+_backend.register()
+
+__all__ = [
+    "CPU",
+    "CPUS",
+    "GPU",
+    "GPUS",
+    "LINKS",
+    "Event",
+    "Link",
+    "SimTensor",
+    "Span",
+    "Stream",
+    "configure",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device_count",
+    "empty_pinned",
+    "get_device_spec",
+    "get_link_spec",
+    "is_numeric",
+    "is_pinned",
+    "max_memory_allocated",
+    "memory_allocated",
+    "now",
+    "pin_memory",
+    "reset",
+    "reset_peak_memory_stats",
+    "set_device",
+    "synchronize",
+    "trace",
+]

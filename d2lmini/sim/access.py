@@ -1,0 +1,224 @@
+"""The machine in use, and how devices are named and found."""
+
+import torch
+
+from d2lmini.sim.hardware import GPU, Link, find_gpu, find_link
+from d2lmini.sim.machine import DEFAULT_SEED, Device, Machine, _local, _state
+from d2lmini.sim.streams import Stream
+
+
+def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[torch.device]:
+    """Build a fresh machine of `k` simulated GPUs: clock at 0, trace empty.
+
+    Tensors, streams and events of the machine before it cannot be used any more.
+
+    Parameters
+    ----------
+    k : int
+        How many GPUs, at least 1.
+    gpu : str or GPU
+        Name of a preset (`d2lmini.sim.GPUS`) or a spec.
+    link : str or Link
+        Name of a preset (`d2lmini.sim.LINKS`) or a spec.
+    numerics : bool
+        False: keep shapes and times only, and compute nothing.
+
+    Returns
+    -------
+    list of torch.device
+        ``sim:0`` to ``sim:{k - 1}``.
+
+    Raises
+    ------
+    ValueError
+        If `k` is not a positive integer, or there is no such preset.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> sim.configure(2)
+    [device(type='sim', index=0), device(type='sim', index=1)]
+    """
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        raise ValueError(f"cannot simulate {k!r} GPUs; give an integer of 1 or more")
+    machine = Machine(k, find_gpu(gpu), find_link(link), bool(numerics))
+    _state["machine"] = machine
+    return [device.torch_device for device in machine.devices]
+
+
+def current_machine() -> Machine:
+    """Return the machine in use.
+
+    Raises
+    ------
+    RuntimeError
+        If `configure` was not called yet.
+    """
+    machine = _state["machine"]
+    if machine is None:
+        raise RuntimeError(
+            "there are no simulated GPUs yet; call d2lmini.sim.configure(k) (or d2lmini.gpus(k))"
+        )
+    return machine
+
+
+def check_alive(machine: Machine, what: str) -> None:
+    """Raise an error if `machine` was replaced; `what` names the thing that belongs to it."""
+    if machine is not _state["machine"]:
+        raise RuntimeError(
+            f"{what} belongs to a simulated machine that a later sim.configure() (or gpus()) "
+            "replaced; create it again after that call, or copy tensors to the host before it"
+        )
+
+
+def find_device(device=None) -> Device:
+    """Return the simulated device that `device` (a name, a number, or None) stands for.
+
+    Raises
+    ------
+    ValueError
+        If it is not a simulated GPU, or there is none of that number.
+    """
+    machine = current_machine()
+    if device is None:
+        return machine.devices[current_device()]
+    if isinstance(device, int) and not isinstance(device, bool):
+        index = device
+    else:
+        torch_device = torch.device(device)
+        if torch_device.type != "sim":
+            raise ValueError(f"{torch_device} is not a simulated GPU; give one like 'sim:0'")
+        index = current_device() if torch_device.index is None else torch_device.index
+    if not 0 <= index < len(machine.devices):
+        raise ValueError(
+            f"there is no sim:{index}: this machine has {len(machine.devices)} simulated GPU(s), "
+            f"sim:0 to sim:{len(machine.devices) - 1}; configure({index + 1}) would make it"
+        )
+    return machine.devices[index]
+
+
+def device_count() -> int:
+    """Return the number of simulated GPUs; 0 before `configure`."""
+    machine = _state["machine"]
+    return 0 if machine is None else len(machine.devices)
+
+
+def current_device() -> int:
+    """Return the number of the device that ``"sim"`` without a number stands for."""
+    machine = _state["machine"]
+    return 0 if machine is None else _local.__dict__.get(machine.serial, 0)
+
+
+def set_device(device) -> None:
+    """Make `device` the one that ``"sim"`` without a number stands for, in this thread."""
+    device = find_device(device)
+    _local.__dict__[device.machine.serial] = device.index
+
+
+def current_stream(device=None) -> Stream:
+    """Return the stream on which work for `device` is now issued."""
+    return find_device(device).current_stream()
+
+
+def default_stream(device=None) -> Stream:
+    """Return the stream of `device` that is there from the start; its number is 0."""
+    return find_device(device).default_stream
+
+
+def get_device_spec(device=None) -> GPU:
+    """Return the spec of the GPU that `device` simulates."""
+    return find_device(device).machine.gpu
+
+
+def get_link_spec() -> Link:
+    """Return the spec of the link between the simulated GPUs and the host."""
+    return current_machine().link
+
+
+def is_numeric() -> bool:
+    """Whether the machine computes values (False after ``configure(..., numerics=False)``)."""
+    return current_machine().numerics
+
+
+def now() -> float:
+    """Return the host clock of the simulated machine, in seconds."""
+    return current_machine().host
+
+
+def synchronize(*devices) -> None:
+    """Let the host wait until all work on `devices` (none given: on every device) is done.
+
+    Unlike ``torch.cuda.synchronize()``, which waits for one device, no argument means all.
+    """
+    machine = current_machine()
+    with machine.lock:
+        if devices:
+            found = [find_device(device) for device in devices]
+        else:
+            found = machine.devices
+        machine.wait_until(max(device.end() for device in found))
+
+
+def reset() -> None:
+    """Wait for all devices, then set the clock to 0 and forget trace and memory peaks.
+
+    Tensors stay valid; events recorded before are worth nothing afterwards.
+    """
+    current_machine().reset()
+
+
+def trace() -> list:
+    """Return what ran since the start (or the last `reset`) as a list of `Span`.
+
+    The spans are in the order in which the host issued them; times are in seconds.
+    """
+    machine = current_machine()
+    with machine.lock:
+        return machine.trace.spans()
+
+
+def memory_allocated(device=None) -> int:
+    """Return the bytes that tensors on `device` occupy, in blocks of 512 as on CUDA."""
+    return find_device(device).memory.allocated
+
+
+def max_memory_allocated(device=None) -> int:
+    """Return the peak of `memory_allocated` since the start or the last reset, in bytes."""
+    return find_device(device).memory.peak
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Let the peak of `device` start again from what is allocated now."""
+    memory = find_device(device).memory
+    with memory.lock:
+        memory.peak = memory.allocated
+
+
+def seed_all(seed: int) -> None:
+    """Seed every device's generator; `torch.manual_seed` calls this."""
+    _state["seed"] = int(seed)
+    machine = _state["machine"]
+    if machine is not None:
+        for device in machine.devices:
+            device.generator.manual_seed(_state["seed"])
+
+
+__all__ = [
+    "DEFAULT_SEED",
+    "configure",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device_count",
+    "get_device_spec",
+    "get_link_spec",
+    "is_numeric",
+    "max_memory_allocated",
+    "memory_allocated",
+    "now",
+    "reset",
+    "reset_peak_memory_stats",
+    "set_device",
+    "synchronize",
+    "trace",
+]

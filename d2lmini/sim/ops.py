@@ -1,0 +1,128 @@
+"""What the simulator knows about each PyTorch operation: name, kind, FLOPs, bytes, aliases."""
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+aten = torch.ops.aten
+
+_PEAKS = {
+    torch.float64: "float64",
+    torch.complex128: "float64",
+    torch.float32: "float32",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+}  # every other type runs at float32's peak
+_NO_KERNEL = {
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
+    "resize_", "set_", "is_same_size", "record_stream", "is_pinned", "is_set_to", "_version",
+    "is_coalesced", "sym_size", "dense_dim", "lift_fresh", "lift",
+}  # fmt: skip
+_UNDECLARED_VIEWS = {"_unsafe_view", "lift_fresh", "lift"}
+_WRITES_ONLY = {
+    "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
+    "log_normal_", "geometric_", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+    "randint_like", "new_zeros", "new_ones", "new_full",
+}  # fmt: skip
+# These read as many elements of their first tensor as they write, not all of it.
+_GATHERS = {"index", "gather", "index_select", "embedding", "take", "_unsafe_index"}
+# These touch as many elements of the tensor they change as they are given.
+_SCATTERS = {
+    "index_put_", "_index_put_impl_", "scatter_", "scatter_add_", "index_add_", "index_copy_",
+    "index_fill_",
+}  # fmt: skip
+
+
+class Op:
+    """The facts about one operation (an `OpOverload`) that each call of it needs."""
+
+    __slots__ = (
+        "aliases", "formula", "func", "generator", "inplace", "inplace_view", "is_conv", "kernel",
+        "mutable", "name", "num_returns", "packet_name", "seeded", "syncs", "view",
+    )  # fmt: skip
+
+    def __init__(self, func):
+        schema = func._schema
+        tags = set(func.tags)
+        self.func = func
+        self.packet_name = func.overloadpacket.__name__
+        self.name = self.packet_name.rstrip("_") if self.packet_name[-1] == "_" else (
+            self.packet_name
+        )
+        self.num_returns = len(schema.returns)
+        self.aliases = tuple(_alias(schema, r) for r in schema.returns)
+        self.mutable = schema.is_mutable
+        self.view = not schema.is_mutable and any(a is not None for a in self.aliases)
+        if self.packet_name in _UNDECLARED_VIEWS:
+            self.view, self.aliases = True, ((0, None),)
+        has_out = any(a.is_out for a in schema.arguments)
+        self.inplace_view = torch.Tag.inplace_view in tags or has_out or self.packet_name in (
+            "resize_", "set_", "resize_as_",
+        )  # fmt: skip
+        self.kernel = not (
+            self.view or torch.Tag.inplace_view in tags or self.packet_name in _NO_KERNEL
+        )
+        self.generator = next(
+            (i for i, a in enumerate(schema.arguments) if a.name == "generator"), None
+        )
+        self.seeded = torch.Tag.nondeterministic_seeded in tags and self.generator is None
+        self.syncs = self.packet_name != "index" and bool(
+            tags & {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+        )
+        self.formula = flop_registry.get(func.overloadpacket)
+        self.is_conv = "conv" in self.packet_name
+
+    def flops(self, args, kwargs, out) -> int:
+        """Floating-point operations of one call, by PyTorch's own formulas; 0 if it has none."""
+        return int(self.formula(*args, **kwargs, out_val=out)) if self.formula else 0
+
+    def traffic(self, tensors, outs) -> int:
+        """Bytes that one call reads and writes, each tensor once."""
+        written = sum(map(_bytes, outs))
+        name = self.packet_name
+        if name in _WRITES_ONLY:
+            return written
+        if name in _GATHERS:
+            return 2 * written + sum(map(_bytes, tensors[1:]))
+        if name in _SCATTERS:
+            given = sum(map(_bytes, tensors[1:]))
+            return given + 2 * _bytes(tensors[-1])
+        return written + sum(map(_bytes, tensors))
+
+    def peak(self, dtype) -> str:
+        """Return the key into `GPU.flops` at which this operation runs on data of `dtype`."""
+        if dtype is torch.float32:
+            if self.is_conv:
+                return "tf32" if torch._C._get_cudnn_allow_tf32() else "float32"
+            return "tf32" if torch._C._get_cublas_allow_tf32() else "float32"
+        return _PEAKS.get(dtype, "float32")
+
+
+_ops: dict = {}
+
+
+def lookup(func) -> Op:
+    """Return the facts about `func`, gathered once."""
+    op = _ops.get(func)
+    if op is None:
+        op = _ops[func] = Op(func)
+    return op
+
+
+def _bytes(tensor):
+    # A broadcast tensor repeats what it has: its storage is all there is to read.
+    return min(tensor.nbytes, tensor.untyped_storage().nbytes())
+
+
+def _alias(schema, returned):
+    """Position and name of the argument whose memory a result shares, or None."""
+    info = returned.alias_info
+    if info is None:
+        return None
+    for i, argument in enumerate(schema.arguments):
+        other = argument.alias_info
+        if other is not None and other.before_set & info.before_set:
+            return i, argument.name
+    for i, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None:
+            return i, argument.name
+    return None

@@ -1,0 +1,289 @@
+"""The simulated tensor: real numbers on the CPU, a device that is simulated, and its dispatch."""
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from d2lmini.sim import access
+from d2lmini.sim.memory import Block
+from d2lmini.sim.ops import lookup
+
+META = torch.device("meta")
+_make_wrapper = torch.Tensor._make_wrapper_subclass
+_AUTOCAST_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_DisableFunction = torch._C.DisableTorchFunctionSubclass
+
+# Operations on tensors of one device that need more than running them; filled by other modules.
+DISPATCH = {}
+FUNCTIONS = {}
+
+
+class SimTensor(torch.Tensor):
+    """A tensor on a simulated GPU.
+
+    To PyTorch's C++ it is a meta tensor: shapes and strides, no data. `_data` holds the values (a
+    CPU tensor, or a meta tensor where only shapes are wanted), `_device` the simulated device and
+    `_block` its piece of that device's memory, which views share.
+    """
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        handler = FUNCTIONS.get(func)
+        if handler is not None:
+            return handler(func, args, kwargs or {})
+        with _DisableFunction():
+            return func(*args, **(kwargs or {}))
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        handler = DISPATCH.get(func.overloadpacket)
+        if handler is not None:
+            return handler(func, args, kwargs or {})
+        return run(func, args, kwargs or {})
+
+    @property
+    def device(self):
+        return self._device.torch_device
+
+    def __tensor_flatten__(self):
+        return ["_data"], (self._device, self._block)
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return wrap(inner["_data"], *context)
+
+
+def wrap(data, device, block=None) -> SimTensor:
+    """Return a simulated tensor around `data`, in new memory unless a `block` is given."""
+    if block is None:
+        block = Block(device.memory, data.untyped_storage().nbytes())
+    tensor = _make_wrapper(
+        SimTensor, data.size(), data.stride(), data.storage_offset(), None, data.dtype,
+        data.layout, META, False, False, None, False, False, _AUTOCAST_KEYS,
+    )  # fmt: skip
+    tensor._data = data
+    tensor._device = device
+    tensor._block = block
+    return tensor
+
+
+class _Call:
+    """Collects the tensors of one call while its arguments are unwrapped."""
+
+    __slots__ = ("device", "plain", "tensors")
+
+    def __init__(self):
+        self.device = None
+        self.tensors = []
+        self.plain = None
+
+    def unwrap(self, values):
+        out = []
+        for value in values:
+            if isinstance(value, SimTensor):
+                device = value._device
+                if self.device is None:
+                    self.device = device
+                elif self.device is not device:
+                    raise mixed_devices(self.device.name, device.name)
+                value = value._data
+                self.tensors.append(value)
+            elif isinstance(value, torch.Tensor):
+                self.plain = [value] if self.plain is None else [*self.plain, value]
+                self.tensors.append(value)
+            elif type(value) is list or type(value) is tuple:
+                value = type(value)(self.unwrap(value))
+            out.append(value)
+        return out
+
+
+def mixed_devices(first, second):
+    """Return PyTorch's own error for operands on two devices."""
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {second}!"
+    )
+
+
+def run(func, args, kwargs):
+    """Compute one operation on the values, charge its time, and wrap its results."""
+    op = lookup(func)
+    if op.packet_name.startswith("_foreach") and _num_devices(args) > 1:
+        return _run_foreach_apart(func, args, kwargs)
+    call = _Call()
+    inner_args = call.unwrap(args)
+    inner_kwargs = dict(zip(kwargs, call.unwrap(kwargs.values()), strict=True)) if kwargs else {}
+    device = call.device
+    if device.machine is not access._state["machine"]:
+        access.check_alive(device.machine, f"a tensor on {device.name}")
+    if call.plain is not None:
+        _check_plain(op, call, args)
+    if "device" in inner_kwargs:
+        device = _redirect(inner_kwargs, device)
+        if device is None:
+            return func(*inner_args, **inner_kwargs)
+    numerics = device.machine.numerics
+    if op.generator is not None:
+        _set_generator(op, device, inner_args, inner_kwargs)
+    if op.syncs and not numerics:
+        raise shapes_only(op.name)
+    if op.seeded and numerics:
+        out = _run_seeded(func, device, inner_args, inner_kwargs)
+    else:
+        out = func(*inner_args, **inner_kwargs)
+    return _finish(op, device, call, (args, kwargs), (inner_args, inner_kwargs), out)
+
+
+def _finish(op, device, call, outer, inner, out):
+    if not op.kernel:
+        return _wrap_all(op, device, outer, out)
+    outs = [out] if isinstance(out, torch.Tensor) else [
+        leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)
+    ]  # fmt: skip
+    if op.num_returns == 0:
+        outs = _written_lists(op, inner)
+    wrapped = _wrap_all(op, device, outer, out)  # raises first if the memory is full
+    flops = op.flops(*inner, out)
+    num_bytes = op.traffic(call.tensors, outs)
+    machine = device.machine
+    dtype = op.peak(call.tensors[0].dtype if call.tensors else outs[0].dtype) if flops else "float32"
+    machine.launch(
+        device, op.name, machine.gpu.seconds(flops, num_bytes, dtype), flops, num_bytes
+    )
+    if op.syncs or (op.packet_name == "index" and _has_mask(inner[0][1])):
+        machine.wait_until(machine.copy_to_host(device, 8, pinned=False), op.name)
+    return wrapped
+
+
+def _written_lists(op, inner):
+    first = inner[0][0] if inner[0] else []
+    return [first] if isinstance(first, torch.Tensor) else list(first)
+
+
+def _has_mask(indices):
+    return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices)
+
+
+def _wrap_all(op, device, outer, out):
+    if op.num_returns == 1:
+        return _wrap_one(op.aliases[0], op, device, outer, out)
+    if op.num_returns == 0:
+        return out
+    return tuple(
+        _wrap_one(alias, op, device, outer, o) for alias, o in zip(op.aliases, out, strict=True)
+    )
+
+
+def _wrap_one(alias, op, device, outer, out):
+    if alias is None:
+        if isinstance(out, torch.Tensor):
+            return wrap(out, device)
+        if isinstance(out, list | tuple):
+            return [wrap(o, device) if isinstance(o, torch.Tensor) else o for o in out]
+        return out
+    position, name = alias
+    args, kwargs = outer
+    source = args[position] if position < len(args) else kwargs[name]
+    if op.mutable:
+        if op.inplace_view:
+            refresh(source)
+        return source
+    if isinstance(out, torch.Tensor):
+        return wrap(out, device, source._block)
+    return [wrap(o, device, source._block) for o in out]
+
+
+def refresh(tensor):
+    """Give the wrapper the size and strides that its data have now."""
+    data = tensor._data
+    if data.shape != tensor.shape or data.stride() != tensor.stride():
+        tensor._block.resize(data.untyped_storage().nbytes())
+        fresh = wrap(data, tensor._device, tensor._block)
+        with _DisableFunction():
+            torch.Tensor.data.__set__(tensor, fresh)
+
+
+def _check_plain(op, call, args):
+    """Refuse host tensors among the operands, except where CUDA takes them."""
+    for tensor in call.plain:
+        if tensor.device.type == "meta":
+            raise NotImplementedError(
+                f"{op.packet_name} makes a constant inside that simulated GPUs cannot see; "
+                "copy its operands to the host with .cpu() first"
+            )
+        if tensor.dim() == 0:
+            continue
+        if op.packet_name in _TAKE_HOST_INDICES and _in_indices(tensor, args):
+            machine = call.device.machine
+            machine.wait_until(machine.copy_to_device(call.device, tensor.nbytes, pinned=False))
+            continue
+        raise mixed_devices(call.device.name, tensor.device)
+
+
+_TAKE_HOST_INDICES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
+
+
+def _in_indices(tensor, args):
+    return isinstance(args[0], SimTensor) and any(tensor is index for index in args[1])
+
+
+def _redirect(kwargs, device):
+    """Turn a ``device=`` argument into the inner one; None if the result is a host tensor."""
+    wanted = kwargs["device"]
+    kwargs.pop("pin_memory", None)
+    if wanted is not None and wanted.type == "cpu":
+        return None
+    if wanted is not None and wanted.type == "sim":
+        device = access.find_device(wanted)
+    kwargs["device"] = "cpu" if device.machine.numerics else META
+    return device
+
+
+def _set_generator(op, device, args, kwargs):
+    position = op.generator
+    given = args[position] if position < len(args) else kwargs.get("generator")
+    if given is not None:
+        raise RuntimeError(
+            f"Expected a 'sim' device type for generator but found '{given.device.type}'; draw on "
+            "the host with it and move the result, or seed the device with torch.manual_seed"
+        )
+    generator = device.generator if device.machine.numerics else None
+    if position < len(args):
+        args[position] = generator
+    else:
+        kwargs["generator"] = generator
+
+
+def _run_seeded(func, device, args, kwargs):
+    """Run an operation that draws from the global generator with the device's instead."""
+    host_state = torch.get_rng_state()
+    torch.set_rng_state(device.generator.get_state())
+    try:
+        return func(*args, **kwargs)
+    finally:
+        device.generator.set_state(torch.get_rng_state())
+        torch.set_rng_state(host_state)
+
+
+def _num_devices(args):
+    return len({t._device for t in tree_leaves(args) if isinstance(t, SimTensor)})
+
+
+def _run_foreach_apart(func, args, kwargs):
+    """Run a _foreach operation over tensors of several devices one by one, as CUDA does."""
+    lists = [a for a in args if isinstance(a, list | tuple)]
+    length = len(lists[0])
+    outs = []
+    for i in range(length):
+        one = [[a[i]] if isinstance(a, list | tuple) else a for a in args]
+        out = func(*one, **kwargs)
+        if out is not None:
+            outs += out
+    return outs or None
+
+
+def shapes_only(name):
+    """Return the error for an operation that needs values where there are none."""
+    return RuntimeError(
+        f"{name} needs values, but this simulated machine keeps shapes only "
+        "(numerics=False); configure it with numerics=True"
+    )
