@@ -1,0 +1,261 @@
+"""Checkers for the exercises of the chapter on devices.
+
+Each builds simulated machines of its own (`d2lmini.sim.configure`), so that simulated tensors made
+before it cannot be used after it.
+"""
+
+import torch
+from torch import nn
+
+from d2lmini import sim
+
+# The first is launch-bound, with kernels long enough to tell the usual mistakes apart.
+PRODUCTS = [("v100", 256, 3), ("v100", 2000, 10), ("k80", 32, 200), ("h100", 64, 1), ("t4", 900, 3)]
+
+
+def check_predict(predict, tolerance=0.01):
+    """Check a function that predicts the time of a queue of matrix products.
+
+    Parameters
+    ----------
+    predict : callable
+        ``predict(gpu, n, count)`` returning the seconds from the first launch to the end of
+        `count` products of two n x n float32 matrices on a `d2lmini.sim.GPU`.
+    tolerance : float, default 0.01
+        Largest allowed relative difference from the simulated time.
+
+    Raises
+    ------
+    AssertionError
+        If a prediction is off; the message names what seems to be missing.
+
+    Examples
+    --------
+    >>> def predict(gpu, n, count):
+    ...     kernel = gpu.seconds(2 * n**3, 3 * 4 * n**2)
+    ...     slower = max(kernel, gpu.launch_overhead)
+    ...     return gpu.launch_overhead + (count - 1) * slower + kernel
+    >>> check_predict(predict)
+    predict: passed
+    """
+    for name, n, count in PRODUCTS:
+        gpu = sim.GPUS[name]
+        wanted, got = _time_products(gpu, n, count), predict(gpu, n, count)
+        where = f"{count} products of {n} x {n} on {name}"
+        assert abs(got - wanted) <= tolerance * wanted, (
+            f"{where}: predicted {got * 1e6:.2f} microseconds, the simulated GPU takes "
+            f"{wanted * 1e6:.2f}. {_explain_prediction(gpu, n, count, got, tolerance)}"
+        )
+    print("predict: passed")
+
+
+def _time_products(gpu, n, count):
+    """Run the products on a fresh machine, shapes only; return simulated seconds."""
+    (device,) = sim.configure(1, gpu=gpu, numerics=False)
+    A = torch.empty(n, n, device=device)
+    sim.synchronize()
+    start = sim.now()
+    for _ in range(count):
+        A @ A
+    sim.synchronize()
+    return sim.now() - start
+
+
+def _explain_prediction(gpu, n, count, got, tolerance):
+    """Name the known mistake that leads to `got`, if there is one."""
+    flops, num_bytes, launch = 2 * n**3, 3 * 4 * n**2, gpu.launch_overhead
+    kernel = gpu.seconds(flops, num_bytes)
+    at_peak = gpu.kernel_overhead + flops / gpu.flops["float32"]
+    half = gpu.seconds(flops / 2, num_bytes)
+    mistakes = {
+        "The kernels alone take that long: the first cannot start before it was launched.": (
+            count * kernel
+        ),
+        "Launching takes the host some time too, and short kernels wait for it.": (
+            launch + count * kernel
+        ),
+        "The host does not wait for a kernel to end before it launches the next.": (
+            count * (launch + kernel)
+        ),
+        "The last kernel still runs when the host has launched it.": count * launch,
+        "A kernel reaches the share compute_efficiency of the peak, not all of it.": (
+            launch + (count - 1) * max(at_peak, launch) + at_peak
+        ),
+        "A product of n x n matrices is n**3 multiplications and as many additions.": (
+            launch + (count - 1) * max(half, launch) + half
+        ),
+        "Every kernel takes kernel_overhead besides its work.": (
+            launch
+            + (count - 1) * max(kernel - gpu.kernel_overhead, launch)
+            + kernel
+            - gpu.kernel_overhead
+        ),
+    }
+    for reason, seconds in mistakes.items():
+        if abs(got - seconds) <= tolerance * seconds:
+            return reason
+    return "Compare with the trace: which launch and which kernel are later than you thought?"
+
+
+def check_smallest_batch(smallest_batch):
+    """Check a function that finds the batch from which on a dense layer is not launch-bound.
+
+    Parameters
+    ----------
+    smallest_batch : callable
+        ``smallest_batch(gpu, width)`` returning the smallest batch for which the kernel of
+        ``nn.Linear(width, width)``, forward, lasts at least as long as its launch on the host.
+
+    Raises
+    ------
+    AssertionError
+        If the kernel is still shorter than its launch, or a smaller batch would do.
+
+    Examples
+    --------
+    >>> def smallest_batch(gpu, width):
+    ...     batch = 1
+    ...     while _time_layer(gpu, width, batch) < gpu.launch_overhead:
+    ...         batch += 1
+    ...     return batch
+    >>> check_smallest_batch(smallest_batch)
+    smallest_batch: passed
+    """
+    for name, width in (("v100", 256), ("h100", 512), ("t4", 128), ("k80", 512)):
+        gpu = sim.GPUS[name]
+        batch, launch = smallest_batch(gpu, width), gpu.launch_overhead
+        where = f"nn.Linear({width}, {width}) on {name}"
+        is_batch = isinstance(batch, int) and batch >= 1
+        assert is_batch, f"{where}: a batch is an integer of 1 or more, got {batch!r}"
+        kernel = _time_layer(gpu, width, batch)
+        assert kernel >= launch, (
+            f"{where}: at batch {batch} the kernel takes {kernel * 1e6:.3f} microseconds, less "
+            f"than its launch, {launch * 1e6:.3f}; the batch must be larger"
+        )
+        if batch > 1:
+            kernel = _time_layer(gpu, width, batch - 1)
+            assert kernel < launch, (
+                f"{where}: batch {batch} is not the smallest; at {batch - 1} the kernel already "
+                f"takes {kernel * 1e6:.3f} microseconds. Count the bytes of the weights, too"
+            )
+    print("smallest_batch: passed")
+
+
+def _time_layer(gpu, width, batch):
+    """Return the simulated seconds of the kernel of one dense layer, forward."""
+    (device,) = sim.configure(1, gpu=gpu, numerics=False)
+    layer = nn.Linear(width, width, device=device)
+    X = torch.empty(batch, width, device=device)
+    sim.reset()
+    with torch.no_grad():
+        layer(X)
+    return sum(span.duration for span in sim.trace() if span.engine == "compute")
+
+
+def check_slower_on_two(program):
+    """Check a program that two devices make slower.
+
+    Parameters
+    ----------
+    program : callable
+        ``program(devices)`` returning a tensor; it is run on one and on two simulated GPUs.
+
+    Raises
+    ------
+    AssertionError
+        If the results differ, a device has nothing to do, two devices do other work than one, or
+        two are not slower than one.
+
+    Examples
+    --------
+    >>> def program(devices):
+    ...     x = torch.eye(64)
+    ...     for i in range(10):
+    ...         x = x.to(devices[i % len(devices)])
+    ...         x = x @ x
+    ...     return x
+    >>> check_slower_on_two(program)
+    slower on two: passed
+    """
+    one, two = (_run_on(program, k) for k in (1, 2))
+    assert torch.allclose(one["result"], two["result"], rtol=1e-4, atol=1e-6), (
+        "the program returns another result on two devices than on one"
+    )
+    idle = {"sim:0", "sim:1"} - two["busy"]
+    assert not idle, f"{', '.join(sorted(idle))} has nothing to compute; use both devices"
+    assert two["flops"] <= 1.1 * one["flops"], (
+        f"on two devices the program computes {two['flops']:,} FLOPs, on one {one['flops']:,}; "
+        "it must be the same work"
+    )
+    assert two["seconds"] > one["seconds"], (
+        f"two devices take {two['seconds'] * 1e6:.2f} microseconds, one takes "
+        f"{one['seconds'] * 1e6:.2f}; make the devices exchange more, or compute less"
+    )
+    print("slower on two: passed")
+
+
+def _run_on(program, k):
+    """Run a program on k fresh simulated GPUs: result, simulated seconds, FLOPs, who computed."""
+    devices = sim.configure(k)
+    result = program(devices)
+    sim.synchronize()
+    kernels = [span for span in sim.trace() if span.engine == "compute"]
+    return {
+        "seconds": sim.now(),
+        "flops": sum(span.flops for span in kernels),
+        "busy": {span.device for span in kernels if span.flops},
+        "result": result.detach().cpu(),
+    }
+
+
+OPTIMIZERS = {
+    "sgd": lambda params: torch.optim.SGD(params, lr=0.1),
+    "momentum": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9),
+    "adam": lambda params: torch.optim.Adam(params, lr=0.1),
+}
+
+
+def check_training_bytes(training_bytes, tolerance=0.01):
+    """Check a function that tells how much memory training keeps from step to step.
+
+    Parameters
+    ----------
+    training_bytes : callable
+        ``training_bytes(num_parameters, optimizer)`` returning bytes, with `optimizer` one of
+        ``"sgd"``, ``"momentum"``, ``"adam"``; parameters are float32, activations do not count.
+    tolerance : float, default 0.01
+        Largest allowed relative difference from what a simulated GPU counts.
+
+    Raises
+    ------
+    AssertionError
+        If the number is off; the message names what a device really holds.
+
+    Examples
+    --------
+    >>> held = {"sgd": 2, "momentum": 3, "adam": 4}
+    >>> check_training_bytes(lambda num_parameters, optimizer: 4 * held[optimizer] * num_parameters)
+    training_bytes: passed
+    """
+    for width, depth in ((512, 3), (1000, 2)):
+        for optimizer in OPTIMIZERS:
+            num_parameters, wanted = _hold_training(width, depth, optimizer)
+            got = training_bytes(num_parameters, optimizer)
+            assert abs(got - wanted) <= tolerance * wanted, (
+                f"{num_parameters:,} float32 parameters trained with {optimizer}: you say "
+                f"{got:,} bytes, the device holds {wanted:,}, that is "
+                f"{wanted / num_parameters:.1f} per parameter and not "
+                f"{got / num_parameters:.1f}. Count parameters, gradients, and every tensor of "
+                "that size that the optimiser keeps"
+            )
+    print("training_bytes: passed")
+
+
+def _hold_training(width, depth, optimizer):
+    """Make one training step; return the number of parameters and the bytes that stay."""
+    (device,) = sim.configure(1, numerics=False)
+    net = nn.Sequential(*[nn.Linear(width, width, device=device) for _ in range(depth)])
+    steps = OPTIMIZERS[optimizer](net.parameters())
+    net(torch.empty(1, width, device=device)).sum().backward()
+    steps.step()
+    return sum(p.numel() for p in net.parameters()), sim.memory_allocated(device)

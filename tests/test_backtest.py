@@ -1,0 +1,81 @@
+"""Simulated times against published ones; no preset is tuned to an experiment.
+
+The published figures are those of the online editions of Dive into Deep Learning (Zhang et al.),
+chapter on automatic parallelism: 50 products of 4000 x 4000 on either of two GPUs.
+"""
+
+import pytest
+import torch
+
+from d2lmini import sim
+from d2lmini.sim import specs
+
+PUBLISHED = {"v100": (0.48, 0.15), "rtx4090": (0.122, 0.20)}  # seconds, tolerance
+PRODUCTS, SIZE = 50, 4000
+
+
+def machine(gpu, k=2, link="pcie3"):
+    """Build k devices and a matrix on each: ((n, n), ...)."""
+    devices = sim.configure(k, gpu=gpu, link=link, numerics=False)
+    return devices, [torch.empty(SIZE, SIZE, device=device) for device in devices]
+
+
+def run(x):
+    return [x @ x for _ in range(PRODUCTS)]
+
+
+def seconds(devices, work, wait=sim.synchronize):
+    """Simulated seconds of `work`, waiting for `devices` at both ends."""
+    sim.synchronize()
+    start = sim.now()
+    kept = work()
+    wait(*devices)
+    elapsed = sim.now() - start
+    del kept
+    return elapsed
+
+
+@pytest.mark.parametrize("gpu", PUBLISHED)
+def test_fifty_products_take_the_published_time(gpu):
+    devices, (x0, x1) = machine(gpu)
+    published, tolerance = PUBLISHED[gpu]
+    assert seconds(devices, lambda: run(x0)) == pytest.approx(published, rel=tolerance)
+    assert seconds(devices, lambda: run(x1)) == pytest.approx(published, rel=tolerance)
+
+
+def both_over_one(gpu, wait=sim.synchronize):
+    devices, (x0, x1) = machine(gpu)
+    one = seconds(devices, lambda: run(x0))
+    return seconds(devices, lambda: (run(x0), run(x1)), wait) / one
+
+
+@pytest.mark.parametrize("gpu", PUBLISHED)
+def test_both_devices_together_take_as_long_as_one(gpu):
+    assert both_over_one(gpu) == pytest.approx(1, rel=0.10)
+
+
+def test_the_check_sees_a_clock_that_waits_for_one_device_only():
+    devices, (x0, x1) = machine("v100")
+    one = seconds(devices, lambda: run(x0))
+    wrong = seconds(devices, lambda: run(x1), wait=lambda *_: sim.synchronize(devices[0]))
+    assert wrong < 0.01 * one
+
+
+@pytest.mark.parametrize(("gpu", "link"), [("v100", "pcie3"), ("rtx4090", "pcie4_staged")])
+def test_fifty_copies_to_the_host_are_near_the_published_times(gpu, link):
+    """Published: 2.13 to 2.78 s for 3.2 GB into ordinary memory; most of it is the host's part."""
+    devices, (x0, _) = machine(gpu, link=link)
+    results = run(x0)
+    copying = seconds(devices, lambda: [y.cpu() for y in results])
+    assert 0.8 * 2.13 < copying < 1.2 * 2.78
+
+
+def test_nothing_is_tuned_per_preset():
+    for gpu in sim.GPUS.values():
+        assert gpu.compute_efficiency == specs.COMPUTE_EFFICIENCY
+        assert gpu.memory_efficiency == specs.MEMORY_EFFICIENCY
+        assert gpu.launch_overhead == specs.LAUNCH_OVERHEAD
+        assert gpu.kernel_overhead == specs.KERNEL_OVERHEAD
+    for link in sim.LINKS.values():
+        assert link.pageable_to_host == specs.PAGEABLE_TO_HOST
+        assert link.latency == specs.COPY_LATENCY

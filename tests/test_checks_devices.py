@@ -1,0 +1,146 @@
+"""The checkers of the devices chapter accept right solutions and name what is wrong with others."""
+
+import pytest
+import torch
+
+from d2lmini import sim
+from d2lmini.checks import devices as checks
+
+
+def right_predict(gpu, n, count):
+    kernel, launch = gpu.seconds(2 * n**3, 3 * 4 * n**2), gpu.launch_overhead
+    return launch + (count - 1) * max(kernel, launch) + kernel
+
+
+def test_predict_accepts_the_formula(capsys):
+    checks.check_predict(right_predict)
+    assert capsys.readouterr().out == "predict: passed\n"
+
+
+WRONG_PREDICTIONS = {
+    "cannot start before it was launched": lambda g, n, c: c * g.seconds(2 * n**3, 3 * 4 * n**2),
+    "short kernels wait": lambda g, n, c: g.launch_overhead + c * g.seconds(2 * n**3, 3 * 4 * n**2),
+    "does not wait for a kernel": lambda g, n, c: (
+        c * (g.launch_overhead + g.seconds(2 * n**3, 3 * 4 * n**2))
+    ),
+    "still runs": lambda g, n, c: c * g.launch_overhead,
+    "compute_efficiency": lambda g, n, c: (
+        c * g.launch_overhead + g.kernel_overhead + 2 * n**3 / g.flops["float32"]
+    ),
+    "as many additions": lambda g, n, c: c * g.launch_overhead + g.seconds(n**3, 3 * 4 * n**2),
+    "takes kernel_overhead": lambda g, n, c: (
+        g.launch_overhead
+        + (c - 1) * max(g.seconds(2 * n**3, 12 * n**2) - g.kernel_overhead, g.launch_overhead)
+        + g.seconds(2 * n**3, 12 * n**2)
+        - g.kernel_overhead
+    ),
+    "Compare with the trace": lambda g, n, c: 1.0,
+}
+
+
+@pytest.mark.parametrize("reason", WRONG_PREDICTIONS)
+def test_predict_names_the_mistake(reason):
+    with pytest.raises(AssertionError, match=reason):
+        checks.check_predict(WRONG_PREDICTIONS[reason])
+
+
+def right_batch(gpu, width):
+    batch = 1
+    while (
+        gpu.seconds(2 * batch * width**2, 4 * (width**2 + width + 2 * batch * width))
+        < gpu.launch_overhead
+    ):
+        batch += 1
+    return batch
+
+
+def test_smallest_batch_accepts_the_formula(capsys):
+    checks.check_smallest_batch(right_batch)
+    assert capsys.readouterr().out == "smallest_batch: passed\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda g, w: right_batch(g, w) - 1 or 1, "must be larger"),
+        (lambda g, w: right_batch(g, w) + 1, "not the smallest"),
+        (lambda g, w: 1, "must be larger"),
+        (lambda g, w: 10**6, "not the smallest"),
+        (lambda g, w: 32.5, "integer of 1 or more"),
+        (lambda g, w: 0, "integer of 1 or more"),
+    ],
+)
+def test_smallest_batch_names_the_mistake(wrong, reason):
+    with pytest.raises(AssertionError, match=reason):
+        checks.check_smallest_batch(wrong)
+
+
+def ping_pong(devices, rounds=10):
+    x = torch.eye(64)
+    for i in range(rounds):
+        x = x.to(devices[i % len(devices)])
+        x = x @ x
+    return x
+
+
+def test_slower_on_two_accepts_ping_pong(capsys):
+    checks.check_slower_on_two(ping_pong)
+    assert capsys.readouterr().out == "slower on two: passed\n"
+
+
+def side_by_side(devices):
+    """Faster on two, as it should be in earnest: independent products, no exchange."""
+    halves = [torch.ones(500, 500, device=devices[i % len(devices)]) for i in range(2)]
+    for _ in range(20):
+        halves = [half @ half / 500 for half in halves]
+    return torch.cat([half.cpu() for half in halves])
+
+
+def more_work_on_two(devices):
+    x = torch.eye(64)
+    for i in range(10 * len(devices)):
+        x = x.to(devices[i % len(devices)])
+        x = x @ x
+    return x
+
+
+def other_result(devices):
+    return ping_pong(devices) + len(devices)
+
+
+def test_slower_on_two_names_the_mistake():
+    for wrong, reason in [
+        (side_by_side, "exchange more"),
+        (more_work_on_two, "same work"),
+        (other_result, "another result"),
+        (lambda devices: ping_pong(devices[:1]), "sim:1 has nothing to compute"),
+    ]:
+        with pytest.raises(AssertionError, match=reason):
+            checks.check_slower_on_two(wrong)
+
+
+BYTES = {"sgd": 8, "momentum": 12, "adam": 16}
+
+
+def test_training_bytes_accepts_the_count(capsys):
+    checks.check_training_bytes(lambda n, optimizer: BYTES[optimizer] * n)
+    assert capsys.readouterr().out == "training_bytes: passed\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda n, optimizer: 4 * n,  # parameters alone
+        lambda n, optimizer: 8 * n,  # forgets what the optimiser keeps
+        lambda n, optimizer: (BYTES[optimizer] - 4) * n,  # forgets the gradients
+        lambda n, optimizer: 16 * n,  # Adam for all
+    ],
+)
+def test_training_bytes_names_the_mistake(wrong):
+    with pytest.raises(AssertionError, match="Count parameters, gradients"):
+        checks.check_training_bytes(wrong)
+
+
+def test_checkers_leave_a_usable_machine():
+    checks.check_training_bytes(lambda n, optimizer: BYTES[optimizer] * n)
+    assert torch.ones(2, device=sim.configure(1)[0]).sum().item() == 2
