@@ -1,0 +1,1 @@
+"""Run the benchmarks: ``python -m benchmarks``."""

@@ -1,0 +1,42 @@
+"""What the machine can do at most: memory bandwidth and FLOP/s, reached by one plain operation."""
+
+import torch
+
+from benchmarks.measure import Row, as_rate, interleave, timed
+from d2lmini import try_gpu
+
+
+def rows(settings):
+    device = try_gpu()
+    found = [copy_row(settings, device)]
+    for dtype in (torch.float32, torch.bfloat16):
+        found.append(product_row(settings, device, dtype))
+    return found
+
+
+def copy_row(settings, device):
+    device = torch.device(device)
+    size = settings.pick(64 * 2**20, 2**20)  # float32 numbers; far beyond the caches
+    source, target = torch.ones(size, device=device), torch.empty(size, device=device)
+    side = interleave({"copy": timed(lambda: target.copy_(source), device)}, settings)["copy"]
+    gigabytes = 2 * source.nbytes / 1e9  # read and written
+    return Row(
+        "machine",
+        f"{device.type}: copy within memory, bytes read and written",
+        "GB/s",
+        as_rate(side, gigabytes),
+        higher_is_better=True,
+    )
+
+
+def product_row(settings, device, dtype):
+    n = settings.pick(2048 if device.type == "cpu" else 8192, 256)
+    A, B = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+    side = interleave({"product": timed(lambda: A @ B, device)}, settings)["product"]
+    return Row(
+        "machine",
+        f"{device.type}: matrix product {n} x {n}, {str(dtype).removeprefix('torch.')}",
+        "GFLOP/s",
+        as_rate(side, 2 * n**3 / 1e9),
+        higher_is_better=True,
+    )

@@ -1,0 +1,105 @@
+"""Faster ways to sum gradients over devices than `d2lmini.allreduce`.
+
+The ring is the solution of an exercise in ``chapters/multiple-gpus.ipynb``. What each of them gains
+on this or that machine is measured by ``benchmarks/bench_allreduce.py``.
+"""
+
+import torch
+
+from d2lmini.training import allreduce
+
+
+def allreduce_ring(data):
+    """Sum tensors over devices, in place; each device talks to its two neighbours only.
+
+    Each tensor is cut into k chunks. In ``k - 1`` steps the chunks are summed up on their way round
+    the ring, in ``k - 1`` more the sums are handed round (Patarasuk and Yuan 2009):
+    ``2 * k * (k - 1)`` messages, each of a k-th of the tensor, k of them at a time. The busiest
+    device takes in ``2 * (k - 1) / k`` tensors, where `d2lmini.allreduce` has one take in
+    ``k - 1`` and send as many.
+
+    Parameters
+    ----------
+    data : list of torch.Tensor
+        One contiguous tensor a device, all of one shape, none sharing memory with another. Changed
+        in place.
+
+    Raises
+    ------
+    ValueError
+        If two entries share memory, or one is not contiguous.
+
+    Examples
+    --------
+    >>> data = [torch.ones(3), torch.full((3,), 3.0)]
+    >>> allreduce_ring(data)
+    >>> data
+    [tensor([4., 4., 4.]), tensor([4., 4., 4.])]
+    """
+    k = len(data)
+    if len({(d.device, d.data_ptr()) for d in data}) < k:
+        raise ValueError("allreduce_ring got tensors that share memory; give each device its own")
+    if not all(d.is_contiguous() for d in data):
+        raise ValueError("allreduce_ring needs contiguous tensors; call .contiguous() on them")
+    chunks = [d.view(-1).tensor_split(k) for d in data]  # chunks[device][j]: (about n / k,)
+    for step in range(k - 1):  # in step 0 device i passes chunk i on
+        sent = [chunks[i][(i - step) % k].to(data[(i + 1) % k].device) for i in range(k)]
+        for i in range(k):
+            chunks[(i + 1) % k][(i - step) % k].add_(sent[i])
+    for step in range(k - 1):  # device i holds the sum of chunk i + 1
+        for i in range(k):
+            j = (i + 1 - step) % k
+            chunks[(i + 1) % k][j].copy_(chunks[i][j])
+
+
+def allreduce_bucketed(grads, bucket_bytes=25 * 2**20, allreduce=allreduce):
+    """Sum lists of tensors over devices, in place, many tensors to a message.
+
+    A message costs its latency however short it is. Joining small tensors to buckets trades these
+    latencies for two copies within each device.
+
+    Parameters
+    ----------
+    grads : list of list of torch.Tensor
+        One list a device, equal in length, shapes and dtype. The tensors are changed in place.
+    bucket_bytes : int, default 25 MiB
+        A bucket is closed before it would grow beyond this. A larger tensor is a bucket of its own.
+        25 MiB is what DistributedDataParallel uses (Li et al. 2020).
+    allreduce : callable, default `d2lmini.allreduce`
+        Sums one tensor a device in place.
+
+    Raises
+    ------
+    ValueError
+        If `bucket_bytes` is not positive, or the lists differ in length.
+
+    Examples
+    --------
+    >>> grads = [[torch.ones(2), torch.ones(1)], [torch.zeros(2), torch.ones(1)]]
+    >>> allreduce_bucketed(grads)
+    >>> grads[1]
+    [tensor([1., 1.]), tensor([2.])]
+    """
+    if bucket_bytes <= 0:
+        raise ValueError(f"bucket_bytes is {bucket_bytes}; give a positive number, such as 2**20")
+    if len({len(tensors) for tensors in grads}) != 1:
+        raise ValueError("the devices have different numbers of tensors; give each the same list")
+    for bucket in _buckets([g.nbytes for g in grads[0]], bucket_bytes):
+        members = [[tensors[j] for j in bucket] for tensors in grads]
+        flat = [torch.cat([g.reshape(-1) for g in mine]) for mine in members]
+        allreduce(flat)
+        for mine, total in zip(members, flat, strict=True):
+            for g, part in zip(mine, total.split([g.numel() for g in mine]), strict=True):
+                g.copy_(part.view_as(g))
+
+
+def _buckets(sizes, limit):
+    """Group consecutive indices so that the sizes of a group add up to `limit` at most."""
+    groups, room = [], 0
+    for j, size in enumerate(sizes):
+        if size > room or not groups:
+            groups.append([])
+            room = limit
+        groups[-1].append(j)
+        room -= size
+    return groups
