@@ -7,6 +7,7 @@ from d2lmini.devices import (
     Stream,
     current_stream,
     devices_in_use,
+    empty_pinned,
     gpus,
     is_simulated,
     now,
@@ -15,6 +16,8 @@ from d2lmini.devices import (
     try_gpu,
 )
 from d2lmini.plotting import Animator
+from d2lmini.recording import record
+from d2lmini.timeline import Timeline
 from d2lmini.timing import Benchmark, Timer
 from d2lmini.training import (
     accuracy,
@@ -35,11 +38,13 @@ __all__ = [
     "Benchmark",
     "Event",
     "Stream",
+    "Timeline",
     "Timer",
     "accuracy",
     "allreduce",
     "current_stream",
     "devices_in_use",
+    "empty_pinned",
     "evaluate_accuracy",
     "get_params",
     "gpus",
@@ -48,6 +53,7 @@ __all__ = [
     "lenet",
     "load_data_fashion_mnist",
     "now",
+    "record",
     "sgd",
     "sim",
     "split_batch",

@@ -6,6 +6,7 @@ import time
 import torch
 
 from d2lmini import sim
+from d2lmini.sim.hardware import find_gpu, find_link
 
 DEFAULT_GPU, DEFAULT_LINK = "v100", "pcie3"
 
@@ -98,7 +99,7 @@ def gpus(k, gpu=None, link=None, numerics=True):
     Examples
     --------
     >>> gpus(2, gpu="a100", link="nvlink3")
-    gpus(2): 2 simulated A100, NVLink 3 (chosen in the call)
+    gpus(2): 2 simulated GPUs, a100 on nvlink3 (chosen in the call)
     [device(type='sim', index=0), device(type='sim', index=1)]
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
@@ -108,11 +109,12 @@ def gpus(k, gpu=None, link=None, numerics=True):
         name = torch.cuda.get_device_name(0)
         print(f"gpus({k}): {k} x {name} ({reason})")
         return [torch.device("cuda", i) for i in range(k)]
-    gpu = sim.find_gpu(gpu or preset or DEFAULT_GPU)
-    link = sim.find_link(link or DEFAULT_LINK)
+    gpu = find_gpu(gpu or preset or DEFAULT_GPU)
+    link = find_link(link or DEFAULT_LINK)
     devices = sim.configure(k, gpu=gpu, link=link, numerics=numerics)
     shapes = "" if numerics else ", shapes only"
-    print(f"gpus({k}): {k} simulated {gpu.name}, {link.name}{shapes} ({reason})")
+    plural = "s" * (k > 1)
+    print(f"gpus({k}): {k} simulated GPU{plural}, {gpu.name} on {link.name}{shapes} ({reason})")
     return devices
 
 
@@ -152,8 +154,10 @@ def devices_in_use():
 
     Examples
     --------
-    >>> devices_in_use()  # doctest: +SKIP
-    [device(type='sim', index=0), device(type='sim', index=1)]
+    >>> devices = gpus(2, gpu="v100")
+    gpus(2): 2 simulated GPUs, v100 on pcie3 (chosen in the call)
+    >>> set(devices) <= set(devices_in_use())
+    True
     """
     devices = [torch.device("sim", i) for i in range(sim.device_count())]
     if torch.cuda.is_initialized():
@@ -218,7 +222,7 @@ def Stream(device):  # noqa: N802 - it stands in for torch.cuda.Stream
     Examples
     --------
     >>> device = gpus(1, gpu="v100")[0]
-    gpus(1): 1 simulated V100, PCIe 3 (chosen in the call)
+    gpus(1): 1 simulated GPU, v100 on pcie3 (chosen in the call)
     >>> with Stream(device):
     ...     x = torch.ones(2, device=device)
     """
@@ -243,7 +247,7 @@ def Event(device, enable_timing=False):  # noqa: N802 - it stands in for torch.c
     Examples
     --------
     >>> device = gpus(1, gpu="v100")[0]
-    gpus(1): 1 simulated V100, PCIe 3 (chosen in the call)
+    gpus(1): 1 simulated GPU, v100 on pcie3 (chosen in the call)
     >>> done = Event(device)
     >>> done.record(current_stream(device))
     >>> done.synchronize()
@@ -262,11 +266,47 @@ def current_stream(device):
     Examples
     --------
     >>> device = gpus(1, gpu="v100")[0]
-    gpus(1): 1 simulated V100, PCIe 3 (chosen in the call)
+    gpus(1): 1 simulated GPU, v100 on pcie3 (chosen in the call)
     >>> current_stream(device) == current_stream(device)
     True
     """
     return _backend(device, "streams").current_stream(device)
+
+
+def empty_pinned(*size, device, dtype=None):
+    """Create an uninitialised tensor in host memory that is pinned for copies with `device`.
+
+    Only between pinned memory and a GPU can a copy run while the host goes on.
+
+    Parameters
+    ----------
+    *size : int
+        Shape.
+    device : torch.device or str
+        The GPU that the tensor is to be copied from or to.
+    dtype : torch.dtype, optional
+        By default PyTorch's default type.
+
+    Returns
+    -------
+    torch.Tensor
+        On the CPU.
+
+    Raises
+    ------
+    ValueError
+        If `device` is not a GPU.
+
+    Examples
+    --------
+    >>> device = gpus(1, gpu="v100")[0]
+    gpus(1): 1 simulated GPU, v100 on pcie3 (chosen in the call)
+    >>> empty_pinned(2, 3, device=device).shape
+    torch.Size([2, 3])
+    """
+    if _backend(device, "pinned memory") is sim:
+        return sim.empty_pinned(*size, dtype=dtype)
+    return torch.empty(*size, dtype=dtype, pin_memory=True)
 
 
 def _backend(device, what):

@@ -27,7 +27,7 @@ def init_params(seed=0):
     Examples
     --------
     >>> sum(p.numel() for p in init_params())
-    129408
+    129388
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -119,7 +119,7 @@ def allreduce(data):
     [tensor([4., 4.]), tensor([4., 4.])]
     """
     if len({(d.device, d.data_ptr()) for d in data}) < len(data):
-        raise ValueError("allreduce got tensors that share memory; give each device its own copy")
+        raise ValueError("tensors share memory; give each device its own copy")
     for d in data[1:]:
         data[0] += d.to(data[0].device)
     for d in data[1:]:

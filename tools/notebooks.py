@@ -14,7 +14,7 @@ import nbformat
 ROOT = Path(__file__).parents[1]
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"file_extension": ".py", "name": "python"},
+    "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
 }
 
 

@@ -1,0 +1,21 @@
+"""Checkers of the exercises: each says what is wrong with a solution, or prints that it passed.
+
+One module a chapter. A checker raises ``AssertionError`` with the reason, so that a notebook stops
+at a wrong solution, and tests can prove that it does.
+"""
+
+from d2lmini.checks.scratch import (
+    check_allreduce,
+    check_evaluate,
+    check_get_params,
+    check_split_batch,
+    check_train_batch,
+)
+
+__all__ = [
+    "check_allreduce",
+    "check_evaluate",
+    "check_get_params",
+    "check_split_batch",
+    "check_train_batch",
+]

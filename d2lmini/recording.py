@@ -1,0 +1,71 @@
+"""Record what devices do, real or simulated, as one kind of timeline."""
+
+import torch
+
+from d2lmini import sim
+from d2lmini.devices import devices_in_use, is_simulated, synchronize
+from d2lmini.timeline import Timeline
+
+
+class record:  # noqa: N801 - used like a function: with record(...) as recording
+    """Record the work of devices within a ``with`` block.
+
+    Simulated GPUs keep a trace anyway, and recording costs nothing. On real GPUs, and on the
+    CPU, this runs `torch.profiler`, which makes the host slower: do not time a recorded block.
+
+    Parameters
+    ----------
+    *devices : torch.device or str
+        Devices to wait for at both ends; by default all devices in use.
+
+    Attributes
+    ----------
+    timeline : d2lmini.timeline.Timeline
+        What ran, from the end of the block on.
+
+    Raises
+    ------
+    ValueError
+        At the end of the block if nothing ran in it, or if simulated and other devices are mixed.
+
+    Examples
+    --------
+    >>> from d2lmini import gpus
+    >>> device = gpus(1, gpu="v100")[0]
+    gpus(1): 1 simulated GPU, v100 on pcie3 (chosen in the call)
+    >>> x = torch.ones(1000, 1000, device=device)
+    >>> with record(device) as recording:
+    ...     y = x @ x
+    >>> recording.timeline.busy()[("sim:0", "compute")] > 0.5
+    True
+    """
+
+    def __init__(self, *devices):
+        self.devices = devices or devices_in_use() or [torch.device("cpu")]
+        simulated = {is_simulated(device) for device in self.devices}
+        if len(simulated) > 1:
+            raise ValueError(
+                f"{list(map(str, self.devices))} mixes simulated and other devices, which have "
+                "different clocks; record them separately"
+            )
+        self._profiler = None if simulated == {True} else torch.profiler.profile()
+        self.timeline = None
+
+    def __enter__(self):
+        synchronize(*self.devices)
+        if self._profiler:
+            self._profiler.start()
+        else:
+            self._spans_before = len(sim.trace())
+        return self
+
+    def __exit__(self, exc_type, *args):
+        synchronize(*self.devices)
+        if self._profiler:
+            self._profiler.stop()
+        if exc_type is not None:
+            return
+        if self._profiler:
+            self.timeline = Timeline.from_profiler(self._profiler)
+        else:
+            self.timeline = Timeline(sim.trace()[self._spans_before :])

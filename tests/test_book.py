@@ -1,0 +1,197 @@
+"""The book as a whole: contents, house rules, one source for taught code, pages without network."""
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+import d2lmini
+
+ROOT = Path(__file__).parents[1]
+CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+SECTIONS = ["Overview", "Prerequisites", "Imports", "Summary", "Exercises"]
+
+
+def cells(path, kind="code"):
+    notebook = nbformat.read(path, as_version=4)
+    return [cell for cell in notebook.cells if cell.cell_type == kind]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def chapter_parameters():
+    return pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+
+
+def toc_files():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    parts = toc.get("parts", [toc])
+    return [toc["root"], *(entry["file"] for part in parts for entry in part["chapters"])]
+
+
+def test_contents_and_files_agree():
+    listed = {f for f in toc_files() if f.startswith("chapters/")}
+    assert listed == {f"chapters/{path.stem}" for path in CHAPTERS}
+    for name in toc_files():
+        assert any((ROOT / f"{name}{suffix}").exists() for suffix in (".ipynb", ".md")), name
+
+
+@chapter_parameters()
+def test_chapter_has_the_sections_in_order(path):
+    text = "\n".join(cell.source for cell in cells(path, "markdown"))
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert [h for h in headings if h in SECTIONS] == SECTIONS
+    assert headings[:3] == SECTIONS[:3]
+    assert headings[-2:] == SECTIONS[-2:]
+    assert len(re.findall(r"^# .+$", text, re.MULTILINE)) == 1
+
+
+@chapter_parameters()
+def test_cells_keep_the_house_rules(path):
+    for number, cell in enumerate(cells(path), 1):
+        where = f"{path.name}, code cell {number}"
+        assert len(cell.source.splitlines()) <= 15, f"{where}: more than 15 lines"
+        assert cell.execution_count == number, f"{where}: never run, so nothing is compared"
+        errors = [o for o in cell.outputs if o.output_type == "error"]
+        assert not errors or "raises-exception" in tags(cell), f"{where}: a stored error"
+        assert not re.search(r"\bimport \*|^%%time|clear_output|tqdm", cell.source, re.M), where
+        assert not cell.source.rstrip().endswith(";"), f"{where}: ends with a semicolon"
+        text = "".join(str(o.get("data", o.get("text"))) for o in cell.outputs)
+        assert not re.search(r"0x[0-9a-f]{8,}|/home/|/root/|/tmp/|/Users/", text), where
+
+
+@chapter_parameters()
+def test_imports_come_first_and_from_public_names_only(path):
+    code = cells(path)
+    for number, cell in enumerate(code):
+        tree = ast.parse(re.sub(r"^[%!].*$", "pass", cell.source, flags=re.MULTILINE))
+        for node in tree.body:
+            if not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            assert number == 0 or "hide-cell" in tags(cell), f"{path.name}: import in cell {number}"
+            module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+            assert module.split(".")[0] != "d2l", "chapters never import d2l"
+            if module.split(".")[0] == "d2lmini":
+                assert not any(name.name.startswith("_") for name in node.names)
+                assert "._" not in module
+
+
+def without_docstring(function):
+    """Return a function's syntax tree as text, without docstrings and comments."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            node.body = node.body[1:]
+    return ast.dump(function)
+
+
+def definitions(source):
+    return [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+
+
+def taught():
+    return [
+        (path.stem, definition)
+        for path in CHAPTERS
+        for cell in cells(path)
+        if "d2lmini" in tags(cell)
+        for definition in definitions(cell.source)
+    ]
+
+
+def test_something_is_taught_by_every_name_of_training():
+    names = {definition.name for _, definition in taught()}
+    functions = [n for n, f in vars(d2lmini.training).items() if inspect.isfunction(f)]
+    evaluation = {"accuracy", "evaluate_accuracy"}  # known from every book on deep learning
+    assert {n for n in functions if n[0] != "_"} - evaluation <= names
+
+
+@pytest.mark.parametrize(("chapter", "definition"), taught(), ids=lambda x: getattr(x, "name", x))
+def test_taught_code_is_the_code_of_the_package(chapter, definition):
+    twin = getattr(d2lmini, definition.name)
+    (source,) = definitions(inspect.getsource(twin))
+    assert without_docstring(definition) == without_docstring(source)
+
+
+def test_numbers_glued_are_used_and_numbers_used_are_glued():
+    for path in CHAPTERS:
+        glued = re.findall(r"glue\(\s*\"(\w+)\"", "\n".join(c.source for c in cells(path)))
+        text = "\n".join(c.source for c in cells(path, "markdown"))
+        used = re.findall(r"\{glue:(?:text|)\}`(\w+)", text)
+        assert len(set(glued)) == len(glued), f"{path.name}: a name is glued twice"
+        assert set(used) <= set(glued), f"{path.name}: not glued: {set(used) - set(glued)}"
+        assert set(glued) <= set(used), f"{path.name}: never used: {set(glued) - set(used)}"
+
+
+def imports_of(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_layers():
+    for path in (ROOT / "d2lmini").rglob("*.py"):
+        for module in imports_of(path):
+            assert module.split(".")[0] not in ("chapters", "tests", "tools", "d2l"), path
+            if "sim" in path.relative_to(ROOT / "d2lmini").parts[:1]:
+                inside = module.startswith("d2lmini.sim") or not module.startswith("d2lmini")
+                assert inside, f"{path} imports {module}"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build the book once more, into a folder of its own, and return its pages."""
+    target = tmp_path_factory.mktemp("book")
+    command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT), "-W", "-n"]
+    done = subprocess.run(
+        [*command, "--path-output", str(target)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return target / "_build" / "html"
+
+
+LOADED = re.compile(
+    r"<(?:script|img|iframe|audio|video|source|embed)\b[^>]*\bsrc\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
+    r"|<link\b(?![^>]*rel=[\"'](?:canonical|license)[\"'])[^>]*\bhref\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
+    r"|(?:@import|url\()\s*[\"']?((?:https?:)?//[^\"')\s]+)"
+)
+
+
+def test_pages_load_nothing_from_the_network(built):
+    pages = list(built.rglob("*.html"))
+    assert len(pages) >= len(toc_files())
+    for page in pages:
+        found = LOADED.search(page.read_text(encoding="utf-8"))
+        assert not found, f"{page.name} loads {found[0]}"
+    for sheet in [*built.rglob("*.css")]:
+        found = LOADED.search(sheet.read_text(encoding="utf-8"))
+        assert not found, f"{sheet.name} loads {found[0]}"
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<script src="https://cdn.example/x.js"></script>',
+        '<link rel="stylesheet" href="//fonts.example/a.css">',
+        "<style>@import 'https://x.example/a.css'</style>",
+        '<img alt="x" src=https://x.example/a.png>',
+    ],
+)
+def test_a_page_that_loads_something_would_be_found(tag):
+    assert LOADED.search(tag)
+    assert not LOADED.search('<a href="https://doi.org/10.1">a link is for the reader</a>')
+
+
+def test_links_between_pages_lead_somewhere(built):
+    for page in built.glob("**/*.html"):
+        for link in re.findall(r'<a [^>]*href="([^"#:?]+)(?:[#?][^"]*)?"', page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"

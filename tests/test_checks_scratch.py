@@ -1,0 +1,136 @@
+"""The checkers accept right solutions and reject the bugs that people really made."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from d2lmini import training
+from d2lmini.checks import (
+    check_allreduce,
+    check_evaluate,
+    check_get_params,
+    check_split_batch,
+    check_train_batch,
+)
+from d2lmini.training import accuracy, lenet, split_batch
+
+
+def rejects(check, solution, reason):
+    with pytest.raises(AssertionError, match=reason):
+        check(solution)
+
+
+def test_get_params_that_shares_memory_is_rejected():
+    rejects(check_get_params, lambda ps, d: [p.to(d).requires_grad_() for p in ps], "shares memory")
+
+
+def test_get_params_without_gradients_or_with_non_leaves_is_rejected():
+    rejects(check_get_params, lambda ps, d: [p.clone() for p in ps], "does not require")
+    attached = lambda ps, d: [p.clone().requires_grad_() * 1 for p in ps]  # noqa: E731
+    rejects(check_get_params, attached, "not a leaf")
+
+
+def test_split_that_loses_the_remainder_is_rejected():
+    def equal_shards(X, y, devices):
+        n = len(X) // len(devices)
+        cut = [slice(i * n, (i + 1) * n) for i in range(len(devices))]
+        return [X[c] for c in cut], [y[c] for c in cut]
+
+    rejects(check_split_batch, equal_shards, "shards hold 6 examples")
+
+
+def test_split_with_fewer_shards_than_devices_is_rejected():
+    def all_to_one(X, y, devices):
+        return [X], [y]
+
+    rejects(check_split_batch, all_to_one, "one a device")
+
+
+def test_uneven_split_is_rejected():
+    chunked = lambda X, y, ds: (X.chunk(len(ds)), y.chunk(len(ds)))  # noqa: E731
+    rejects(check_split_batch, chunked, r"uneven shards \[3, 3, 1\]")
+
+
+def test_split_that_parts_labels_from_examples_is_rejected():
+    def shuffled(X, y, devices):
+        return X.tensor_split(len(devices)), y.flip(0).tensor_split(len(devices))
+
+    rejects(check_split_batch, shuffled, "labels do not match")
+
+
+def test_allreduce_that_rebinds_list_entries_is_rejected():
+    def rebinding(data):  # published: the replicas' own gradients never get the sum
+        for i in range(1, len(data)):
+            data[0][:] += data[i].to(data[0].device)
+        for i in range(1, len(data)):
+            data[i] = data[0].to(data[i].device)
+
+    rejects(check_allreduce, rebinding, "replaced by a new tensor")
+
+
+def test_allreduce_to_the_mean_is_rejected():
+    def mean(data):
+        total = torch.stack(data).mean(0)
+        for d in data:
+            d.copy_(total)
+
+    rejects(check_allreduce, mean, "hold the mean")
+
+
+def test_allreduce_that_forgets_to_hand_out_is_rejected():
+    def reduce_only(data):
+        for d in data[1:]:
+            data[0] += d
+
+    rejects(check_allreduce, reduce_only, r"\[1\] do not hold the sum")
+
+
+def train_batch_with(allreduce=training.allreduce, reduction="sum", divide_by_shard=False):
+    def train_batch(X, y, device_params, devices, lr):
+        Xs, ys = split_batch(X, y, devices)
+        for X_shard, y_shard, params in zip(Xs, ys, device_params, strict=True):
+            F.cross_entropy(lenet(X_shard, params), y_shard, reduction=reduction).backward()
+        with torch.no_grad():
+            for grads in zip(*[[p.grad for p in ps] for ps in device_params], strict=True):
+                allreduce(list(grads))
+        for params in device_params:
+            size = len(Xs[0]) if divide_by_shard else (1 if reduction == "mean" else len(X))
+            training.sgd(params, lr, size)
+
+    return train_batch
+
+
+def test_sum_of_means_is_rejected_as_a_k_fold_learning_rate():
+    rejects(check_train_batch, train_batch_with(reduction="mean"), "2.00 times too long")
+
+
+def test_division_by_the_shard_is_rejected_as_a_k_fold_learning_rate():
+    rejects(check_train_batch, train_batch_with(divide_by_shard=True), "2.00 times too long")
+
+
+def test_training_without_allreduce_is_rejected():
+    rejects(check_train_batch, train_batch_with(allreduce=lambda data: None), "is off by")
+
+
+def evaluate_padded(device_params, data_iter, devices):
+    """Pad every batch to a multiple of k with its own examples, as a padding sampler does."""
+    correct = count = 0
+    for X, y in data_iter:
+        rows = torch.arange(-(-len(X) // len(devices)) * len(devices)) % len(X)
+        Xs, ys = split_batch(X[rows], y[rows], devices)
+        for X_shard, y_shard, params in zip(Xs, ys, device_params, strict=True):
+            correct += accuracy(lenet(X_shard, params), y_shard).item()
+            count += len(y_shard)
+    return correct / count
+
+
+def test_evaluation_that_pads_is_rejected():
+    rejects(check_evaluate, evaluate_padded, "counts exactly once")
+
+
+def test_evaluation_by_the_mean_of_batch_means_is_rejected():
+    def mean_of_means(device_params, data_iter, devices):
+        means = [accuracy(lenet(X, device_params[0]), y).item() / len(y) for X, y in data_iter]
+        return sum(means) / len(means)
+
+    rejects(check_evaluate, mean_of_means, "counts exactly once")

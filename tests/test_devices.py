@@ -1,0 +1,116 @@
+"""Devices: exactly as many as asked for, and never silently others."""
+
+import pytest
+import torch
+
+from d2lmini import devices
+from d2lmini.devices import Event, Stream, current_stream, gpus, try_all_gpus, try_gpu
+
+
+def set_cuda_count(monkeypatch, count):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i=0: "Test GPU")
+
+
+def test_try_gpu_is_cuda_where_there_is_one_and_else_the_cpu(monkeypatch):
+    set_cuda_count(monkeypatch, 1)
+    assert try_gpu() == torch.device("cuda:0")
+    assert try_gpu(1) == torch.device("cpu")
+    with pytest.raises(ValueError, match="-1"):
+        try_gpu(-1)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_try_all_gpus_is_never_empty(monkeypatch, count):
+    def published_version():  # returned [] without GPUs: loops over devices then did nothing
+        return [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
+
+    set_cuda_count(monkeypatch, count)
+    assert len(try_all_gpus()) == max(count, 1)
+    assert (len(published_version()) == 0) == (count == 0)
+
+
+def test_gpus_takes_real_ones_where_there_are_enough(monkeypatch, capsys, no_gpu_setting):
+    set_cuda_count(monkeypatch, 2)
+    assert gpus(2) == [torch.device("cuda:0"), torch.device("cuda:1")]
+    assert capsys.readouterr().out == "gpus(2): 2 x Test GPU (2 CUDA devices here)\n"
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_gpus_are_k_different_devices_also_where_fewer_are_there(
+    monkeypatch, capsys, no_gpu_setting, count
+):
+    set_cuda_count(monkeypatch, count)
+    # The published comparison of one GPU with "two" used these on a machine with one:
+    assert len({try_gpu(i) for i in range(2)}) == 1 + count
+    assert len(set(gpus(2))) == 2
+    out = capsys.readouterr().out
+    assert out.startswith("gpus(2): 2 simulated GPUs, v100 on pcie3")
+    assert f"({count} CUDA device" in out
+    assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [("sim", "simulated GPUs, v100 on pcie3"), ("sim:a100", "simulated GPUs, a100"), ("auto", "2 x Test GPU")],
+)
+def test_setting_forces_the_choice(monkeypatch, capsys, setting, says):
+    set_cuda_count(monkeypatch, 2)
+    monkeypatch.setenv("D2LMINI_GPUS", setting)
+    gpus(2)
+    assert says in capsys.readouterr().out
+
+
+def test_real_gpus_that_are_not_there_are_an_error(monkeypatch):
+    set_cuda_count(monkeypatch, 1)
+    monkeypatch.setenv("D2LMINI_GPUS", "cuda")
+    with pytest.raises(ValueError, match=r"2 real GPUs.*has 1.*D2LMINI_GPUS=auto"):
+        gpus(2)
+
+
+def test_naming_a_gpu_or_a_link_asks_for_simulated_ones(monkeypatch, capsys, no_gpu_setting):
+    set_cuda_count(monkeypatch, 8)
+    assert gpus(2, gpu="h100")[1].type == "sim"
+    assert gpus(2, link="pcie4")[1].type == "sim"
+    assert "h100" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.0, "2", True, None])
+def test_k_must_be_a_positive_integer(k):
+    with pytest.raises(ValueError, match=r"positive integer.*at least 1"):
+        gpus(k)
+
+
+@pytest.mark.parametrize("setting", ["gpu", "cuda:v100", "simulated"])
+def test_unknown_setting_is_an_error_that_names_the_known_ones(monkeypatch, setting):
+    monkeypatch.setenv("D2LMINI_GPUS", setting)
+    with pytest.raises(ValueError, match=r"auto, cuda, sim, or sim:NAME.*v100"):
+        gpus(1)
+
+
+def test_unknown_preset_names_the_known_ones(monkeypatch):
+    monkeypatch.setenv("D2LMINI_GPUS", "sim:gtx9000")
+    with pytest.raises(ValueError, match=r"gtx9000.*v100"):
+        gpus(1)
+
+
+@pytest.mark.parametrize("make", [Stream, Event, current_stream])
+def test_a_cpu_has_no_streams(make):
+    with pytest.raises(ValueError, match="cpu has no"):
+        make("cpu")
+
+
+def test_real_and_simulated_clocks_do_not_mix():
+    with pytest.raises(ValueError, match="different clocks"):
+        devices.now("cuda:0", "sim:0")
+
+
+def test_now_advances_by_the_launches_and_synchronize_by_the_work(capsys):
+    (device,) = gpus(1, gpu="v100", numerics=False)
+    x = torch.ones(4000, 4000, device=device)
+    devices.synchronize(device)
+    start = devices.now(device)
+    x @ x
+    launched = devices.now(device)
+    devices.synchronize(device)
+    assert 0 < launched - start < 1e-3 < devices.now(device) - start

@@ -1,0 +1,87 @@
+"""Timers wait for what they time."""
+
+import time
+
+import pytest
+import torch
+
+from d2lmini import Benchmark, Timer, gpus, sim
+
+
+def products(device, count=10):
+    x = torch.ones(4000, 4000, device=device)
+    for _ in range(count):
+        x @ x
+
+
+def test_timer_sums_and_averages_what_it_recorded():
+    timer = Timer()
+    for _ in range(3):
+        timer.start()
+        time.sleep(0.001)
+        assert timer.stop() >= 0.001
+    assert timer.sum() == pytest.approx(sum(timer.times))
+    assert timer.avg() == pytest.approx(timer.sum() / 3)
+    assert timer.cumsum()[-1] == pytest.approx(timer.sum())
+    assert timer.cumsum() == sorted(timer.cumsum())
+
+
+def test_stop_without_start_is_an_error():
+    timer = Timer()
+    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
+        timer.stop()
+    timer.start()
+    timer.stop()
+    with pytest.raises(RuntimeError, match=r"call start\(\) first"):
+        timer.stop()
+
+
+def test_average_of_nothing_is_an_error():
+    with pytest.raises(RuntimeError, match="no time was recorded"):
+        Timer().avg()
+
+
+def test_a_loop_that_does_not_synchronise_times_the_launches_only():
+    (device,) = gpus(1, gpu="v100", numerics=False)
+    start = sim.now()  # the published training loops did this
+    products(device)
+    enqueued = sim.now() - start
+    sim.synchronize()
+
+    timer = Timer(device)
+    timer.start()
+    products(device)
+    assert enqueued < 0.1 * timer.stop()
+
+
+def test_benchmark_waits_for_all_devices_by_default(capsys):
+    devices = gpus(2, gpu="v100", numerics=False)
+    with Benchmark("both") as both:
+        for device in devices:
+            products(device)
+    with Benchmark("one", devices=devices[:1]) as one:
+        products(devices[0])
+    assert one.seconds <= both.seconds <= 1.1 * one.seconds
+
+
+def test_benchmark_prints_description_and_marks_simulated_times(capsys):
+    devices = gpus(1, gpu="v100", numerics=False)
+    capsys.readouterr()
+    with Benchmark("products", devices) as b:
+        products(devices[0])
+    assert capsys.readouterr().out == f"products: {b.seconds:.4f} sec (simulated)\n"
+    with Benchmark("cpu", ["cpu"]) as b:
+        pass
+    assert capsys.readouterr().out == f"cpu: {b.seconds:.4f} sec\n"
+
+
+def test_benchmark_of_a_failing_block_prints_nothing_and_lets_the_error_through(capsys):
+    with pytest.raises(ZeroDivisionError), Benchmark("fails", ["cpu"]) as b:
+        1 / 0  # noqa: B018
+    assert capsys.readouterr().out == ""
+    assert b.seconds is None
+
+
+def test_benchmark_of_no_devices_is_an_error():
+    with pytest.raises(ValueError, match="leave it out"):
+        Benchmark("nothing", devices=[])
