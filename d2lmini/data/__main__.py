@@ -1,6 +1,12 @@
 """``python -m d2lmini.data``: fetch the data now and say where they come from."""
 
+import sys
+
+from d2lmini.data.idx import DataError
 from d2lmini.data.loader import load_data_fashion_mnist
 
 if __name__ == "__main__":
-    load_data_fashion_mnist(256)
+    try:
+        load_data_fashion_mnist(256)
+    except DataError as error:
+        sys.exit(f"data: {error}")

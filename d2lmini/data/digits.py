@@ -29,12 +29,16 @@ def make_digits(num_train: int = 60000, num_test: int = 10000) -> ImageData:
     """
     from sklearn.datasets import load_digits  # slow to import and rarely needed
 
-    bunch = load_digits()
+    with torch.device("cpu"):  # whatever the default device is
+        return _make(load_digits(), num_train, num_test)
+
+
+def _make(bunch, num_train: int, num_test: int) -> ImageData:
     originals = torch.from_numpy(bunch.images).round().long()  # (1797, 8, 8), values 0 to 16
     labels = torch.from_numpy(bunch.target).long()  # (1797,)
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator("cpu").manual_seed(0)
     order = torch.randperm(len(labels), generator=generator)
-    large = _enlarge(originals)
+    large = enlarge(originals)
 
     def draw(chosen: torch.Tensor, num: int) -> tuple[torch.Tensor, torch.Tensor]:
         index = chosen[torch.arange(num) % len(chosen)]
@@ -48,7 +52,7 @@ def make_digits(num_train: int = 60000, num_test: int = 10000) -> ImageData:
     )
 
 
-def _enlarge(originals: torch.Tensor) -> torch.Tensor:
+def enlarge(originals: torch.Tensor) -> torch.Tensor:
     """Interpolate (n, 8, 8) values 0 to 16 bilinearly to (n, 24, 24) values 0 to 255.
 
     In integers: no rounding mode or processor can change a pixel.

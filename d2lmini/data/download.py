@@ -152,14 +152,15 @@ def _uncompressed(url: str, file: IdxFile, timeout: float) -> Iterator[bytes]:
 def _compressed(url: str, file: IdxFile, timeout: float) -> Iterator[bytes]:
     # No bar outside a terminal: in a notebook it would be stored with the outputs.
     quiet = not sys.stderr.isatty()
-    with _open(url, timeout) as response:
-        total = int(response.headers.get("Content-Length") or 0) or None
-        with tqdm(
-            total=total, unit="B", unit_scale=True, desc=f"{file.name}.gz", disable=quiet
-        ) as bar:
-            while block := _read_block(response):
-                bar.update(len(block))
-                yield block
+    with (
+        _open(url, timeout) as response,
+        tqdm(
+            total=response.length, unit="B", unit_scale=True, desc=f"{file.name}.gz", disable=quiet
+        ) as bar,
+    ):
+        while block := _read_block(response):
+            bar.update(len(block))
+            yield block
 
 
 def _read_block(response: http.client.HTTPResponse) -> bytes:

@@ -70,7 +70,7 @@ class Batches:
         self.source = source
         self._generator = None
         if seed is not None:
-            self._generator = torch.Generator().manual_seed(_check_seed(seed))
+            self._generator = torch.Generator("cpu").manual_seed(_check_seed(seed))
 
     @property
     def num_examples(self) -> int:
@@ -93,7 +93,9 @@ class Batches:
         # Drawn here and not at the first batch, so that the order of the iter() calls decides.
         if self._generator is None:
             return self._pass(None)
-        return self._pass(torch.randperm(self.num_examples, generator=self._generator))
+        # On the CPU whatever the default device is.
+        order = torch.randperm(self.num_examples, generator=self._generator, device="cpu")
+        return self._pass(order)
 
     def _pass(
         self, permutation: torch.Tensor | None
@@ -131,7 +133,7 @@ def to_float(images: torch.Tensor, size: tuple[int, int] | None = None) -> torch
     torch.Tensor
         dtype float32, shape (B, 1, height, width).
     """
-    X = images / 255
+    X = images.float().div_(255)
     if size is None or size == tuple(X.shape[-2:]):
         return X
     return functional.interpolate(X, size, mode="bilinear", antialias=True, align_corners=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from d2lmini.data.digits import make_digits
-from d2lmini.data.download import DownloadError, download, fashion_mnist_mirrors
+from d2lmini.data.download import CONNECT_SECONDS, DownloadError, download, fashion_mnist_mirrors
 from d2lmini.data.fashion import FASHION_MNIST_FILES, ImageData, read_folder
 from d2lmini.data.idx import IdxFile
 
@@ -29,12 +29,15 @@ class Places:
         Returns the addresses to download from; called only when it comes to that.
     timeout : float
         Seconds within which a server must begin to answer.
+    digits : callable
+        Makes the embedded data set.
     """
 
     environ: Mapping[str, str]
     files: tuple[IdxFile, ...] = FASHION_MNIST_FILES
     mirrors: Callable[[], tuple[str, ...]] = fashion_mnist_mirrors
-    timeout: float = 5.0
+    timeout: float = CONNECT_SECONDS
+    digits: Callable[[], ImageData] = make_digits
 
 
 def find_data(places: Places | None = None) -> ImageData:
@@ -55,7 +58,7 @@ def find_data(places: Places | None = None) -> ImageData:
     try:
         folder = cache_folder(places.environ)
     except RuntimeError:
-        return _embedded("there is no home folder to keep it in")
+        return _embedded(places, "there is no home folder to keep it in")
     if folder.is_dir():
         return _read_cache(folder, places.files)
     if folder not in _failures:
@@ -64,7 +67,7 @@ def find_data(places: Places | None = None) -> ImageData:
             return _read_cache(folder, places.files)
         except DownloadError as error:
             _failures[folder] = str(error)
-    return _embedded(_failures[folder])
+    return _embedded(places, _failures[folder])
 
 
 def cache_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
@@ -99,8 +102,8 @@ def _read_cache(folder: Path, files: tuple[IdxFile, ...]) -> ImageData:
     return read_folder(folder, "the cache", remedy, files)
 
 
-def _embedded(reason: str) -> ImageData:
-    data = make_digits()
+def _embedded(places: Places, reason: str) -> ImageData:
+    data = places.digits()
     return replace(
         data,
         source=f"{data.source}, embedded (Fashion-MNIST could not be downloaded: {reason}; "
