@@ -1,5 +1,6 @@
 """Make ``torch.device("sim:0")`` known to PyTorch: the device's name, module and factories."""
 
+import math
 import sys
 import types
 
@@ -9,7 +10,7 @@ from torch.utils._pytree import tree_map_only
 from d2lmini.sim import access
 from d2lmini.sim.copies import to_device
 from d2lmini.sim.streams import Event, Stream
-from d2lmini.sim.tensor import META, wrap
+from d2lmini.sim.tensor import META, simulated, wrap
 
 _libraries = []
 
@@ -33,13 +34,29 @@ def _empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memor
 def _allocate(torch_device, dtype, size, make):
     device = access.find_device(torch_device)
     dtype = dtype or torch.get_default_dtype()
-    num_elements = 1
-    for length in size:
-        num_elements *= length
-    device.memory.check(num_elements * dtype.itemsize)
+    device.memory.check(math.prod(size) * dtype.itemsize)
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
         return _Landing.make(make("cpu", dtype), device)
     return wrap(make("cpu" if device.machine.numerics else META, dtype), device)
+
+
+def _route_meta(name, simulate):
+    """Let PyTorch's constants for a simulated tensor be simulated tensors.
+
+    Inside its formulas (backward ones above all) PyTorch makes constants "on the device of x", and
+    for a simulated x that device is ``meta:i``. Plain ``meta`` tensors go to PyTorch's own kernel.
+    """
+    own = torch.library.get_kernel(f"aten::{name}", "Meta")
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
+
+    def kernel(*args, device=None, **kwargs):
+        if device is not None and device.index is not None and (
+            device.index < access.device_count()
+        ):  # fmt: skip
+            return simulate(*args, device=simulated(device), **kwargs)
+        return own.call_boxed(keys, *args, device=device, **kwargs)
+
+    return kernel
 
 
 class _Landing(torch.Tensor):
@@ -127,4 +144,6 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     library.impl("empty.memory_format", _empty, "PrivateUse1")
     library.impl("empty_strided", _empty_strided, "PrivateUse1")
+    for name, simulate in (("empty.memory_format", _empty), ("empty_strided", _empty_strided)):
+        library.impl(name, _route_meta(name, simulate), "Meta")
     _libraries.append(library)

@@ -15,7 +15,16 @@ import torch
 from d2lmini.sim import access
 from d2lmini.sim.memory import Block
 from d2lmini.sim.ops import aten
-from d2lmini.sim.tensor import DISPATCH, META, SimTensor, run, wrap
+from d2lmini.sim.tensor import (
+    DISPATCH,
+    META,
+    SimTensor,
+    is_ordinary,
+    run,
+    shapes_only,
+    simulated,
+    wrap,
+)
 
 
 class HostCopy:
@@ -186,27 +195,20 @@ def _to_copy(func, args, kwargs):
     tensor = args[0]
     target = kwargs.get("device")
     dtype, memory_format = kwargs.get("dtype"), kwargs.get("memory_format")
-    if target is None or target.type == "meta":
-        kwargs = {k: v for k, v in kwargs.items() if k in ("dtype", "memory_format")}
-        return run(func, args, kwargs)
-    return transfer(tensor, target, dtype, kwargs.get("non_blocking", False), memory_format)
-
-
-def transfer(tensor, target, dtype, non_blocking, memory_format=None):
-    """Copy a simulated tensor to `target`, a device that is not its own."""
-    if target.type == "cpu":
-        return to_host(tensor, dtype, non_blocking, memory_format)
-    if target.type == "meta":
-        return torch.empty_like(tensor._data, device=META, dtype=dtype)
-    if target.type != "sim":
+    if target is not None and is_ordinary(target):
+        if target.type == "cpu":
+            return to_host(tensor, dtype, kwargs.get("non_blocking", False), memory_format)
+        if target.type == "meta":
+            return torch.empty_like(tensor._data, device=META, dtype=dtype)
         raise NotImplementedError(
             f"cannot copy from {tensor.device} to {target}: simulated and real devices do not "
             "mix; copy to the host first"
         )
-    device = access.find_device(target)
-    if device is tensor._device:
-        return run(aten._to_copy.default, (tensor,), {"dtype": dtype or tensor.dtype})
-    return to_peer(tensor, device, dtype, memory_format)
+    device = tensor._device if target is None else access.find_device(simulated(target))
+    if device is not tensor._device:
+        return to_peer(tensor, device, dtype, memory_format)
+    kwargs = {k: v for k, v in kwargs.items() if k in ("dtype", "memory_format")}
+    return run(func, args, kwargs)
 
 
 def _copy_into(func, args, kwargs):
@@ -287,8 +289,6 @@ def _local_scalar(func, args, kwargs):
     access.check_alive(device.machine, f"a tensor on {device.name}")
     machine = device.machine
     if not machine.numerics:
-        from d2lmini.sim.tensor import shapes_only
-
         raise shapes_only("item()")
     end = machine.copy_to_host(device, tensor.element_size(), pinned=False)
     machine.wait_until(end, "item")

@@ -29,6 +29,7 @@ class Device:
         self.index = index
         self.name = f"sim:{index}"
         self.torch_device = torch.device("sim", index)
+        self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
         self.memory = Memory(index, machine.gpu, machine.lock)

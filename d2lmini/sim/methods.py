@@ -5,126 +5,61 @@ import copy
 import torch
 
 from d2lmini.sim import access
-from d2lmini.sim.copies import transfer
 from d2lmini.sim.memory import SimStorage
-from d2lmini.sim.tensor import FUNCTIONS, SimTensor, _DisableFunction, mixed_devices, wrap
-
-CPU = torch.device("cpu")
-
-
-class ToCopy(torch.autograd.Function):
-    """Move a simulated tensor to another device; its gradient is moved back."""
-
-    @staticmethod
-    def forward(ctx, tensor, target, dtype, non_blocking, memory_format):
-        ctx.back = tensor.device, tensor.dtype
-        return transfer(tensor, target, dtype, non_blocking, memory_format)
-
-    @staticmethod
-    def backward(ctx, grad):
-        device, dtype = ctx.back
-        return grad.to(device, dtype), None, None, None, None
-
-
-def move(tensor, target, dtype=None, non_blocking=False, memory_format=None):
-    """Copy `tensor` to another device, under autograd."""
-    arguments = tensor, target, dtype, non_blocking, memory_format
-    if tensor.requires_grad and torch.is_grad_enabled():
-        return ToCopy.apply(*arguments)
-    return transfer(*arguments)
+from d2lmini.sim.tensor import SimTensor
 
 
 def _to(self, *args, **kwargs):
-    forced = kwargs.pop("copy", False)
-    if args and isinstance(args[0], torch.Tensor) or "other" in kwargs:
-        other = kwargs.pop("other") if "other" in kwargs else args[0]
-        rest = args[1:] if args else ()
-        device, dtype = other.device, other.dtype
-        non_blocking = rest[0] if rest else kwargs.get("non_blocking", False)
-        memory_format = kwargs.get("memory_format")
-        if len(rest) > 1:
-            forced = rest[1]
-    else:
-        if len(args) > 1 and type(args[-1]) is bool and type(args[-2]) is bool:
-            forced, args = args[-1], args[:-1]
-        device, dtype, non_blocking, memory_format = torch._C._nn._parse_to(*args, **kwargs)
-    if device is not None and device.type == "sim":
-        device = access.find_device(device).torch_device
-    if device is None or device == self.device:
-        with _DisableFunction():
-            return torch.Tensor.to(
-                self, dtype or self.dtype, non_blocking, forced,
-                memory_format=memory_format or torch.preserve_format,
-            )  # fmt: skip
-    return move(self, device, dtype, non_blocking, memory_format)
+    """``tensor.to(...)``: as PyTorch's, except that C++ does not know the device by this name."""
+    if args and isinstance(args[0], torch.device | str | int) and not isinstance(args[0], bool):
+        kwargs["device"], args = args[0], args[1:]
+    elif args and isinstance(args[0], torch.Tensor):
+        kwargs["other"], args = args[0], args[1:]
+    if (other := kwargs.pop("other", None)) is not None:
+        kwargs["device"], args = other.device, (other.dtype, *args)
+    device = kwargs.pop("device", None)
+    if device is not None:
+        device = torch.device("sim", device) if isinstance(device, int) else torch.device(device)
+        if device.type == "sim":
+            device = access.find_device(device).torch_device
+        if device == self.device:
+            device = None
+    if args and args[0] is None:
+        args = (self.dtype, *args[1:])
+    if device is None:
+        if args and isinstance(args[0], torch.dtype):
+            return torch.Tensor.to(self, *args, **kwargs)
+        return torch.Tensor.to(self, kwargs.pop("dtype", None) or self.dtype, *args, **kwargs)
+    return torch.Tensor.to(self, device, *args, **kwargs)
 
 
-def _cpu(self, memory_format=None):
-    return move(self, CPU, memory_format=memory_format)
-
-
-def _to_function(func, args, kwargs):
-    """``tensor.to(other)``: either of the two may be the simulated one."""
-    if isinstance(args[0], SimTensor):
-        return _to(*args, **kwargs)
-    other = kwargs.pop("other") if "other" in kwargs else args[1]
-    return args[0].to(other.device, other.dtype, *args[2:], **kwargs)
-
-
-def _type_as(func, args, kwargs):
-    return args[0].to(args[1].device, args[1].dtype)
-
-
-def _copy_function(func, args, kwargs):
-    """``target.copy_(source)``: across devices with a gradient, the gradient must travel back."""
-    target, source, *rest = args
-    if (
-        isinstance(source, SimTensor)
-        and source.requires_grad
-        and torch.is_grad_enabled()
-        and source.device != target.device
-    ):
-        source = source.to(target.device)
-    with _DisableFunction():
-        return func(target, source, *rest, **kwargs)
-
-
-def _set_item(func, args, kwargs):
-    """``target[index] = value``, also where the value is a number or lives elsewhere."""
-    target, index, value = args
+def _set_item(self, index, value):
+    """``self[index] = value``; a number becomes a fill, not a copy of a host tensor."""
     index = _index(index)
-    if isinstance(target, SimTensor) and not isinstance(value, torch.Tensor):
+    if not isinstance(value, torch.Tensor):
         if _is_basic(index):
-            target[index].fill_(value)
+            self[index].fill_(value)
             return
-        value = torch.tensor(value, dtype=target.dtype)
-    if isinstance(value, SimTensor) and value.device != target.device:
-        value = value.to(target.device)
-    with _DisableFunction():
-        func(target, index, value)
+        value = torch.tensor(value, dtype=self.dtype)
+    torch.Tensor.__setitem__(self, index, value)
 
 
-def _get_item(func, args, kwargs):
-    target, index = args
-    if type(index) not in (int, slice, SimTensor):
-        index = _index(index)
-    with _DisableFunction():
-        return func(target, index)
+def _get_item(self, index):
+    return torch.Tensor.__getitem__(self, index if type(index) is int else _index(index))
 
 
 def _index(index):
     """Replace lists and arrays in an index by host tensors, as CUDA would copy them."""
     if isinstance(index, tuple):
-        return tuple(
-            i if isinstance(i, int | slice | torch.Tensor) or i is None else _index_item(i)
-            for i in index
-        )
+        return tuple(map(_index_item, index))
     return _index_item(index)
 
 
 def _index_item(item):
+    if isinstance(item, torch.Tensor):
+        return item
     if isinstance(item, list | range) or hasattr(item, "__array__"):
-        return item if isinstance(item, torch.Tensor) else torch.as_tensor(item)
+        return torch.as_tensor(item, device="cpu")
     return item
 
 
@@ -148,39 +83,13 @@ def _data_ptr(self):
     return self._block.address + self.storage_offset() * self.element_size()
 
 
-def _get_data(self):
-    with _DisableFunction():
-        return torch.Tensor.data.__get__(self)
-
-
 def _set_data(self, other):
     if not isinstance(other, SimTensor):
         raise RuntimeError(
             f"cannot put a tensor on {other.device} into one on {self.device}; use .to()"
         )
-    with _DisableFunction():
-        torch.Tensor.data.__set__(self, other)
+    torch.Tensor.data.__set__(self, other)
     self._data, self._device, self._block = other._data, other._device, other._block
-
-
-def _get_grad(self):
-    with _DisableFunction():
-        return torch.Tensor.grad.__get__(self)
-
-
-def _set_grad(self, grad):
-    if grad is not None and grad.device != self.device:
-        raise RuntimeError(
-            f"attempting to assign a gradient with device '{grad.device}' to a tensor with device "
-            f"'{self.device}'. Please ensure that the gradient and the tensor are on the same "
-            "device"
-        )
-    with _DisableFunction():
-        torch.Tensor.grad.__set__(self, grad)
-
-
-def _delete_grad(self):
-    _set_grad(self, None)
 
 
 def _deepcopy(self, memo):
@@ -242,8 +151,7 @@ def _share(self):
 
 def _type(self, dtype=None, non_blocking=False, **kwargs):
     if dtype is None:
-        with _DisableFunction():
-            name = torch.Tensor.type(self._data.new_empty(0, device="cpu"))
+        name = torch.empty(0, dtype=self.dtype, device="cpu").type()
         return name.replace("torch.", "torch.sim.")
     if isinstance(dtype, torch.dtype):
         return self.to(dtype, non_blocking=non_blocking)
@@ -252,7 +160,6 @@ def _type(self, dtype=None, non_blocking=False, **kwargs):
 
 for _name, _value in {
     "to": _to,
-    "cpu": _cpu,
     "numpy": _no_numpy,
     "__array__": _no_numpy,
     "tolist": lambda self: self.cpu().tolist(),
@@ -261,16 +168,13 @@ for _name, _value in {
     "get_device": lambda self: self._device.index,
     "is_meta": property(lambda self: False),
     "is_sim": property(lambda self: True),
-    "data": property(_get_data, _set_data),
-    "grad": property(_get_grad, _set_grad, _delete_grad),
+    "data": property(torch.Tensor.data.__get__, _set_data),
     "__deepcopy__": _deepcopy,
     "__repr__": _repr,
     "__str__": _repr,
     "__format__": _format,
-    "__setitem__": lambda self, index, value: _set_item(
-        torch.Tensor.__setitem__, (self, index, value), {}
-    ),
-    "__getitem__": lambda self, index: _get_item(torch.Tensor.__getitem__, (self, index), {}),
+    "__setitem__": _set_item,
+    "__getitem__": _get_item,
     "new_tensor": _new_tensor,
     "pin_memory": _refuse_pin,
     "is_pinned": lambda self, device=None: False,
@@ -281,11 +185,3 @@ for _name, _value in {
     "__hash__": torch.Tensor.__hash__,
 }.items():
     setattr(SimTensor, _name, _value)
-
-FUNCTIONS[torch.Tensor.to] = _to_function
-FUNCTIONS[torch.Tensor.type_as] = _type_as
-FUNCTIONS[torch.Tensor.copy_] = _copy_function
-FUNCTIONS[torch.Tensor.__setitem__] = _set_item
-FUNCTIONS[torch.Tensor.__getitem__] = _get_item
-
-__all__ = ["ToCopy", "mixed_devices", "move", "wrap"]

@@ -10,28 +10,19 @@ from d2lmini.sim.ops import lookup
 META = torch.device("meta")
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 _AUTOCAST_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
-_DisableFunction = torch._C.DisableTorchFunctionSubclass
 
-# Operations on tensors of one device that need more than running them; filled by other modules.
-DISPATCH = {}
-FUNCTIONS = {}
+DISPATCH = {}  # operations that need more than running them; filled by other modules
 
 
 class SimTensor(torch.Tensor):
     """A tensor on a simulated GPU.
 
-    To PyTorch's C++ it is a meta tensor: shapes and strides, no data. `_data` holds the values (a
-    CPU tensor, or a meta tensor where only shapes are wanted), `_device` the simulated device and
-    `_block` its piece of that device's memory, which views share.
+    To PyTorch's C++ it is a tensor on the device ``meta:i``: shapes and strides, no data. `_data`
+    holds the values (a CPU tensor, or a meta tensor where only shapes are wanted), `_device` the
+    simulated device and `_block` its piece of that device's memory, which views share.
     """
 
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        handler = FUNCTIONS.get(func)
-        if handler is not None:
-            return handler(func, args, kwargs or {})
-        with _DisableFunction():
-            return func(*args, **(kwargs or {}))
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -52,13 +43,23 @@ class SimTensor(torch.Tensor):
         return wrap(inner["_data"], *context)
 
 
+def is_ordinary(device) -> bool:
+    """Whether a device that PyTorch names is not a simulated one (``meta:i`` stands for sim:i)."""
+    return device.type != "sim" and (device.type != "meta" or device.index is None)
+
+
+def simulated(device) -> torch.device:
+    """Return the simulated device that ``sim:i`` or C++'s ``meta:i`` stands for."""
+    return torch.device("sim", device.index) if device.type == "meta" else device
+
+
 def wrap(data, device, block=None) -> SimTensor:
     """Return a simulated tensor around `data`, in new memory unless a `block` is given."""
     if block is None:
         block = Block(device.memory, data.untyped_storage().nbytes())
     tensor = _make_wrapper(
         SimTensor, data.size(), data.stride(), data.storage_offset(), None, data.dtype,
-        data.layout, META, False, False, None, False, False, _AUTOCAST_KEYS,
+        data.layout, device.cpp_device, False, False, None, False, False, _AUTOCAST_KEYS,
     )  # fmt: skip
     tensor._data = data
     tensor._device = device
@@ -197,19 +198,12 @@ def refresh(tensor):
     data = tensor._data
     if data.shape != tensor.shape or data.stride() != tensor.stride():
         tensor._block.resize(data.untyped_storage().nbytes())
-        fresh = wrap(data, tensor._device, tensor._block)
-        with _DisableFunction():
-            torch.Tensor.data.__set__(tensor, fresh)
+        torch.Tensor.data.__set__(tensor, wrap(data, tensor._device, tensor._block))
 
 
 def _check_plain(op, call, args):
     """Refuse host tensors among the operands, except where CUDA takes them."""
     for tensor in call.plain:
-        if tensor.device.type == "meta":
-            raise NotImplementedError(
-                f"{op.packet_name} makes a constant inside that simulated GPUs cannot see; "
-                "copy its operands to the host with .cpu() first"
-            )
         if tensor.dim() == 0:
             continue
         if op.packet_name in _TAKE_HOST_INDICES and _in_indices(tensor, args):
@@ -230,10 +224,10 @@ def _redirect(kwargs, device):
     """Turn a ``device=`` argument into the inner one; None if the result is a host tensor."""
     wanted = kwargs["device"]
     kwargs.pop("pin_memory", None)
-    if wanted is not None and wanted.type == "cpu":
-        return None
-    if wanted is not None and wanted.type == "sim":
-        device = access.find_device(wanted)
+    if wanted is not None:
+        if is_ordinary(wanted):
+            return None
+        device = access.find_device(simulated(wanted))
     kwargs["device"] = "cpu" if device.machine.numerics else META
     return device
 
