@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from nbval.plugin import get_sanitize_patterns
 
 import d2lmini
 
@@ -128,6 +129,16 @@ def test_numbers_glued_are_used_and_numbers_used_are_glued():
         assert len(set(glued)) == len(glued), f"{path.name}: a name is glued twice"
         assert set(used) <= set(glued), f"{path.name}: not glued: {set(used) - set(glued)}"
         assert set(glued) <= set(used), f"{path.name}: never used: {set(glued) - set(used)}"
+
+
+@pytest.mark.parametrize("name", ["sanitise.cfg", "sanitise-gpu.cfg"])
+def test_every_sanitiser_is_read_and_compiles(name):
+    text = (ROOT / "tests" / name).read_text()
+    patterns = get_sanitize_patterns(text)  # nbval ignores a malformed pair silently
+    assert len(patterns) == text.count("regex:") == text.count("\n[") >= 4
+    for pattern, replacement in patterns:
+        assert re.compile(pattern)
+        assert replacement.strip()
 
 
 def imports_of(path):
