@@ -1,8 +1,10 @@
 """Calibration: the arithmetic on known timings, the measuring on simulated GPUs, the file."""
 
 import copy
+import importlib.util
 import json
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -130,7 +132,7 @@ def simulated_runtime():
 @pytest.mark.parametrize(("gpu", "link"), [("v100", "pcie3"), ("a100", "nvlink3")])
 def test_calibrating_a_simulated_gpu_finds_its_preset(gpu, link):
     (device,) = sim.configure(1, gpu=gpu, link=link, numerics=False)
-    rows = measuring.measure(device, simulated_runtime(), repeats=3, sizes=(1024, 2048))
+    rows = measuring.measure(device, simulated_runtime(), repeats=3, sizes=(1024, 2048), count=50)
     calibration = fit(rows, gpu, 1, PROVENANCE)
     check_recovered(calibration, find_gpu(gpu), find_link(link), rel=0.05)
 
@@ -271,3 +273,88 @@ def test_a_file_that_is_no_json(tmp_path):
 
 def test_calibration_is_what_fit_returns(calibration):
     assert isinstance(calibration, Calibration)
+
+
+# The command benchmarks/calibrate.py
+
+
+@pytest.fixture(scope="module")
+def command():
+    path = Path(__file__).parents[1] / "benchmarks" / "calibrate.py"
+    spec = importlib.util.spec_from_file_location("calibrate_command", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_predictions_follow_the_hardware(command, calibration):
+    names = ["product float32 3000", "copy 16 MB pinned to host", "copy 16 MB pageable to device"]
+    link = find_link("pcie3")
+    predicted = command.predict("v100", link, names)
+    assert list(predicted) == names
+    product = find_gpu("v100").seconds(2 * 3000**3, 0)
+    assert predicted[names[0]] == pytest.approx(product, rel=0.02)
+    pinned = link.host_seconds(16e6, pinned=True, to_host=True)
+    assert predicted[names[1]] == pytest.approx(pinned, rel=0.05)
+    assert predicted[names[2]] > 1.5 * predicted[names[1]]
+    # The calibration of a preset's timings predicts what the preset predicts.
+    fitted = command.predict(*from_calibration(calibration), names)
+    assert fitted == pytest.approx(predicted, rel=0.02)
+
+
+def test_training_steps_are_predicted(command):
+    lenet, resnet = "LeNet step, batch 256", "ResNet-18 step, batch 64"
+    v100 = command.predict("v100", "pcie4", [lenet, resnet])
+    a100 = command.predict("a100", "pcie4", [lenet])
+    assert 0 < a100[lenet] < v100[lenet] < v100[resnet] < 1
+
+
+def test_errors_are_relative_to_the_median_measurement(command):
+    predicted = {"a": 1.1, "b": 0.5, "c": 3.0}
+    measured = {"a": [1.0, 9.0, 0.9], "b": [1.0] * 3, "c": [2.0, 2.0, 2.5]}
+    rows, median_error = command.compare(predicted, measured)
+    assert [row["error"] for row in rows] == pytest.approx([0.1, 0.5, 0.5])
+    assert median_error == 0.5
+    assert (rows[0]["low"], rows[0]["high"]) == (0.9, 9.0)
+    assert "10.0%" in command.table(rows)
+
+
+def test_the_record_holds_the_comparison_and_comes_back(
+    command, calibration, tmp_path, monkeypatch
+):
+    names = ["product float32 512", "copy 1 MB pinned to host"]
+    real_predict = command.predict
+    monkeypatch.setattr(command, "calibrate", lambda device, repeats: calibration)
+    monkeypatch.setattr(command, "predict", lambda gpu, link: real_predict(gpu, link, names))
+    monkeypatch.setattr(command, "measure", lambda d, repeats: dict.fromkeys(names, [1e-4] * 3))
+    command.main(["--out", str(tmp_path / "record.json")])
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert [row["workload"] for row in record["comparison"]] == names
+    assert record["median_error"] > 0
+    assert from_calibration(tmp_path / "record.json")[0] == calibration.gpu
+
+
+def test_measuring_on_this_machine(command, monkeypatch):
+    """The measuring half, on the CPU, with one small product."""
+    small = {"product float32 8": lambda device: command.product(device, "float32", 8)}
+    monkeypatch.setattr(command, "workloads", lambda: small)
+    samples = command.measure(torch.device("cpu"), 3)["product float32 8"]
+    assert len(samples) == 3
+    assert all(sample > 0 for sample in samples)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either --out"),
+        (["--predict", "nothing"], "'nothing' is neither a file nor one of k80"),
+        (["--out", "/no/such/folder/x.json"], "no folder /no/such/folder"),
+        (["--predict", "v100", "--link", "isa"], "unknown Link 'isa'"),
+        (["--out", "x.json", "--device", "cpu"], "only a CUDA device can be calibrated"),
+    ],
+)
+def test_the_command_says_what_is_wrong(command, arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err

@@ -63,9 +63,10 @@ class Calibration:
             "measurements": rows,
         }
 
-    def save(self, path):
-        """Write `to_dict` as JSON."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=1) + "\n", encoding="utf-8")
+    def save(self, path, **more):
+        """Write `to_dict` as JSON, and what else there is to say as further fields."""
+        text = json.dumps({**self.to_dict(), **more}, indent=1)
+        Path(path).write_text(text + "\n", encoding="utf-8")
 
 
 def calibrate(device="cuda", repeats=7):
