@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from benchmarks.measure import Row, interleave, timed
-from benchmarks.peers import d2l_data_folder, load_d2l, quiet, quiet_data
+from benchmarks.peers import load_d2l, load_d2l_data, quiet, quiet_data
 from d2lmini import evaluate_accuracy, get_params, init_params, lenet, train_batch, try_gpu
 from d2lmini.data import Batches
 
@@ -15,19 +15,24 @@ GOAL = 1.3
 def rows(settings):
     d2l = load_d2l()
     device = try_gpu()
-    data = [_first(batches, settings) for batches in quiet_data(BATCH_SIZE)]
-    with d2l_data_folder():
-        their_data = [_first_of_theirs(it, settings) for it in d2l.load_data_fashion_mnist(256)]
-        sides = interleave(
-            {
-                "d2lmini": timed(lambda: our_epoch(data, device), device),
-                "d2l.train_ch6": timed(lambda: their_epoch(d2l, their_data, device), device),
-            },
-            settings,
-        )
+    few = epochs(d2l, device, 5 * BATCH_SIZE)
+    for epoch in few.values():
+        epoch()  # the warm-up
+    variants = few if settings.quick else epochs(d2l, device, None)
+    sides = interleave(variants, settings, warm_up=0)
     case = f"{device.type}: one epoch and evaluation, batch {BATCH_SIZE}"
-    note = "d2l: its LeNet layers replaced by ours, its loader, training loop and evaluation"
+    note = "d2l: our LeNet made of layers; its loader, training loop and evaluation"
     return [Row("lenet", case, "s", *sides.values(), goal=GOAL, note=note)]
+
+
+def epochs(d2l, device, num):
+    """Return both sides' epoch over the first `num` images of either set, None for all."""
+    ours = [_first(batches, num) for batches in quiet_data(BATCH_SIZE)]
+    theirs = [_first_of_theirs(it, num) for it in load_d2l_data(BATCH_SIZE)]
+    return {
+        "d2lmini": timed(lambda: our_epoch(ours, device), device),
+        "d2l.train_ch6": timed(lambda: their_epoch(d2l, theirs, device), device),
+    }
 
 
 def our_epoch(data, device):
@@ -53,14 +58,15 @@ def lenet_module():
     )
 
 
-def _first(batches, settings):
-    """Keep all images, or in a quick run the first few."""
-    num = settings.pick(batches.num_examples, 5 * BATCH_SIZE)
+def _first(batches, num):
+    if num is None:
+        return batches
     return Batches(batches.images[:num], batches.labels[:num], BATCH_SIZE, seed=0)
 
 
-def _first_of_theirs(loader, settings):
-    num = settings.pick(len(loader.dataset), 5 * BATCH_SIZE)
+def _first_of_theirs(loader, num):
+    if num is None:
+        return loader
     dataset = torch.utils.data.Subset(loader.dataset, range(num))
     workers = loader.num_workers
     return torch.utils.data.DataLoader(dataset, BATCH_SIZE, shuffle=True, num_workers=workers)

@@ -8,10 +8,8 @@ from d2lmini import try_gpu
 
 def rows(settings):
     device = try_gpu()
-    found = [copy_row(settings, device)]
-    for dtype in (torch.float32, torch.bfloat16):
-        found.append(product_row(settings, device, dtype))
-    return found
+    dtypes = (torch.float32, torch.bfloat16)
+    return [copy_row(settings, device), *(product_row(settings, device, d) for d in dtypes)]
 
 
 def copy_row(settings, device):

@@ -1,7 +1,7 @@
 """Measure: warm up, interleave, repeat; report the median and the range."""
 
 import gc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from d2lmini import Timer
@@ -90,6 +90,10 @@ class Row:
         A count, a size or a deterministic result: one sample is enough.
     note : str
         What a reader has to know to understand the numbers.
+    plot : str
+        Rows of a benchmark with an `x` are drawn as lines, those with the same `plot` together.
+    x : float, optional
+        Where: a size in bytes, a number of devices.
     """
 
     benchmark: str
@@ -101,10 +105,17 @@ class Row:
     higher_is_better: bool = False
     exact: bool = False
     note: str = ""
+    plot: str = ""
+    x: float | None = None
 
     def __post_init__(self):
         if self.unit not in UNITS:
             raise ValueError(f"unit {self.unit!r} is not known; use one of {', '.join(UNITS)}")
+        if self.peer and len(self.peer.samples) != len(self.ours.samples):
+            raise ValueError(
+                f"{self.case}: {len(self.ours.samples)} samples against {len(self.peer.samples)}; "
+                "measure both in the same rounds"
+            )
 
     @property
     def ratio(self):
@@ -163,4 +174,9 @@ def interleave(variants, settings, warm_up=1):
 
 def as_rate(side, amount):
     """Turn seconds for `amount` of work into work per second."""
-    return Side(side.label, tuple(amount / seconds for seconds in side.samples))
+    return replace(side, samples=tuple(amount / seconds for seconds in side.samples))
+
+
+def per_step(side, steps):
+    """Turn seconds for several steps into seconds per step."""
+    return replace(side, samples=tuple(seconds / steps for seconds in side.samples))

@@ -6,6 +6,7 @@ import io
 import os
 import struct
 import tempfile
+import warnings
 from pathlib import Path
 
 from d2lmini import load_data_fashion_mnist
@@ -27,32 +28,33 @@ def load_d2l():
 
     import d2lmini._torchvision  # noqa: F401 (d2l imports torchvision, which may need our help)
 
+    for message in ("This DataLoader will create", "Attempting to set identical low and high"):
+        warnings.filterwarnings("ignore", message)
     display.set_matplotlib_formats = set_matplotlib_formats  # where IPython had it until version 8
     from d2l import torch as d2l
 
     return d2l
 
 
-@contextlib.contextmanager
-def d2l_data_folder():
-    """Make a folder in which d2l finds, at ``../data``, the images that `d2lmini` loads.
+def load_d2l_data(batch_size):
+    """Call d2l's own loader on the images that `d2lmini` loads.
 
-    d2l would download them; both sides must have the same images, on machines without a network
-    too.
+    d2l would download them to ``../data``; both sides must have the same images, on machines
+    without a network too.
 
-    Yields
-    ------
-    Path
-        The working directory while the context lasts.
+    Returns
+    -------
+    train_iter, test_iter : torch.utils.data.DataLoader
     """
+    d2l = load_d2l()
+    before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         write_idx(Path(folder) / "data" / "FashionMNIST" / "raw")
         work = Path(folder) / "work"
         work.mkdir()
-        before = Path.cwd()
         os.chdir(work)
         try:
-            yield work
+            return d2l.load_data_fashion_mnist(batch_size)  # in memory from here on
         finally:
             os.chdir(before)
 
