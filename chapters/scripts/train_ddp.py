@@ -100,8 +100,8 @@ def train_step(
         is_last = i == len(parts) - 1  # only then are the gradients sent
         with contextlib.nullcontext() if is_last else model.no_sync():
             with ddp.autocast(X.device, dtype):
-                outputs = model(X_part).float()
-            loss = functional.cross_entropy(outputs, y_part, reduction="sum")
+                y_hat = model(X_part)
+                loss = functional.cross_entropy(y_hat, y_part, reduction="sum")
             (loss * scale).backward()
         loss_sum += loss.detach()
     optimizer.step()

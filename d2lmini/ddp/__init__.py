@@ -1,7 +1,13 @@
 """Data-parallel training with one process per device: the parts of `train_ddp.py`."""
 
 from d2lmini.ddp.checkpoint import begin_or_resume, load_checkpoint, save_checkpoint
-from d2lmini.ddp.collect import average_buffers, check_equal_on_ranks, fingerprint, sum_over_ranks
+from d2lmini.ddp.collect import (
+    average_buffers,
+    check_equal_on_ranks,
+    fingerprint,
+    sum_over_ranks,
+    wait_for_all_ranks,
+)
 from d2lmini.ddp.group import Group, choose_backend, process_group
 from d2lmini.ddp.images import load_images, pick, synthetic_images
 from d2lmini.ddp.launch import launch, torchrun_command
@@ -29,5 +35,6 @@ __all__ = [
     "sum_over_ranks",
     "synthetic_images",
     "torchrun_command",
+    "wait_for_all_ranks",
     "wrap_model",
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from d2lmini.ddp.collect import average_buffers, check_equal_on_ranks
+from d2lmini.ddp.collect import average_buffers, check_equal_on_ranks, wait_for_all_ranks
 
 
 def save_checkpoint(path, model, optimizer, progress, config):
@@ -34,7 +34,7 @@ def save_checkpoint(path, model, optimizer, progress, config):
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         state |= {"progress": progress, "rngs": rngs, "config": config}
         _replace(Path(path), state)
-    dist.barrier()  # nobody goes on before the state is safe
+    wait_for_all_ranks()  # nobody goes on before the state is safe
 
 
 def begin_or_resume(path, resume, model, optimizer, config):

@@ -32,6 +32,15 @@ def sum_over_ranks(values, device="cpu"):
     return total.tolist()
 
 
+def wait_for_all_ranks():
+    """Return when every rank has called it.
+
+    `torch.distributed.barrier` does the same, but first asks PyTorch for the kind of accelerator,
+    a question that fails once the simulated GPUs of this package are registered.
+    """
+    dist.all_gather_object([None] * dist.get_world_size(), None)
+
+
 @torch.no_grad()
 def average_buffers(model):
     """Replace every floating-point buffer by its mean over the ranks.

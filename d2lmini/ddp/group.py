@@ -11,6 +11,8 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from d2lmini.ddp.collect import wait_for_all_ranks
+
 # What a launcher such as torchrun tells each process about the job.
 LAUNCHER_VARIABLES = (
     "RANK",
@@ -103,7 +105,7 @@ def process_group(device="auto", timeout=60.0):
     group = Group(place["RANK"], place["WORLD_SIZE"], local_device, backend, reason)
     try:
         yield group
-        dist.barrier()  # rank 0 may hold the store that the others still talk to
+        wait_for_all_ranks()  # rank 0 may hold the store that the others still talk to
     except BaseException as error:
         if backend == "gloo":  # NCCL would wait here for ranks that do not answer any more
             dist.destroy_process_group()

@@ -89,4 +89,4 @@ def my_share(num_images, rank, world_size):
     >>> [my_share(5, rank, 2).tolist() for rank in range(2)]
     [[0, 2, 4], [1, 3]]
     """
-    return torch.arange(rank, num_images, world_size)
+    return torch.arange(num_images)[rank::world_size]

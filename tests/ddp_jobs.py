@@ -1,0 +1,82 @@
+"""Start jobs for the tests of data-parallel training."""
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+from d2lmini.ddp import torchrun_command
+
+TESTS = Path(__file__).resolve().parent
+SCRIPT = TESTS.parent / "chapters" / "scripts" / "train_ddp.py"
+
+# One core per process, and nothing leaves this machine.
+ENV = os.environ | {"OMP_NUM_THREADS": "1"}
+if sys.platform == "linux":
+    ENV |= {"GLOO_SOCKET_IFNAME": "lo"}
+
+# The run that is killed and resumed. Dropout and momentum make it depend on all that is saved.
+RUN = ["--model", "lenet", "--dropout", "0.2", "--momentum", "0.9", "--synthetic", "1200"]
+RUN += ["--batch-size", "64", "--epochs", "3", "--precision", "float32", "--device", "cpu"]
+RUN += ["--checkpoint-every", "4", "--log-every", "1"]
+
+
+class Process:
+    """A job in the background, whose records are read as they come."""
+
+    def __init__(self, command):
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            command, env=ENV, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
+        self.records = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.records.append(json.loads(line))
+
+    def wait_for(self, is_wanted, timeout=60):
+        """Return the first record for which `is_wanted` is true."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and (self._reader.is_alive() or self.process.poll() is None):
+            for record in list(self.records):
+                if is_wanted(record):
+                    return record
+            time.sleep(0.005)
+        self.process.kill()
+        raise AssertionError(f"no such record; {self.records[-3:]}\n{self.stderr()}")
+
+    def finish(self, timeout=60):
+        """Wait for the end; return the exit code and what was written to standard error."""
+        try:
+            code = self.process.wait(timeout)
+        finally:
+            self.process.kill()
+        self._reader.join(10)
+        return code, self.stderr()
+
+    def stderr(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+
+@functools.cache
+def run_scenarios(num_ranks):
+    """Return what ddp_scenarios.py finds on so many ranks, and the records of the run `RUN`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "results.pt"
+        run = [*RUN, "--checkpoint", str(Path(folder) / "run.pt")] if num_ranks == 2 else []
+        script = TESTS / "ddp_scenarios.py"
+        job = Process(torchrun_command(script, path, *run, nproc_per_node=num_ranks))
+        code, errors = job.finish(timeout=120)
+        assert code == 0, errors
+        return torch.load(path, weights_only=True), job.records
