@@ -1,43 +1,74 @@
 """Make ``torch.device("sim:0")`` known to PyTorch: the device's name, module and factories."""
 
+import functools
 import math
 import sys
 import types
+import warnings
 
 import torch
 from torch.utils._pytree import tree_map_only
 
 from d2lmini.sim import access
 from d2lmini.sim.copies import to_device
+from d2lmini.sim.ops import lookup
 from d2lmini.sim.streams import Event, Stream
-from d2lmini.sim.tensor import META, simulated, wrap
+from d2lmini.sim.tensor import META, run_seeded, set_generator, simulated, wrap
 
+CPU = torch.device("cpu")
 _libraries = []
 
 
-def _empty(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None):
-    return _allocate(
-        device, dtype, size,
-        lambda where, dtype: torch.empty(
-            size, dtype=dtype, device=where, memory_format=memory_format or torch.contiguous_format
-        ),
-    )  # fmt: skip
+# Operations that make a tensor on a device from numbers alone.
+_FACTORIES = (
+    "_efficientzerotensor", "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full",
+    "linspace", "logspace", "normal.float_float", "ones", "rand", "rand.generator", "randint",
+    "randint.generator", "randint.low", "randint.low_generator", "randn", "randn.generator",
+    "randperm", "randperm.generator", "scalar_tensor", "tril_indices", "triu_indices", "zeros",
+)  # fmt: skip
 
 
-def _empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None):
-    return _allocate(
-        device, dtype, size,
-        lambda where, dtype: torch.empty_strided(size, stride, dtype=dtype, device=where),
-    )  # fmt: skip
+def _empty(*args, device=None, **kwargs):
+    return _allocate(torch.ops.aten.empty.memory_format, args, device, kwargs)
 
 
-def _allocate(torch_device, dtype, size, make):
-    device = access.find_device(torch_device)
-    dtype = dtype or torch.get_default_dtype()
-    device.memory.check(math.prod(size) * dtype.itemsize)
+def _empty_strided(*args, device=None, **kwargs):
+    return _allocate(torch.ops.aten.empty_strided.default, args, device, kwargs)
+
+
+def _allocate(func, args, torch_device, kwargs):
+    device = access.find_device(simulated(torch_device))
+    dtype = kwargs.get("dtype") or torch.get_default_dtype()
+    kwargs["pin_memory"] = None
+    device.memory.check(math.prod(args[0]) * dtype.itemsize)
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
-        return _Landing.make(make("cpu", dtype), device)
-    return wrap(make("cpu" if device.machine.numerics else META, dtype), device)
+        return _Landing.make(func(*args, device=CPU, **kwargs), device)
+    return wrap(func(*args, device=CPU if device.machine.numerics else META, **kwargs), device)
+
+
+def _make_factory(name):
+    """Return a kernel for a factory: one launch that writes what the CPU's factory makes."""
+    packet, _, overload = name.partition(".")
+    func = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    op = lookup(func)
+    inner = torch.ops.aten.zeros.default if packet == "_efficientzerotensor" else func
+
+    def factory(*args, device=None, **kwargs):
+        device = access.find_device(simulated(device))
+        numerics = device.machine.numerics
+        kwargs["pin_memory"] = None
+        args = list(args)
+        if op.generator is not None:
+            set_generator(op, device, args, kwargs)
+        make = functools.partial(inner, device=CPU if numerics else META, **kwargs)
+        data = run_seeded(make, device, args, {}) if op.seeded and numerics else make(*args)
+        tensor = wrap(data, device)
+        device.machine.launch(
+            device, op.name, device.machine.gpu.seconds(0, data.nbytes), 0, data.nbytes
+        )
+        return tensor
+
+    return factory
 
 
 def _route_meta(name, simulate):
@@ -53,7 +84,7 @@ def _route_meta(name, simulate):
         if device is not None and device.index is not None and (
             device.index < access.device_count()
         ):  # fmt: skip
-            return simulate(*args, device=simulated(device), **kwargs)
+            return simulate(*args, device=device, **kwargs)
         return own.call_boxed(keys, *args, device=device, **kwargs)
 
     return kernel
@@ -142,8 +173,11 @@ def register() -> None:
     torch._register_device_module("sim", module)
     sys.modules["torch.sim"] = module
     library = torch.library.Library("aten", "IMPL")
-    library.impl("empty.memory_format", _empty, "PrivateUse1")
-    library.impl("empty_strided", _empty_strided, "PrivateUse1")
-    for name, simulate in (("empty.memory_format", _empty), ("empty_strided", _empty_strided)):
-        library.impl(name, _route_meta(name, simulate), "Meta")
+    makers = {"empty.memory_format": _empty, "empty_strided": _empty_strided}
+    makers.update((name, _make_factory(name)) for name in _FACTORIES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that Meta's kernels are replaced is the intention
+        for name, make in makers.items():
+            library.impl(name, make, "PrivateUse1")
+            library.impl(name, _route_meta(name, make), "Meta")
     _libraries.append(library)

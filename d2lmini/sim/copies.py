@@ -295,6 +295,13 @@ def _local_scalar(func, args, kwargs):
     return func(tensor._data)
 
 
+def _physically(func):
+    """PyTorch marks a conjugate or negative view by a bit that the wrapper cannot carry."""
+    return lambda _, args, kwargs: run(func, args, kwargs)
+
+
+DISPATCH[aten._conj] = _physically(aten.conj_physical.default)
+DISPATCH[aten._neg_view] = _physically(aten.neg.default)
 DISPATCH[aten._to_copy] = _to_copy
 DISPATCH[aten.copy_] = _copy_into
 DISPATCH[aten._local_scalar_dense] = _local_scalar

@@ -50,7 +50,9 @@ def is_ordinary(device) -> bool:
 
 def simulated(device) -> torch.device:
     """Return the simulated device that ``sim:i`` or C++'s ``meta:i`` stands for."""
-    return torch.device("sim", device.index) if device.type == "meta" else device
+    if device is not None and device.type == "meta":
+        return torch.device("sim", device.index)
+    return device
 
 
 def wrap(data, device, block=None) -> SimTensor:
@@ -124,11 +126,11 @@ def run(func, args, kwargs):
             return func(*inner_args, **inner_kwargs)
     numerics = device.machine.numerics
     if op.generator is not None:
-        _set_generator(op, device, inner_args, inner_kwargs)
+        set_generator(op, device, inner_args, inner_kwargs)
     if op.syncs and not numerics:
         raise shapes_only(op.name)
     if op.seeded and numerics:
-        out = _run_seeded(func, device, inner_args, inner_kwargs)
+        out = run_seeded(func, device, inner_args, inner_kwargs)
     else:
         out = func(*inner_args, **inner_kwargs)
     return _finish(op, device, call, (args, kwargs), (inner_args, inner_kwargs), out)
@@ -232,7 +234,8 @@ def _redirect(kwargs, device):
     return device
 
 
-def _set_generator(op, device, args, kwargs):
+def set_generator(op, device, args, kwargs):
+    """Let an operation draw from the device's generator."""
     position = op.generator
     given = args[position] if position < len(args) else kwargs.get("generator")
     if given is not None:
@@ -247,7 +250,7 @@ def _set_generator(op, device, args, kwargs):
         kwargs["generator"] = generator
 
 
-def _run_seeded(func, device, args, kwargs):
+def run_seeded(func, device, args, kwargs):
     """Run an operation that draws from the global generator with the device's instead."""
     host_state = torch.get_rng_state()
     torch.set_rng_state(device.generator.get_state())
