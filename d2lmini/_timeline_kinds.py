@@ -63,7 +63,7 @@ _PATTERNS = (
         r"elementwise|^_?foreach|^_?fused|^(r?sub|add|mul|div|neg|abs|exp|log|sqrt|rsqrt|pow|relu|"
         r"gelu|silu|tanh|sigmoid|threshold|clamp\w*|where|fill|zero|zeros|ones|copy|to|cast|lerp|"
         r"addcmul|addcdiv|dropout|native_dropout|bernoulli|random|uniform|normal|eq|ne|lt|gt|le|ge|"
-        r"masked_fill)(_backward|backward\d*)?_?$",
+        r"masked_fill|full|\w+_like|_to_copy)(_backward|backward\d*)?_?$",
     ),
 )
 _COMPILED = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _PATTERNS)

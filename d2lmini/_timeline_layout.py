@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from d2lmini._timeline_kinds import kind_of, looks_of
 
-PLOT, LABELS = 560, 118  # widths of the scrolling part and of the lane names, pixels
+PLOT, LABELS = 560, 120  # widths of the scrolling part and of the lane names, pixels
 ROW, GAP, TOP, AXIS = 24, 6, 6, 24  # heights, pixels
 NARROW = 4.0  # neighbours of one kind are joined if both are narrower, pixels
 MAX_BOXES = 240  # about 70 kB of text
@@ -142,7 +142,7 @@ def _join(row, start, scale, limit):
 def _ticks(start, length):
     """Return ``(x, label)`` for 4 to 10 round values on an axis of `length` units."""
     power = 10 ** math.floor(math.log10(length / 4))
-    step = next(m * power for m in (5, 2, 1) if length / (m * power) >= 4)
+    step = next((m * power for m in (5, 2) if length / (m * power) >= 4), power)
     decimals = max(0, -math.floor(math.log10(step)))
     first = math.ceil(start / step - 1e-9)
     ticks = []

@@ -14,7 +14,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from d2lmini._timeline_kinds import kind_of, looks_of
-from d2lmini._timeline_layout import MAX_BOXES, PLOT, quantity
+from d2lmini._timeline_layout import MAX_BOXES, PLOT, _ticks, quantity
 from d2lmini.sim.span import Span
 from d2lmini.timeline import Timeline
 
@@ -222,6 +222,15 @@ def test_joining_loses_no_time():
     assert total == pytest.approx(sum(span.duration for span in timeline.spans), rel=0.01)
 
 
+@pytest.mark.parametrize("length", [4e-4, 1e-6, 2e-5, 0.4, 39.99, 7.0, 1e-9])
+@pytest.mark.parametrize("start", [0.0, 1.4102919e-3, 812.3])
+def test_the_axis_has_a_few_round_ticks(start, length):
+    ticks = _ticks(start * 1e3, length * 1e3)
+    assert 3 <= len(ticks) <= 11
+    assert len({label for _, label in ticks}) == len(ticks)
+    assert all(-1e-6 <= x <= PLOT + 0.02 for x, _ in ticks)
+
+
 def test_html_is_well_formed_and_says_it_is_simulated():
     html = Timeline(overlap())._repr_html_()
     ET.fromstring(html)
@@ -263,6 +272,7 @@ def test_a_kind_looks_the_same_in_every_figure():
         ("relu_", "element by element"),
         ("ReluBackward0", "element by element"),
         ("_foreach_add_", "element by element"),
+        ("ones_like", "element by element"),
         ("void at::native::elementwise_kernel<128, 2>(int)", "element by element"),
         ("native_batch_norm", "reduce, pool, normalise"),
         ("max_pool2d_with_indices", "reduce, pool, normalise"),
