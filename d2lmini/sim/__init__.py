@@ -27,8 +27,8 @@ Examples
 True
 """
 
-from d2lmini.sim import backend as _backend
 from d2lmini.sim import methods as _methods  # noqa: F401  (completes SimTensor)
+from d2lmini.sim import saving as _saving
 from d2lmini.sim.access import (
     configure,
     current_device,
@@ -47,13 +47,14 @@ from d2lmini.sim.access import (
     synchronize,
     trace,
 )
+from d2lmini.sim.calibration import calibrate, from_calibration
 from d2lmini.sim.copies import empty_pinned, is_pinned, pin_memory
-from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link
+from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link, find_cpu, find_gpu, find_link
 from d2lmini.sim.span import Span
 from d2lmini.sim.streams import Event, Stream
 from d2lmini.sim.tensor import SimTensor
 
-_backend.register()
+_saving.register()
 
 __all__ = [
     "CPU",
@@ -66,12 +67,17 @@ __all__ = [
     "SimTensor",
     "Span",
     "Stream",
+    "calibrate",
     "configure",
     "current_device",
     "current_stream",
     "default_stream",
     "device_count",
     "empty_pinned",
+    "find_cpu",
+    "find_gpu",
+    "find_link",
+    "from_calibration",
     "get_device_spec",
     "get_link_spec",
     "is_numeric",
