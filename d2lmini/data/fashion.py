@@ -1,5 +1,6 @@
 """Fashion-MNIST: its files, its classes, and reading it from a folder."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +144,7 @@ def _find_folder(root: Path, files: tuple[IdxFile, ...], remedy: str) -> Path:
                 return folder
     except OSError as error:
         raise DataError(f"{root}: cannot be read ({error.strerror}). {remedy}") from error
-    state = "no Fashion-MNIST files there" if root.is_dir() else "no such folder"
+    state = "no Fashion-MNIST files there" if os.path.isdir(root) else "no such folder"
     raise DataError(
         f"{root}: {state} (looked for {files[0].name} and the others in {candidates[0]} "
         f"and in the folder itself). {remedy}"

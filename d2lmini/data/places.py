@@ -59,7 +59,7 @@ def find_data(places: Places | None = None) -> ImageData:
         folder = cache_folder(places.environ)
     except RuntimeError:
         return _embedded(places, "there is no home folder to keep it in")
-    if folder.is_dir():
+    if os.path.isdir(folder):  # False, not an error, where we may not even look
         return _read_cache(folder, places.files)
     if folder not in _failures:
         try:
