@@ -11,7 +11,8 @@ from torch.nn import functional as F
 def init_params(seed=0):
     """Draw LeNet's eight parameters on the CPU.
 
-    Weights are normal with variance ``2 / fan_in`` (He et al., 2015), biases zero.
+    Weights are normal with variance ``1 / fan_in``, so that a layer's outputs vary as much as its
+    inputs; biases are zero.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def init_params(seed=0):
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape, fan_in):
-        return torch.randn(shape, generator=generator) * (2 / fan_in) ** 0.5
+        return torch.randn(shape, generator=generator) / fan_in**0.5
 
     conv1, b1 = draw(20, 1, 5, 5, fan_in=25), torch.zeros(20)
     conv2, b2 = draw(50, 20, 5, 5, fan_in=500), torch.zeros(50)
