@@ -6,16 +6,21 @@ from d2lmini.sim.hardware import GPU, Link, find_gpu, find_link
 from d2lmini.sim.machine import DEFAULT_SEED, Device, Machine, _local, _state
 from d2lmini.sim.streams import Stream
 
+MAX_DEVICES = 128
+
 
 def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[torch.device]:
     """Build a fresh machine of `k` simulated GPUs: clock at 0, trace empty.
 
-    Tensors, streams and events of the machine before it cannot be used any more.
+    Tensors, streams and events of the machine before it cannot be used any more. The first call
+    makes the device type ``"sim"`` known to PyTorch (before it, ``torch.device("sim:0")`` is an
+    error) and its default accelerator: where real GPUs need side streams or pinned memory, use
+    them in another process.
 
     Parameters
     ----------
     k : int
-        How many GPUs, at least 1.
+        How many GPUs, from 1 to 128 (PyTorch's device numbers end there).
     gpu : str or GPU
         Name of a preset (`d2lmini.sim.GPUS`) or a spec.
     link : str or Link
@@ -31,7 +36,7 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
     Raises
     ------
     ValueError
-        If `k` is not a positive integer, or there is no such preset.
+        If `k` is not an integer from 1 to 128, or there is no such preset.
 
     Examples
     --------
@@ -39,8 +44,11 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
     >>> sim.configure(2)
     [device(type='sim', index=0), device(type='sim', index=1)]
     """
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise ValueError(f"cannot simulate {k!r} GPUs; give an integer of 1 or more")
+    if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_DEVICES:
+        raise ValueError(f"cannot simulate {k!r} GPUs; give an integer from 1 to {MAX_DEVICES}")
+    from d2lmini.sim import backend
+
+    backend.register()
     machine = Machine(k, find_gpu(gpu), find_link(link), bool(numerics))
     _state["machine"] = machine
     return [device.torch_device for device in machine.devices]

@@ -1,6 +1,7 @@
 """Make ``torch.device("sim:0")`` known to PyTorch: the device's name, module and factories."""
 
 import functools
+import importlib
 import math
 import sys
 import types
@@ -9,11 +10,11 @@ import warnings
 import torch
 from torch.utils._pytree import tree_map_only
 
-from d2lmini.sim import access
+from d2lmini.sim import access, autocast
 from d2lmini.sim.copies import to_device
 from d2lmini.sim.ops import lookup
 from d2lmini.sim.streams import Event, Stream
-from d2lmini.sim.tensor import META, run_seeded, set_generator, simulated, wrap
+from d2lmini.sim.tensor import META, SimTensor, run_seeded, set_generator, simulated, wrap
 
 CPU = torch.device("cpu")
 _libraries = []
@@ -165,7 +166,12 @@ def _make_module():
 
 
 def register() -> None:
-    """Tell PyTorch about the device type; once a process."""
+    """Tell PyTorch about the device type, once a process.
+
+    `configure` calls this, not the import: from here on PyTorch takes "sim" for the machine's
+    accelerator, so that ``tensor.pin_memory()`` and side streams of real GPUs do not work as they
+    should. A process that only uses real GPUs is not touched.
+    """
     if _libraries:
         return
     torch.utils.rename_privateuse1_backend("sim")
@@ -180,4 +186,6 @@ def register() -> None:
         for name, make in makers.items():
             library.impl(name, make, "PrivateUse1")
             library.impl(name, _route_meta(name, make), "Meta")
-    _libraries.append(library)
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        importlib.import_module(name)._foreach_supported_types.append(SimTensor)
+    _libraries.extend((library, *autocast.register()))

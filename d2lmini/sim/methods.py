@@ -92,6 +92,15 @@ def _set_data(self, other):
     self._data, self._device, self._block = other._data, other._device, other._block
 
 
+def _set_grad(self, grad):
+    if isinstance(grad, torch.Tensor) and grad.device != self.device:
+        raise RuntimeError(
+            f"attempting to assign a gradient on {grad.device} to a tensor on {self.device}. "
+            "Please ensure that the gradient and the tensor are on the same device"
+        )
+    torch.Tensor.grad.__set__(self, grad)
+
+
 def _deepcopy(self, memo):
     if not self.is_leaf:
         raise RuntimeError(
@@ -145,6 +154,17 @@ def _refuse_pin(self, *_, **__):
     raise RuntimeError(f"cannot pin '{self.type()}': only dense CPU tensors can be pinned")
 
 
+def _no_storage(self):
+    raise NotImplementedError(
+        f"a tensor on {self.device} has no typed storage to hand out; use untyped_storage() to "
+        "compare memory, .cpu() for the values"
+    )
+
+
+def _no_dlpack(self, **_):
+    raise BufferError(f"a tensor on {self.device} cannot be exported; use .cpu() first")
+
+
 def _share(self):
     return self  # as for CUDA tensors: nothing to do
 
@@ -165,10 +185,13 @@ for _name, _value in {
     "tolist": lambda self: self.cpu().tolist(),
     "data_ptr": _data_ptr,
     "untyped_storage": lambda self: SimStorage(self),
+    "storage": _no_storage,
+    "__dlpack__": _no_dlpack,
     "get_device": lambda self: self._device.index,
     "is_meta": property(lambda self: False),
     "is_sim": property(lambda self: True),
     "data": property(torch.Tensor.data.__get__, _set_data),
+    "grad": property(torch.Tensor.grad.__get__, _set_grad, torch.Tensor.grad.__delete__),
     "__deepcopy__": _deepcopy,
     "__repr__": _repr,
     "__str__": _repr,

@@ -57,6 +57,8 @@ def simulated(device) -> torch.device:
 
 def wrap(data, device, block=None) -> SimTensor:
     """Return a simulated tensor around `data`, in new memory unless a `block` is given."""
+    if data.layout is not torch.strided:
+        raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
     if block is None:
         block = Block(device.memory, data.untyped_storage().nbytes())
     tensor = _make_wrapper(
