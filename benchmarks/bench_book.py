@@ -1,7 +1,7 @@
 """The book: how long a build takes, and how heavy its pages are."""
 
 import shutil
-import sys
+import subprocess
 from pathlib import Path
 
 from benchmarks.measure import Row, Side, interleave, timed
@@ -11,11 +11,19 @@ PAGES = ROOT / "_build" / "html"
 
 
 def rows(settings):
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
     sides = interleave({"cold": timed(cold_build), "warm": timed(warm_build)}, settings, warm_up=0)
     found = [Row("book", f"{label} build of all pages", "s", side) for label, side in sides.items()]
+    if settings.tests:
+        found.append(tests())
     return found + weights()
+
+
+def tests():
+    """Time ``make test``, once: it takes minutes."""
+    side = Side(
+        "make test", [timed(lambda: subprocess.run(["make", "test"], cwd=ROOT, check=True))()]
+    )
+    return Row("book", "make test", "s", side, exact=True, note="make test: one run")
 
 
 def cold_build():

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Group:
-    """This process and its helpers.
+    """A process and its helpers, seen from rank 0.
 
     Parameters
     ----------

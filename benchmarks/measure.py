@@ -19,10 +19,13 @@ class Settings:
         Measurements of each variant.
     quick : bool, default False
         Small sizes and few repetitions: shows that everything runs, measures nothing.
+    tests : bool, default False
+        Measure ``make test``, too, which takes minutes.
     """
 
     repetitions: int = 5
     quick: bool = False
+    tests: bool = False
 
     def pick(self, full, quick):
         """Return the size for a full or for a quick run."""
