@@ -4,6 +4,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 PAGES := _build/html/index.html
 
+# Notebooks run in chapters/: a relative folder would be looked for there.
+ifneq ($(D2LMINI_DATA),)
+export D2LMINI_DATA := $(abspath $(D2LMINI_DATA))
+endif
+
 # Reproducible: simulated GPUs, whose times and outputs are the same on every machine.
 SIMULATED := D2LMINI_GPUS=sim OMP_NUM_THREADS=1
 
