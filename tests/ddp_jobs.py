@@ -1,6 +1,7 @@
 """Start jobs for the tests of data-parallel training."""
 
 import functools
+import importlib
 import json
 import os
 import subprocess
@@ -17,6 +18,9 @@ from d2lmini.ddp import torchrun_command
 TESTS = Path(__file__).resolve().parent
 SCRIPT = TESTS.parent / "chapters" / "scripts" / "train_ddp.py"
 
+sys.path.insert(0, str(SCRIPT.parent))
+train_ddp = importlib.import_module("train_ddp")
+
 # One core per process, and nothing leaves this machine.
 ENV = os.environ | {"OMP_NUM_THREADS": "1"}
 if sys.platform == "linux":
@@ -32,7 +36,7 @@ class Process:
     """A job in the background, whose records are read as they come."""
 
     def __init__(self, command):
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (read after the process's end)
         self.process = subprocess.Popen(
             command, env=ENV, stdout=subprocess.PIPE, stderr=self.errors, text=True
         )
@@ -44,7 +48,7 @@ class Process:
         for line in self.process.stdout:
             self.records.append(json.loads(line))
 
-    def wait_for(self, is_wanted, timeout=60):
+    def wait_for(self, is_wanted, timeout=180):
         """Return the first record for which `is_wanted` is true."""
         end = time.monotonic() + timeout
         while time.monotonic() < end and (self._reader.is_alive() or self.process.poll() is None):
@@ -55,7 +59,7 @@ class Process:
         self.process.kill()
         raise AssertionError(f"no such record; {self.records[-3:]}\n{self.stderr()}")
 
-    def finish(self, timeout=60):
+    def finish(self, timeout=180):
         """Wait for the end; return the exit code and what was written to standard error."""
         try:
             code = self.process.wait(timeout)
@@ -77,6 +81,6 @@ def run_scenarios(num_ranks):
         run = [*RUN, "--checkpoint", str(Path(folder) / "run.pt")] if num_ranks == 2 else []
         script = TESTS / "ddp_scenarios.py"
         job = Process(torchrun_command(script, path, *run, nproc_per_node=num_ranks))
-        code, errors = job.finish(timeout=120)
+        code, errors = job.finish()
         assert code == 0, errors
         return torch.load(path, weights_only=True), job.records

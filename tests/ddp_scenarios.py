@@ -5,11 +5,11 @@ Starting processes takes seconds, the scenarios milliseconds.
 
 import contextlib
 import sys
-from pathlib import Path
 from unittest import mock
 
 import torch
 import torch.distributed as dist
+from ddp_jobs import train_ddp
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
@@ -17,9 +17,6 @@ from torch.utils.data import DistributedSampler
 
 from d2lmini import ddp
 from d2lmini.resnet import resnet18
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "chapters" / "scripts"))
-import train_ddp
 
 TEN_STEPS = ["--epochs", "1", "--batch-size", "32", "--precision", "float32", "--device", "cpu"]
 SLIM = ["--model", "resnet18", "--width", "8", "--synthetic", "320"]

@@ -3,8 +3,7 @@
 import ddp_scenarios
 import pytest
 import torch
-import train_ddp
-from ddp_jobs import run_scenarios
+from ddp_jobs import run_scenarios, train_ddp
 from torch.utils.data import DistributedSampler
 
 from d2lmini import ddp

@@ -1,5 +1,7 @@
 """Choose the precision of the computation."""
 
+import contextlib
+
 import torch
 
 
@@ -49,7 +51,7 @@ def choose_precision(device, asked="auto"):
 
 
 def autocast(device, dtype):
-    """Return a context in which the operations that may run in `dtype`; nothing for float32.
+    """Return a context in which operations run in `dtype` where that is safe.
 
     Examples
     --------
@@ -57,4 +59,6 @@ def autocast(device, dtype):
     ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
     torch.bfloat16
     """
-    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
+    if dtype == torch.float32:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype)
