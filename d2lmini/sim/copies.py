@@ -272,7 +272,8 @@ def _is_placeholder(tensor):
 
 
 def _check_shapes(target, values):
-    torch.broadcast_shapes(target.shape, values.shape)
+    if target.shape == values.shape:
+        return
     if values.dim() > target.dim() or torch.broadcast_shapes(target.shape, values.shape) != (
         target.shape
     ):

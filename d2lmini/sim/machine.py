@@ -67,6 +67,7 @@ class Machine:
         self.lock = threading.RLock()
         self.host = 0.0
         self.trace = Trace()
+        self.shapes: dict = {}  # results and costs by shapes, where only shapes are kept
         self.pending: list = []  # copies to the host that nobody has waited for
         self.devices = [Device(self, i) for i in range(k)]
 

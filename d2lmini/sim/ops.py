@@ -36,7 +36,7 @@ class Op:
     """The facts about one operation (an `OpOverload`) that each call of it needs."""
 
     __slots__ = (
-        "aliases", "formula", "func", "generator", "inplace", "inplace_view", "is_conv", "kernel",
+        "_flops", "aliases", "formula", "func", "generator", "inplace", "inplace_view", "is_conv", "kernel",
         "mutable", "name", "num_returns", "packet_name", "seeded", "syncs", "view",
     )  # fmt: skip
 
@@ -69,11 +69,16 @@ class Op:
             tags & {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
         )
         self.formula = flop_registry.get(func.overloadpacket)
+        self._flops = {}
         self.is_conv = "conv" in self.packet_name
 
     def flops(self, args, kwargs, out) -> int:
-        """Floating-point operations of one call, by PyTorch's own formulas; 0 if it has none."""
-        return int(self.formula(*args, **kwargs, out_val=out)) if self.formula else 0
+        """Floating-point operations of one call, by PyTorch's own formulas."""
+        key = signature(args), signature(kwargs.values())
+        known = self._flops.get(key)
+        if known is None:
+            known = self._flops[key] = int(self.formula(*args, **kwargs, out_val=out))
+        return known
 
     def traffic(self, tensors, outs) -> int:
         """Bytes that one call reads and writes, each tensor once."""
@@ -106,6 +111,16 @@ def lookup(func) -> Op:
     if op is None:
         op = _ops[func] = Op(func)
     return op
+
+
+def signature(values) -> tuple:
+    """Return what the shapes and the cost of a call depend on, as a key of a dictionary."""
+    return tuple([
+        (v.shape, v.stride(), v.storage_offset(), v.dtype, v.untyped_storage().nbytes())
+        if isinstance(v, torch.Tensor)
+        else signature(v) if type(v) in (list, tuple) else (type(v), v)
+        for v in values
+    ])  # fmt: skip
 
 
 def _bytes(tensor):

@@ -5,7 +5,7 @@ from torch.utils._pytree import tree_leaves
 
 from d2lmini.sim import access
 from d2lmini.sim.memory import Block
-from d2lmini.sim.ops import lookup
+from d2lmini.sim.ops import lookup, signature
 
 META = torch.device("meta")
 _make_wrapper = torch.Tensor._make_wrapper_subclass
@@ -126,37 +126,75 @@ def run(func, args, kwargs):
         device = _redirect(inner_kwargs, device)
         if device is None:
             return func(*inner_args, **inner_kwargs)
-    numerics = device.machine.numerics
     if op.generator is not None:
         set_generator(op, device, inner_args, inner_kwargs)
-    if op.syncs and not numerics:
-        raise shapes_only(op.name)
-    if op.seeded and numerics:
+    outer, inner = (args, kwargs), (inner_args, inner_kwargs)
+    if not device.machine.numerics:
+        return _run_shapes(op, device, call, outer, inner)
+    if op.seeded:
         out = run_seeded(func, device, inner_args, inner_kwargs)
     else:
         out = func(*inner_args, **inner_kwargs)
-    return _finish(op, device, call, (args, kwargs), (inner_args, inner_kwargs), out)
-
-
-def _finish(op, device, call, outer, inner, out):
-    if not op.kernel:
-        return _wrap_all(op, device, outer, out)
-    outs = [out] if isinstance(out, torch.Tensor) else [
-        leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)
-    ]  # fmt: skip
-    if op.num_returns == 0:
-        outs = _written_lists(op, inner)
     wrapped = _wrap_all(op, device, outer, out)  # raises first if the memory is full
-    flops = op.flops(*inner, out)
-    num_bytes = op.traffic(call.tensors, outs)
-    machine = device.machine
-    dtype = op.peak(call.tensors[0].dtype if call.tensors else outs[0].dtype) if flops else "float32"
-    machine.launch(
-        device, op.name, machine.gpu.seconds(flops, num_bytes, dtype), flops, num_bytes
-    )
-    if op.syncs or (op.packet_name == "index" and _has_mask(inner[0][1])):
-        machine.wait_until(machine.copy_to_host(device, 8, pinned=False), op.name)
+    if op.kernel:
+        _launch(op, device, _cost(op, device, call, inner, out))
+        if op.syncs or (op.packet_name == "index" and _has_mask(inner_args[1])):
+            machine = device.machine
+            machine.wait_until(machine.copy_to_host(device, 8, pinned=False), op.name)
     return wrapped
+
+
+def _run_shapes(op, device, call, outer, inner):
+    """Run one operation on shapes; what was worked out before is not worked out again."""
+    if op.syncs or (op.packet_name == "index" and _has_mask(inner[0][1])):
+        raise shapes_only(op.name)
+    machine = device.machine
+    if op.inplace_view:  # changes a shape: of a tensor that no other wrapper and no cache holds
+        outer_args = (*outer[0], *outer[1].values())
+        for tensor in outer_args:
+            if isinstance(tensor, SimTensor):
+                tensor._data = torch.empty_strided(
+                    tensor._data.shape, tensor._data.stride(), dtype=tensor.dtype, device=META
+                )
+        call = _Call()
+        inner = call.unwrap(outer[0]), dict(
+            zip(outer[1], call.unwrap(outer[1].values()), strict=True)
+        )  # fmt: skip
+        out = op.func(*inner[0], **inner[1])
+        cost = _cost(op, device, call, inner, out)
+    else:
+        key = op.func, signature(inner[0]), tuple(inner[1]), signature(inner[1].values())
+        known = machine.shapes.get(key)
+        if known is None:
+            out = op.func(*inner[0], **inner[1])
+            known = machine.shapes[key] = out, _cost(op, device, call, inner, out)
+        out, cost = known
+    wrapped = _wrap_all(op, device, outer, out)
+    if op.kernel:
+        _launch(op, device, cost)
+    return wrapped
+
+
+def _cost(op, device, call, inner, out):
+    """Seconds, FLOPs and bytes of one call."""
+    if not op.kernel:
+        return 0.0, 0, 0
+    if isinstance(out, torch.Tensor):
+        outs = (out,)
+    elif op.num_returns == 0:
+        outs = _written_lists(op, inner)
+    else:
+        outs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
+    flops, dtype = 0, "float32"
+    if op.formula is not None:
+        flops = op.flops(*inner, out)
+        dtype = op.peak(call.tensors[0].dtype)
+    num_bytes = op.traffic(call.tensors, outs)
+    return device.machine.gpu.seconds(flops, num_bytes, dtype), flops, num_bytes
+
+
+def _launch(op, device, cost):
+    device.machine.launch(device, op.name, *cost)
 
 
 def _written_lists(op, inner):
