@@ -1,7 +1,5 @@
 """ResNet-18 (He et al. 2016) for small images."""
 
-from collections import OrderedDict
-
 import torch
 from torch import nn
 
@@ -29,7 +27,7 @@ class Residual(nn.Module):
 
     def __init__(self, in_channels, channels, stride=1, norm=nn.BatchNorm2d):
         super().__init__()
-        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, padding=1, bias=False)
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, stride, 1, bias=False)
         self.norm1 = norm(channels)
         self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
         self.norm2 = norm(channels)
@@ -73,16 +71,18 @@ def resnet18(num_classes=10, in_channels=1, width=64, norm=nn.BatchNorm2d):
     >>> resnet18()(torch.zeros(2, 1, 28, 28)).shape
     torch.Size([2, 10])
     """
-    net = OrderedDict(conv=nn.Conv2d(in_channels, width, 3, padding=1, bias=False))
-    net.update(norm=norm(width), relu=nn.ReLU())
+    net = nn.Sequential()
+    net.conv = nn.Conv2d(in_channels, width, 3, padding=1, bias=False)
+    net.norm, net.relu = norm(width), nn.ReLU()
     channels = [width, width, 2 * width, 4 * width, 8 * width]
     for i in range(4):
-        first = Residual(channels[i], channels[i + 1], stride=1 if i == 0 else 2, norm=norm)
+        stride = 1 if i == 0 else 2
+        first = Residual(channels[i], channels[i + 1], stride, norm)
         second = Residual(channels[i + 1], channels[i + 1], norm=norm)
-        net[f"stage{i + 1}"] = nn.Sequential(first, second)
-    net.update(pool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten())
-    net.update(linear=nn.Linear(channels[4], num_classes))
-    return nn.Sequential(net)
+        net.add_module(f"stage{i + 1}", nn.Sequential(first, second))
+    net.pool, net.flatten = nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    net.linear = nn.Linear(channels[4], num_classes)
+    return net
 
 
 def group_norm(channels):
