@@ -17,6 +17,7 @@ from d2lmini.devices import (
 )
 from d2lmini.plotting import Animator
 from d2lmini.recording import record
+from d2lmini.resnet import Residual, group_norm, resnet18
 from d2lmini.timeline import Timeline
 from d2lmini.timing import Benchmark, Timer
 from d2lmini.training import (
@@ -37,6 +38,7 @@ __all__ = [
     "Animator",
     "Benchmark",
     "Event",
+    "Residual",
     "Stream",
     "Timeline",
     "Timer",
@@ -48,12 +50,14 @@ __all__ = [
     "evaluate_accuracy",
     "get_params",
     "gpus",
+    "group_norm",
     "init_params",
     "is_simulated",
     "lenet",
     "load_data_fashion_mnist",
     "now",
     "record",
+    "resnet18",
     "sgd",
     "sim",
     "split_batch",
