@@ -185,7 +185,7 @@ def register() -> None:
         warnings.simplefilter("ignore")  # that Meta's kernels are replaced is the intention
         for name, make in makers.items():
             library.impl(name, make, "PrivateUse1")
-            library.impl(name, _route_meta(name, make), "Meta")
+            library.impl(name, _route_meta(name, make), "Meta", allow_override=True)
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
         importlib.import_module(name)._foreach_supported_types.append(SimTensor)
     _libraries.extend((library, *autocast.register()))
