@@ -1,0 +1,105 @@
+"""Run a graph of tasks on two simulated GPUs, and say what is wrong with the run."""
+
+import random
+
+from d2lmini import sim
+from d2lmini.checks._slow_machine import EPSILON, GPU, LINK, SIZE, close, matrices
+
+
+def random_graph(seed):
+    """Draw a graph of 8 tasks in random order, and a placement on two devices."""
+    draw = random.Random(seed)
+    tasks = [f"t{i}" for i in range(8)]
+    graph = {
+        task: tuple(draw.sample(tasks[:i], draw.randint(1, min(i, 3)) if i else 0))
+        for i, task in enumerate(tasks)
+    }
+    order = draw.sample(tasks, len(tasks))
+    return {task: graph[task] for task in order}, {task: draw.randrange(2) for task in tasks}
+
+
+class GraphRun:
+    """One graph: a run of it on two simulated GPUs, and what is wrong with that run."""
+
+    def __init__(self, name, graph, placement, long=()):
+        self.name, self.graph, self.placement, self.long = name, graph, placement, long
+        self.numbers = {task: i for i, task in enumerate(sorted(graph))}
+
+    def work(self, task, inputs):
+        """Add up the inputs and a matrix of the task's own; multiply; note the kernels' spans."""
+        before = len(sim.trace())
+        for value in inputs:
+            assert value.device == self.devices[task], (
+                f"{self.name}: {task} runs on {self.devices[task]} but got an input on "
+                f"{value.device}; copy inputs to the task's device"
+            )
+        x = sum(inputs, start=self.own[task])
+        for _ in range(2 if task in self.long else 1):
+            x = x @ self.weight[self.devices[task]]
+        kernels = [span for span in sim.trace()[before:] if span.engine == "compute"]
+        self.spans[task] = (min(k.start for k in kernels), max(k.end for k in kernels))
+        return x
+
+    def expected(self):
+        """Return all results, computed one after the other on the host."""
+        values = {}
+        while len(values) < len(self.graph):
+            for task, sources in self.graph.items():
+                if task not in values and all(source in values for source in sources):
+                    x = sum((values[s] for s in sources), start=self.host[self.numbers[task]])
+                    for _ in range(2 if task in self.long else 1):
+                        x = x @ self.host[-1]
+                    values[task] = x
+        return values
+
+    def check(self, run_any_graph):
+        """Run the graph and refuse wrong results and tasks that did not wait."""
+        devices = sim.configure(2, gpu=GPU, link=LINK)
+        self.host = matrices(len(self.graph) + 1)
+        self.devices = {task: devices[i] for task, i in self.placement.items()}
+        self.weight = {device: self.host[-1].to(device) for device in devices}
+        self.own = {t: self.host[i].to(self.devices[t]) for t, i in self.numbers.items()}
+        self.spans = {}
+        sim.synchronize()
+        begin = sim.now()
+        values = run_any_graph(self.graph, dict(self.devices), self.work)
+        missing = sorted(set(self.graph) - set(values))
+        assert not missing, f"{self.name}: no result for {', '.join(missing)}"
+        self._check_order()
+        self._check_handover(values)
+        sim.synchronize()
+        self.elapsed = max(end for _, end in self.spans.values()) - begin
+        for task, wanted in self.expected().items():
+            assert close(values[task].cpu(), wanted), f"{self.name}: {task} has a wrong result"
+
+    def _check_order(self):
+        for task, sources in self.graph.items():
+            start, _ = self.spans[task]
+            for source in sources:
+                _, end = self.spans[source]
+                assert start >= end - EPSILON, (
+                    f"{self.name}: {task} started {1e3 * (end - start):.2f} ms before its input "
+                    f"{source} was ready; let its stream wait for the event of {source}, and "
+                    "record that event before anybody waits for it"
+                )
+
+    def _check_handover(self, values):
+        """Copy each result in the current stream: the copy must start after the task's end."""
+        for task, value in values.items():
+            sim.empty_pinned(SIZE, SIZE).copy_(value, non_blocking=True)
+            copy = sim.trace()[-1]
+            assert copy.start >= self.spans[task][1] - EPSILON, (
+                f"{self.name}: the current stream of {value.device} does not wait for {task}; "
+                "let it wait for the events of all tasks at the end"
+            )
+
+    def check_speed(self):
+        """Refuse a run of the diamond that is slower than its critical path."""
+        step = GPU.seconds(2 * SIZE**3, 3 * 4 * SIZE**2)
+        copy = LINK.peer_seconds(4 * SIZE**2)
+        critical = 4 * step + 2 * copy
+        assert self.elapsed <= 1.1 * critical, (
+            f"{self.name} took {1e3 * self.elapsed:.2f} ms, its critical path "
+            f"{1e3 * critical:.2f}: a task waits for more than its inputs; give each task a "
+            "stream of its own"
+        )

@@ -1,0 +1,255 @@
+"""Checkers for the exercises of the chapter on automatic parallelism.
+
+They run a solution on simulated GPUs of their own, which are slow, so that the times of kernels
+and copies stand out against those of launches, and read the trace: it says what waited for what.
+"""
+
+import math
+
+import torch
+
+from d2lmini import sim
+from d2lmini.checks._graph_run import GraphRun, random_graph
+from d2lmini.checks._slow_machine import CPU, EPSILON, GPU, LINK, SIZE, close, matrices
+from d2lmini.sim.span import Span
+from d2lmini.timeline import Timeline
+
+
+def check_products_on_streams(products_on_streams):
+    """Check a function that spreads independent products over several streams.
+
+    Parameters
+    ----------
+    products_on_streams : callable
+        ``products_on_streams(x, count, num_streams)`` returning `count` products ``x @ x``.
+
+    Raises
+    ------
+    AssertionError
+        If a product is wrong, another number of streams is used, a stream does not wait for `x`, or
+        the current stream does not wait for the results.
+
+    Examples
+    --------
+    >>> check_products_on_streams(lambda x, k, streams: [x @ x] * k)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: 6 products on 3 streams: 1 were launched...
+    """
+    for count, num_streams in ((6, 3), (5, 2), (3, 1)):
+        where = f"{count} products on {num_streams} streams"
+        (device,) = sim.configure(1, gpu=GPU, link=LINK)
+        host, buffer = sim.empty_pinned(SIZE, SIZE), sim.empty_pinned(SIZE, SIZE)
+        host.copy_(matrices(1)[0])
+        x = host.to(device, non_blocking=True)
+        ys = products_on_streams(x, count, num_streams)
+        buffer.copy_(ys[-1], non_blocking=True)
+        sim.synchronize()
+        upload, *kernels, download = _of_device(sim.trace())
+        kernels = [span for span in kernels if span.flops]
+        assert len(kernels) == count, f"{where}: {len(kernels)} were launched"
+        assert len(ys) == count, f"{where}: {len(ys)} were returned"
+        used = len({span.stream for span in kernels} - {0})
+        assert used == num_streams, f"{where}: {used} new streams were used"
+        assert min(span.start for span in kernels) >= upload.end - EPSILON, (
+            f"{where}: a product started before x had arrived; let each new stream wait for the "
+            "current one first: stream.wait_stream(main)"
+        )
+        assert download.start >= max(span.end for span in kernels) - EPSILON, (
+            f"{where}: the current stream used a result before it was there; let it wait for the "
+            "new streams at the end: main.wait_stream(stream)"
+        )
+        assert all(close(y.cpu(), host @ host) for y in ys), f"{where}: a product is wrong"
+    print("products_on_streams: passed")
+
+
+def _of_device(spans):
+    return [span for span in spans if span.device != "host"]
+
+
+def check_square_all(square_all):
+    """Check a function that multiplies many small matrices by themselves in a few launches.
+
+    Parameters
+    ----------
+    square_all : callable
+        ``square_all(xs)`` returning the list of products ``x @ x`` of the matrices in `xs`.
+
+    Raises
+    ------
+    AssertionError
+        If a product is wrong, or the number of launches grows with the number of matrices.
+
+    Examples
+    --------
+    >>> check_square_all(lambda xs: [x @ x for x in xs])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: 40 matrices took 40 launches; put them into one tensor and multiply once...
+    """
+    for count, size in ((40, 16), (80, 8)):
+        (device,) = sim.configure(1)
+        generator = torch.Generator().manual_seed(count)
+        host = torch.randn(count, size, size, generator=generator)
+        xs = list(host.to(device).unbind())
+        sim.synchronize()
+        before = len(sim.trace())
+        ys = square_all(xs)
+        launches = sum(span.engine == "launch" for span in sim.trace()[before:])
+        assert len(ys) == count, f"{count} matrices gave {len(ys)} products"
+        assert launches <= 8, (
+            f"{count} matrices took {launches} launches; put them into one tensor and multiply once"
+        )
+        right = all(close(y.cpu(), x @ x) for x, y in zip(host, ys, strict=True))
+        assert right, f"{count} matrices of {size} x {size}: a product is wrong"
+    print("square_all: passed")
+
+
+def check_mean_of_squares(mean_of_squares):
+    """Check a function that multiplies on the GPU, copies, and averages on the host, overlapped.
+
+    Parameters
+    ----------
+    mean_of_squares : callable
+        ``mean_of_squares(xs, buffers)`` returning the mean of the products ``x @ x`` as a host
+        tensor; `buffers` are as many pinned tensors.
+
+    Raises
+    ------
+    AssertionError
+        If the mean is wrong (NaN: a buffer was read too early), or the parts do not overlap.
+
+    Examples
+    --------
+    >>> def mean_of_squares(xs, buffers):
+    ...     return sum(x @ x for x in xs).cpu() / len(xs)
+    >>> check_mean_of_squares(mean_of_squares)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: nothing was added on the host; copy every product and add it there...
+    """
+    count = 10
+    (device,) = sim.configure(1, gpu=GPU, link=LINK)
+    host = matrices(count)
+    xs = list(host.to(device).unbind())
+    buffers = [sim.empty_pinned(SIZE, SIZE) for _ in xs]
+    sim.synchronize()
+    before = len(sim.trace())
+    with sim.host_ops(CPU):
+        mean = mean_of_squares(xs, buffers)
+    spans = sim.trace()[before:]
+    assert mean.device.type == "cpu", f"the mean is on {mean.device}; return it on the host"
+    assert not mean.isnan().any(), (
+        "the mean holds NaN: a buffer was read before its copy had arrived; wait for the event of "
+        "that copy first: event.synchronize()"
+    )
+    assert close(mean, (host @ host).mean(0)), "the mean is wrong"
+    assert _busy(spans, "cpu") > 0.5 * count * 3 * host[0].nbytes / 1e8, (
+        "nothing was added on the host; copy every product and add it there"
+    )
+    _require_overlap(spans, ("compute", "d2h"))
+    _require_overlap(spans, ("compute", "d2h", "cpu"))
+    print("mean_of_squares: passed")
+
+
+def _busy(spans, engine):
+    return sum(span.duration for span in spans if span.engine == engine)
+
+
+def _require_overlap(spans, engines):
+    """Refuse spans of some engines that take nearly as long as one after the other."""
+    busy = {engine: _busy(spans, engine) for engine in engines}
+    start = min(span.start for span in spans if span.engine in engines)
+    elapsed = max(span.end for span in spans if span.engine in engines) - start
+    longest, total = max(busy.values()), sum(busy.values())
+    names = {"compute": "multiplying", "d2h": "copying", "cpu": "adding"}
+    parts = ", ".join(f"{names[engine]} {1e3 * busy[engine]:.1f}" for engine in engines)
+    assert elapsed <= longest + 0.4 * (total - longest), (
+        f"{parts}: all together took {1e3 * elapsed:.1f} ms, so they hardly overlapped; copy in a "
+        "side stream, and wait for one copy at a time before you add it"
+    )
+
+
+def check_overlap(overlap):
+    """Check a function that measures how long two lanes of a timeline are busy together.
+
+    Parameters
+    ----------
+    overlap : callable
+        ``overlap(timeline, one, other)`` in seconds; lanes are (device, engine).
+
+    Raises
+    ------
+    AssertionError
+        If it counts a moment twice, or counts what is outside the window, or misses a part.
+
+    Examples
+    --------
+    >>> check_overlap(lambda timeline, one, other: 0.0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: two spans side by side: 0 s were found, 2 s are right...
+    """
+    lanes = (("sim:0", "compute"), ("sim:0", "d2h"))
+    cases = (
+        ("two spans side by side", [(0, 3)], [(1, 3)], (0, 3), 2),
+        ("one after the other", [(0, 2)], [(2, 4)], (0, 4), 0),
+        ("spans of one lane that overlap", [(0, 3), (1, 3)], [(0, 2), (1, 4)], (0, 4), 3),
+        ("one span beside several", [(0, 9)], [(1, 2), (3, 4), (8, 10)], (0, 10), 3),
+        ("a window that cuts spans", [(0, 6)], [(1, 9)], (2, 4), 2),
+        ("a lane without spans", [(0, 4)], [], (0, 4), 0),
+    )
+    for name, first, second, window, wanted in cases:
+        spans = [
+            Span(*lane, 0, "mm", start, end - start)
+            for lane, pairs in zip(lanes, (first, second), strict=True)
+            for start, end in pairs
+        ]
+        timeline = Timeline(spans, *window)
+        for one, other in (lanes, lanes[::-1]):
+            got = overlap(timeline, one, other)
+            assert math.isclose(got, wanted, abs_tol=1e-9), (
+                f"{name}: {got:.4g} s were found, {wanted} s are right"
+            )
+    print("overlap: passed")
+
+
+def check_run_any_graph(run_any_graph):
+    """Check a function that runs a graph of tasks on several devices.
+
+    Parameters
+    ----------
+    run_any_graph : callable
+        ``run_any_graph(graph, placement, work)`` returning the results of all tasks. `graph` maps
+        tasks to their inputs, `placement` maps them to devices, and ``work(task, inputs)`` launches
+        one and returns its result.
+
+    Raises
+    ------
+    AssertionError
+        If a result is wrong or missing, a task starts before its inputs are ready, the current
+        streams do not wait for the results, tasks wait without need, or a cycle goes unnoticed.
+
+    Examples
+    --------
+    >>> check_run_any_graph(lambda graph, placement, work: {})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: the diamond: no result for a, b, c, d...
+    """
+    diamond = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
+    run = GraphRun("the diamond", diamond, {"a": 0, "b": 0, "c": 1, "d": 0}, long=("b", "c"))
+    run.check(run_any_graph)
+    run.check_speed()
+    for seed in range(12):
+        GraphRun(f"random graph {seed}", *random_graph(seed)).check(run_any_graph)
+    devices = sim.configure(2, gpu=GPU, link=LINK)
+    try:
+        run_any_graph(
+            {"a": ("b",), "b": ("a",)},
+            {"a": devices[0], "b": devices[1]},
+            lambda task, inputs: sum(inputs) if inputs else torch.ones(2, device=devices[0]),
+        )
+    except ValueError:
+        print("run_any_graph: passed")
+    except Exception as error:
+        raise AssertionError(
+            f"a graph with a cycle gave {error!r}; raise a ValueError that says so"
+        ) from error
+    else:
+        raise AssertionError("a graph with a cycle was not refused; raise a ValueError")

@@ -1,0 +1,232 @@
+"""The checkers of the automatic-parallelism chapter accept right solutions and name wrong ones."""
+
+from graphlib import TopologicalSorter
+
+import pytest
+import torch
+
+from d2lmini import Stream, current_stream
+from d2lmini.checks import parallelism as checks
+
+# ---- independent products on several streams
+
+
+def products_on_streams(x, count, num_streams, wait_first=True, wait_last=True):
+    main, ys = current_stream(x.device), []
+    streams = [Stream(x.device) for _ in range(num_streams)]
+    for stream in streams if wait_first else ():
+        stream.wait_stream(main)
+    for i in range(count):
+        with streams[i % num_streams]:
+            ys.append(x @ x)
+    for stream in streams if wait_last else ():
+        main.wait_stream(stream)
+    return ys
+
+
+def test_products_on_streams_accepted(capsys):
+    checks.check_products_on_streams(products_on_streams)
+    assert capsys.readouterr().out == "products_on_streams: passed\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda x, k, s: products_on_streams(x, k, s, wait_first=False), "before x had arrived"),
+        (lambda x, k, s: products_on_streams(x, k, s, wait_last=False), "before it was there"),
+        (lambda x, k, s: [x @ x for _ in range(k)], "0 new streams"),
+        (lambda x, k, s: products_on_streams(x, k, s)[:-1], "5 were returned"),
+        (lambda x, k, s: products_on_streams(x, 1, s) * k, "1 were launched"),
+        (lambda x, k, s: [y.T for y in products_on_streams(x, k, s)], "product is wrong"),
+    ],
+)
+def test_products_on_streams_rejected(wrong, reason):
+    with pytest.raises(AssertionError, match=reason):
+        checks.check_products_on_streams(wrong)
+
+
+# ---- small products at once
+
+
+def square_all(xs):
+    stacked = torch.stack(xs)
+    return list((stacked @ stacked).unbind())
+
+
+def test_square_all_accepted():
+    checks.check_square_all(square_all)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda xs: [x @ x for x in xs], "40 launches"),
+        (lambda xs: list(torch.stack(xs).square().unbind()), "product is wrong"),
+        (lambda xs: square_all(xs)[1:], "39 products"),
+    ],
+)
+def test_square_all_rejected(wrong, reason):
+    with pytest.raises(AssertionError, match=reason):
+        checks.check_square_all(wrong)
+
+
+# ---- GPU, copies and host at once
+
+
+def mean_of_squares(xs, buffers, stream_for=Stream, wait="each"):
+    side, main = stream_for(xs[0].device), current_stream(xs[0].device)
+    copied, keep = [], []
+    for x, buffer in zip(xs, buffers, strict=True):
+        keep.append(x @ x)
+        side.wait_event(main.record_event())
+        with side:
+            buffer.copy_(keep[-1], non_blocking=True)
+        copied.append(side.record_event())
+    if wait == "all":
+        copied[-1].synchronize()
+    total = torch.zeros_like(buffers[0])
+    for event, buffer in zip(copied, buffers, strict=True):
+        if wait == "each":
+            event.synchronize()
+        total += buffer
+    return total / len(xs)
+
+
+def test_mean_of_squares_accepted():
+    checks.check_mean_of_squares(mean_of_squares)
+
+
+def on_device(xs, buffers):
+    return sum(x @ x for x in xs).cpu() / len(xs)
+
+
+def blocking(xs, buffers):
+    return sum((x @ x).cpu() for x in xs) / len(xs)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda xs, b: mean_of_squares(xs, b, wait="none"), "NaN"),
+        (lambda xs, b: mean_of_squares(xs, b, wait="all"), "hardly overlapped"),
+        (lambda xs, b: mean_of_squares(xs, b, stream_for=current_stream), "hardly overlapped"),
+        (lambda xs, b: mean_of_squares(xs, b) * len(xs), "mean is wrong"),
+        (lambda xs, b: mean_of_squares(xs, b).to(xs[0].device), "return it on the host"),
+        (on_device, "nothing was added on the host"),
+        (blocking, "hardly overlapped"),
+    ],
+)
+def test_mean_of_squares_rejected(wrong, reason):
+    with pytest.raises(AssertionError, match=reason):
+        checks.check_mean_of_squares(wrong)
+
+
+# ---- reading a timeline
+
+
+def overlap(timeline, one, other, clip=True):
+    edges = []
+    for lane in (one, other):
+        for span in timeline.lanes().get(lane, ()):
+            start, end = span.start, span.end
+            if clip:
+                start, end = max(start, timeline.start), min(end, timeline.end)
+            edges += [(start, lane, 1), (end, lane, -1)]
+    active, total, last = {one: 0, other: 0}, 0.0, 0.0
+    for moment, lane, change in sorted(edges):
+        if all(active.values()):
+            total += moment - last
+        active[lane] += change
+        last = moment
+    return total
+
+
+def overlap_of_pairs(timeline, one, other):
+    """Wrong: a moment counts once for every pair of spans."""
+    lanes = timeline.lanes()
+    return sum(
+        max(0.0, min(a.end, b.end, timeline.end) - max(a.start, b.start, timeline.start))
+        for a in lanes.get(one, ())
+        for b in lanes.get(other, ())
+    )
+
+
+def test_overlap_accepted():
+    checks.check_overlap(overlap)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (overlap_of_pairs, "overlap: 7 s"),
+        (lambda t, a, b: overlap(t, a, b, clip=False), "a window that cuts spans"),
+        (lambda t, a, b: t.end - t.start, "side by side"),
+    ],
+)
+def test_overlap_rejected(wrong, reason):
+    with pytest.raises(AssertionError, match=reason):
+        checks.check_overlap(wrong)
+
+
+# ---- graphs
+
+
+def run_any_graph(graph, placement, work, wait=True, hand_over=True, stream_for=Stream, order=None):
+    values, done = {}, {}
+    ready = {d: current_stream(d).record_event() for d in set(placement.values())}
+    for task in order(graph) if order else TopologicalSorter(graph).static_order():
+        device = placement[task]
+        stream = stream_for(device)
+        for event in (ready[device], *[done[s] for s in graph[task] if wait]):
+            stream.wait_event(event)
+        with stream:
+            values[task] = work(task, [values[s].to(device) for s in graph[task]])
+        done[task] = stream.record_event()
+    for task, event in done.items() if hand_over else ():
+        current_stream(placement[task]).wait_event(event)
+    return values
+
+
+def test_run_any_graph_accepted():
+    checks.check_run_any_graph(run_any_graph)
+
+
+def unnoticed_cycle(graph, placement, work):
+    if set(graph) == {"a", "b"}:
+        return {}
+    return run_any_graph(graph, placement, work)
+
+
+def no_copies(graph, placement, work):
+    values = {}
+    for task in TopologicalSorter(graph).static_order():
+        values[task] = work(task, [values[s] for s in graph[task]])
+    return values
+
+
+def swapped(graph, placement, work):
+    values = run_any_graph(graph, placement, work)
+    values["a"], values["d"] = values["d"], values["a"]
+    return values
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda *a: run_any_graph(*a, wait=False), "before its input"),
+        (lambda *a: run_any_graph(*a, hand_over=False), "current stream of"),
+        (lambda *a: run_any_graph(*a, stream_for=current_stream), "more than its inputs"),
+        (unnoticed_cycle, "cycle was not refused"),
+        (lambda *a: run_any_graph(*a, order=sorted), "cycle gave KeyError"),
+        (no_copies, "copy inputs to the task's device"),
+        (lambda graph, placement, work: {}, "no result for a"),
+    ],
+)
+def test_run_any_graph_rejected(wrong, reason):
+    with pytest.raises(AssertionError, match=reason):
+        checks.check_run_any_graph(wrong)
+
+
+def test_run_any_graph_rejects_wrong_values():
+    with pytest.raises(AssertionError):
+        checks.check_run_any_graph(swapped)
