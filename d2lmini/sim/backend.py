@@ -14,7 +14,15 @@ from d2lmini.sim import access, autocast
 from d2lmini.sim.copies import to_device
 from d2lmini.sim.ops import lookup
 from d2lmini.sim.streams import Event, Stream
-from d2lmini.sim.tensor import META, SimTensor, run_seeded, set_generator, simulated, wrap
+from d2lmini.sim.tensor import (
+    META,
+    SimTensor,
+    is_ordinary,
+    run_seeded,
+    set_generator,
+    simulated,
+    wrap,
+)
 
 CPU = torch.device("cpu")
 _libraries = []
@@ -147,6 +155,7 @@ def _make_module():
     module = types.ModuleType("torch.sim", "Simulated GPUs, under the names of `torch.cuda`.")
     module.is_available = lambda: access.device_count() > 0
     module.is_initialized = lambda: True
+    module._initialized = True  # checkpointing asks for it before it keeps random states
     module._is_in_bad_fork = lambda: False
     module._lazy_init = lambda: None
     module.manual_seed_all = access.seed_all
@@ -163,6 +172,19 @@ def _make_module():
     ):  # fmt: skip
         setattr(module, name, getattr(access, name))
     return module
+
+
+def _group_by_real_device(group):
+    """Let PyTorch's grouping of optimiser tensors name simulated devices as users do."""
+
+    @functools.wraps(group)
+    def grouped(*args, **kwargs):
+        return {
+            ((device if is_ordinary(device) else simulated(device)), dtype): tensors
+            for (device, dtype), tensors in group(*args, **kwargs).items()
+        }
+
+    return grouped
 
 
 def register() -> None:
@@ -188,4 +210,7 @@ def register() -> None:
             library.impl(name, _route_meta(name, make), "Meta", allow_override=True)
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
         importlib.import_module(name)._foreach_supported_types.append(SimTensor)
+    torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
+        torch._C._group_tensors_by_device_and_dtype
+    )
     _libraries.extend((library, *autocast.register()))
