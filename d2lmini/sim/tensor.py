@@ -137,7 +137,7 @@ def run(func, args, kwargs):
         out = func(*inner_args, **inner_kwargs)
     wrapped = _wrap_all(op, device, outer, out)  # raises first if the memory is full
     if op.kernel:
-        _launch(op, device, _cost(op, device, call, inner, out))
+        _launch(op, device, _cost(op, call, inner, out))
         if op.syncs or (op.packet_name == "index" and _has_mask(inner_args[1])):
             machine = device.machine
             machine.wait_until(machine.copy_to_host(device, 8, pinned=False), op.name)
@@ -161,13 +161,13 @@ def _run_shapes(op, device, call, outer, inner):
             zip(outer[1], call.unwrap(outer[1].values()), strict=True)
         )  # fmt: skip
         out = op.func(*inner[0], **inner[1])
-        cost = _cost(op, device, call, inner, out)
+        cost = _cost(op, call, inner, out)
     else:
         key = op.func, signature(inner[0]), tuple(inner[1]), signature(inner[1].values())
         known = machine.shapes.get(key)
         if known is None:
             out = op.func(*inner[0], **inner[1])
-            known = machine.shapes[key] = out, _cost(op, device, call, inner, out)
+            known = machine.shapes[key] = out, _cost(op, call, inner, out)
         out, cost = known
     wrapped = _wrap_all(op, device, outer, out)
     if op.kernel:
@@ -175,26 +175,25 @@ def _run_shapes(op, device, call, outer, inner):
     return wrapped
 
 
-def _cost(op, device, call, inner, out):
-    """Seconds, FLOPs and bytes of one call."""
+def _cost(op, call, inner, out):
+    """FLOPs and bytes of one call, and the type at whose peak it runs."""
     if not op.kernel:
-        return 0.0, 0, 0
+        return None
     if isinstance(out, torch.Tensor):
         outs = (out,)
     elif op.num_returns == 0:
         outs = _written_lists(op, inner)
     else:
         outs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
-    flops, dtype = 0, "float32"
-    if op.formula is not None:
-        flops = op.flops(*inner, out)
-        dtype = op.peak(call.tensors[0].dtype)
-    num_bytes = op.traffic(call.tensors, outs)
-    return device.machine.gpu.seconds(flops, num_bytes, dtype), flops, num_bytes
+    flops = 0 if op.formula is None else op.flops(*inner, out)
+    return flops, op.traffic(call.tensors, outs), call.tensors[0].dtype
 
 
 def _launch(op, device, cost):
-    device.machine.launch(device, op.name, *cost)
+    flops, num_bytes, dtype = cost
+    peak = op.peak(dtype) if flops else "float32"
+    machine = device.machine
+    machine.launch(device, op.name, machine.gpu.seconds(flops, num_bytes, peak), flops, num_bytes)
 
 
 def _written_lists(op, inner):
