@@ -48,9 +48,9 @@ from d2lmini.sim.access import (
     trace,
 )
 from d2lmini.sim.calibration import calibrate, from_calibration
-from d2lmini.sim.copies import empty_pinned, is_pinned, pin_memory
 from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link, find_cpu, find_gpu, find_link
 from d2lmini.sim.host import host_ops
+from d2lmini.sim.hostmemory import empty_pinned, is_pinned, pin_memory
 from d2lmini.sim.span import Span
 from d2lmini.sim.streams import Event, Stream
 from d2lmini.sim.tensor import SimTensor

@@ -160,10 +160,7 @@ def synchronize(*devices) -> None:
     """
     machine = current_machine()
     with machine.lock:
-        if devices:
-            found = [find_device(device) for device in devices]
-        else:
-            found = machine.devices
+        found = [find_device(device) for device in devices] if devices else machine.devices
         machine.wait_until(max(device.end() for device in found))
 
 

@@ -12,17 +12,10 @@ from torch.utils._pytree import tree_map_only
 
 from d2lmini.sim import access, autocast
 from d2lmini.sim.copies import to_device
+from d2lmini.sim.dispatch import run_seeded, set_generator
 from d2lmini.sim.ops import lookup
 from d2lmini.sim.streams import Event, Stream
-from d2lmini.sim.tensor import (
-    META,
-    SimTensor,
-    is_ordinary,
-    run_seeded,
-    set_generator,
-    simulated,
-    wrap,
-)
+from d2lmini.sim.tensor import META, SimTensor, is_ordinary, simulated, wrap
 
 CPU = torch.device("cpu")
 _libraries = []

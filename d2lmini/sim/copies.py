@@ -13,106 +13,18 @@ As on a real GPU:
 import torch
 
 from d2lmini.sim import access
+from d2lmini.sim.dispatch import DISPATCH, run
+from d2lmini.sim.hostmemory import (
+    HostCopy,
+    is_pinned,
+    is_placeholder,
+    mark_pinned,
+    placeholder,
+    poison,
+)
 from d2lmini.sim.memory import Block
 from d2lmini.sim.ops import aten
-from d2lmini.sim.tensor import (
-    DISPATCH,
-    META,
-    SimTensor,
-    is_ordinary,
-    run,
-    shapes_only,
-    simulated,
-    wrap,
-)
-
-
-class HostCopy:
-    """A copy to the host that is under way: what will be in `target` from `end` on."""
-
-    __slots__ = ("end", "target", "values")
-
-    def __init__(self, target, values, end):
-        self.target, self.values, self.end = target, values, end
-        _poison(target)
-
-    def fill(self):
-        """Put the values where they belong; autograd does not take it for a change."""
-        self.target.copy_(self.values)
-
-
-def _poison(tensor):
-    if tensor.numel() == 0:
-        return
-    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        tensor.fill_(float("nan"))
-    elif tensor.dtype is torch.bool:
-        tensor.fill_(True)
-    else:
-        info = torch.iinfo(tensor.dtype)
-        tensor.fill_(info.min if info.min < 0 else info.max)
-
-
-def empty_pinned(*size, dtype=None) -> torch.Tensor:
-    """Return an uninitialised host tensor in pinned (page-locked) memory.
-
-    Non-blocking copies from and to it do not stop the host. ``pin_memory=True`` needs a real GPU;
-    this does not: it is ordinary memory that the simulator remembers as pinned.
-
-    Parameters
-    ----------
-    *size : int or tuple of int
-        Shape.
-    dtype : torch.dtype, optional
-        Default: PyTorch's default type.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1)
-    >>> buffer = sim.empty_pinned(2)
-    >>> buffer.copy_(torch.ones(2, device=device), non_blocking=True)
-    tensor([nan, nan])
-    >>> sim.synchronize()
-    >>> buffer
-    tensor([1., 1.])
-    """
-    tensor = torch.empty(*size, dtype=dtype, device="cpu")
-    _mark_pinned(tensor)
-    return tensor
-
-
-def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a host tensor in pinned memory (the tensor itself if it is there)."""
-    if isinstance(tensor, SimTensor):
-        raise ValueError(f"cannot pin a tensor on {tensor.device}; only host tensors can be pinned")
-    if is_pinned(tensor):
-        return tensor
-    pinned = tensor.detach().clone()
-    _mark_pinned(pinned)
-    return pinned
-
-
-def is_pinned(tensor: torch.Tensor) -> bool:
-    """Whether a host tensor lies in memory that the simulator (or CUDA) has pinned."""
-    if isinstance(tensor, SimTensor):
-        return False
-    return getattr(tensor.untyped_storage(), "_sim_pinned", False) or tensor.is_pinned()
-
-
-def _mark_pinned(tensor):
-    tensor.untyped_storage()._sim_pinned = True
-
-
-def placeholder(data) -> torch.Tensor:
-    """Return a host tensor of `data`'s shape and type that is all NaN and takes no memory.
-
-    What a copy to the host returns where only shapes are kept: one element, repeated.
-    """
-    one = torch.empty((), dtype=data.dtype, device="cpu")
-    _poison(one)
-    return one.expand(data.shape)
+from d2lmini.sim.tensor import META, SimTensor, is_ordinary, shapes_only, simulated, wrap
 
 
 def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch.Tensor:
@@ -120,10 +32,7 @@ def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch
     tensor = _prepare(tensor, dtype)
     device, data = tensor._device, tensor._data
     machine = device.machine
-    if machine.numerics:
-        result = _clone(data, memory_format)
-    else:
-        result = placeholder(data)
+    result = _clone(data, memory_format) if machine.numerics else placeholder(data)
     if data.numel() == 0:
         return result
     end = machine.copy_to_host(device, data.nbytes, pinned=non_blocking)
@@ -133,7 +42,7 @@ def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch
     if machine.numerics:
         values, result = result, torch.empty_like(result)
         machine.pending.append(HostCopy(result.data, values, end))
-    _mark_pinned(result)
+    mark_pinned(result)
     return result
 
 
@@ -259,16 +168,12 @@ def _copy_into_host(target, source, non_blocking):
     if waits:
         machine.wait_until(end, f"wait for copy {device.name} -> cpu")
     if not machine.numerics:
-        if not _is_placeholder(target):
-            _poison(target)
+        if not is_placeholder(target):
+            poison(target)
     elif waits:
         target.copy_(values)
     else:
         machine.pending.append(HostCopy(target.data, values.expand_as(target).clone(), end))
-
-
-def _is_placeholder(tensor):
-    return tensor.numel() > 1 and not any(tensor.stride())
 
 
 def _check_shapes(target, values):

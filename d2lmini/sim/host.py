@@ -5,8 +5,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from d2lmini.sim import access
-from d2lmini.sim.copies import _is_placeholder, _poison, placeholder
 from d2lmini.sim.hardware import CPU, find_cpu
+from d2lmini.sim.hostmemory import is_placeholder, placeholder, poison
 from d2lmini.sim.ops import lookup
 from d2lmini.sim.tensor import META, SimTensor, is_ordinary, shapes_only
 
@@ -102,8 +102,8 @@ def _run_on_shapes(op, inputs, args, kwargs):
     if op.mutable:
         for position, name in (alias for alias in op.aliases if alias is not None):
             changed = args[position] if position < len(args) else kwargs[name]
-            if not _is_placeholder(changed):
-                _poison(changed)
+            if not is_placeholder(changed):
+                poison(changed)
         written = {id(m): t for t, m in ((t, to_meta[id(t)]) for t in inputs)}
         out = tree_map_only(torch.Tensor, lambda t: written.get(id(t), t), meta_out)
     else:

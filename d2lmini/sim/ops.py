@@ -36,7 +36,7 @@ class Op:
     """The facts about one operation (an `OpOverload`) that each call of it needs."""
 
     __slots__ = (
-        "_flops", "aliases", "formula", "func", "generator", "inplace", "inplace_view", "is_conv", "kernel",
+        "_flops", "aliases", "formula", "func", "generator", "inplace_view", "is_conv", "kernel",
         "mutable", "name", "num_returns", "packet_name", "seeded", "syncs", "view",
     )  # fmt: skip
 
@@ -45,9 +45,7 @@ class Op:
         tags = set(func.tags)
         self.func = func
         self.packet_name = func.overloadpacket.__name__
-        self.name = self.packet_name.rstrip("_") if self.packet_name[-1] == "_" else (
-            self.packet_name
-        )
+        self.name = self.packet_name.rstrip("_")
         self.num_returns = len(schema.returns)
         self.aliases = tuple(_alias(schema, r) for r in schema.returns)
         self.mutable = schema.is_mutable
