@@ -83,7 +83,7 @@ def _rows(group, case, variants, sizes, steps, settings, x=None):
     sides = {label: per_step(side, steps) for label, side in sides.items()}
     # On CPUs the library moves bytes between processes, ours does not: no ratio between them.
     first = sides[library if uses_cuda(group.k) else next(iter(sides))]
-    note = _note(group.k, library)
+    note = _note(library)
     case = f"k = {group.k}, {case}: "
     return [
         Row(
@@ -100,13 +100,12 @@ def _rows(group, case, variants, sizes, steps, settings, x=None):
     ]
 
 
-def _note(k, library):
+def _note(library):
     if library == "NCCL":
-        return f"star, ring: one process, {k} GPUs; NCCL: {k} processes"
-    threads = torch.get_num_threads()
+        return "star, ring: one process, k GPUs; NCCL: k processes"
     return (
-        f"star, ring: {k} tensors in the memory of one process with {threads} threads, nothing is "
-        f"sent; gloo: {k} processes, which send them through sockets"
+        "star, ring: k tensors in the memory of one process, nothing is sent; gloo: k processes "
+        "share the cores and send them through sockets"
     )
 
 

@@ -28,13 +28,15 @@ def copy_row(settings, device):
 
 
 def product_row(settings, device, dtype):
+    run, gigaflop, name = product(settings, device, dtype)
+    side = interleave({"product": run}, settings)["product"]
+    rate = as_rate(side, gigaflop)
+    return Row("machine", f"{device.type}: {name}", "GFLOP/s", rate, higher_is_better=True)
+
+
+def product(settings, device, dtype):
+    """Return a timed matrix product, its work in GFLOP and its name."""
     n = settings.pick(2048 if device.type == "cpu" else 8192, 256)
     A, B = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-    side = interleave({"product": timed(lambda: A @ B, device)}, settings)["product"]
-    return Row(
-        "machine",
-        f"{device.type}: matrix product {n} x {n}, {str(dtype).removeprefix('torch.')}",
-        "GFLOP/s",
-        as_rate(side, 2 * n**3 / 1e9),
-        higher_is_better=True,
-    )
+    name = f"matrix product {n} x {n}, {str(dtype).removeprefix('torch.')}"
+    return timed(lambda: A @ B, device), 2 * n**3 / 1e9, name

@@ -35,7 +35,7 @@ def rows_for(k, settings):
         if uses_cuda(k):
             variants["DataParallel"] = timed(_data_parallel(X, y, devices, steps), *devices)
         sides = interleave(variants, settings)
-        note = _note(k, group.threads, devices)
+        note = _note(devices[0])
     sides = {label: per_step(side, steps) for label, side in sides.items()}
     case = f"{devices[0].type}: LeNet, k = {k}, {BATCH_SIZE} images a step, against "
     mine = sides.pop("train_batch")
@@ -45,12 +45,12 @@ def rows_for(k, settings):
     ]
 
 
-def _note(k, threads, devices):
-    if devices[0].type == "cuda":
-        return f"ours: one process, {k} GPUs; DDP: {k} processes, NCCL"
+def _note(device):
+    if device.type == "cuda":
+        return "train_batch: one process, k GPUs; DDP: k processes, NCCL"
     return (
-        f"ours: {k} replicas in one process that take turns on all {torch.get_num_threads()} "
-        f"threads; DDP: {k} processes side by side, threads of each: {threads}, gloo"
+        "train_batch: the replicas of one process take turns on all cores; DDP: k processes side "
+        "by side share the cores, gloo"
     )
 
 

@@ -2,32 +2,48 @@
 
 import contextlib
 import shutil
+from dataclasses import replace
 
 import torch
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.bench_machine import product
 from benchmarks.measure import Row, as_rate, interleave, timed
 from benchmarks.peers import load_d2l
 from d2lmini import try_gpu
 from d2lmini.resnet import resnet18
 
 GPU_GOAL = 3.0
+LIMITS = (torch.float32, torch.bfloat16)
 
 
 def rows(settings):
     d2l, device = load_d2l(), try_gpu()
     on_gpu = device.type == "cuda"
     batch_size = settings.pick(256 if on_gpu else 32, 4)
-    variants = {"d2l.resnet18, float32": trainer(d2l.resnet18(10), device, batch_size)}
+    nets = {"d2l.resnet18, float32": trainer(d2l.resnet18(10), device, batch_size)}
     for name, options in formats(device, settings).items():
-        net = resnet18(width=settings.pick(64, 16))
-        variants[name] = trainer(net, device, batch_size, **options)
+        nets[name] = trainer(resnet18(), device, batch_size, **options)
     steps = 10 if on_gpu else 1
-    timed_variants = {label: timed(_times(f, steps), device) for label, f in variants.items()}
-    sides = interleave(timed_variants, settings, warm_up=settings.pick(2, 1))
-    rates = [as_rate(side, batch_size * steps) for side in sides.values()]
-    peer, *ours = rates
+    variants = {label: timed(_times(step, steps), device) for label, step in nets.items()}
+    limits = {dtype: product(settings, device, dtype) for dtype in LIMITS}
+    variants |= {f"product {dtype}": limit[0] for dtype, limit in limits.items()}
+    sides = interleave(variants, settings, warm_up=2 if on_gpu else 1)
+    reached = {d: as_rate(sides.pop(f"product {d}"), limit[1]) for d, limit in limits.items()}
+    reached = {d: replace(side, label="matrix product") for d, side in reached.items()}
     case = f"{device.type}: ResNet-18, {batch_size} images a step: "
+    found = against_d2l(case, sides, batch_size * steps, on_gpu)
+    gigaflop = steps * count_flops(nets["float32"]) / 1e9
+    for label in ("float32", "bfloat16"):
+        limit = reached[getattr(torch, label)]
+        found.append(against_limit(case + label, as_rate(sides[label], gigaflop), limit))
+    return found
+
+
+def against_d2l(case, sides, images, on_gpu):
+    """Compare images per second with the first of the sides."""
+    peer, *ours = [as_rate(side, images) for side in sides.values()]
     best = max(ours, key=lambda side: side.median)
     return [
         Row(
@@ -41,6 +57,22 @@ def rows(settings):
         )
         for side in ours
     ]
+
+
+def against_limit(case, rate, limit):
+    """Compare the FLOP/s of training with those of a plain matrix product."""
+    note = "GFLOP/s: FLOPs of products and convolutions, backward included"
+    if torch.cuda.is_available():
+        note += "; float32 convolutions may use TF32, which is faster than float32 products"
+    case += ", share of a matrix product's FLOP/s"
+    return Row("resnet", case, "GFLOP/s", rate, limit, higher_is_better=True, note=note)
+
+
+def count_flops(step):
+    """Count the FLOPs of the products and convolutions of a step, backward included."""
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return counter.get_total_flops()
 
 
 def formats(device, settings):

@@ -111,6 +111,8 @@ def _benchmark(benchmark, rows, path, files):
     in_plots = [row for row in rows if row["x"] is not None]
     for number, plot in enumerate(dict.fromkeys(row["plot"] for row in in_plots), 1):
         shown = [row for row in in_plots if row["plot"] == plot]
+        if len({row["x"] for row in shown}) < 2:
+            continue  # a line needs two points
         image = f"{IMAGES}/{path.stem}-{benchmark}-{number}.svg"
         heading = f"{title}, {plot}" if plot else title
         files[image] = plots.lines(shown, heading, *X_AXES[benchmark])

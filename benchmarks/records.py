@@ -86,12 +86,16 @@ def same_hardware(record):
 def hardware_name(record):
     """Name the hardware in words: ``"AMD EPYC, 2 cores"``."""
     hardware = record["hardware"]
-    words = f"{hardware['cpu']}, {hardware['cores']} cores"
+    words = f"{hardware['cpu']}, {_count(hardware['cores'], 'core')}"
     if hardware["threads"] != hardware["cores"]:
-        words += f", {hardware['threads']} threads"
+        words += f", {_count(hardware['threads'], 'thread')}"
     gpus = [gpu["name"] for gpu in hardware["gpus"]]
     counted = [f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus)]
     return ", ".join([*counted, words])
+
+
+def _count(number, noun):
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def file_name(record):

@@ -202,9 +202,20 @@ def test_stale_page_and_pictures_are_found(tmp_path):
     assert page.stale(tmp_path) == []
 
 
-def test_one_value_on_an_axis_can_be_drawn():
-    rows = [row for row in example_record()["rows"] if row["x"] == 4096]
-    assert faults(plots.lines(rows, "One size", "size", "B")) == []
+def test_a_single_size_is_not_plotted():
+    record = example_record()
+    record["rows"] = [row for row in record["rows"] if row["x"] in (None, 4096)]
+    assert len(page.render({Path(NAME): record})) == 2, "the page, and the ratios"
+
+
+@pytest.mark.parametrize("high", [1.01, 3, 40, 1e5])
+def test_axes_of_any_range_have_ticks_that_can_be_read(high):
+    rows = [row for row in example_record()["rows"] if row["x"] in (4096, 65536)]
+    for row, factor in zip(rows, (1, 1, high, high), strict=True):
+        for side in filter(None, (row["ours"], row["peer"])):
+            for key in ("median", "low", "high"):
+                side[key] = 1e-4 * factor
+    assert faults(plots.lines(rows, "Two sizes", "size", "B")) == []
 
 
 # The comparison
