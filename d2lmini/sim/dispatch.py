@@ -47,6 +47,8 @@ class _Call:
                 if self.device is None:
                     self.device = device
                 elif self.device is not device:
+                    for one in (self.device, device):
+                        access.check_alive(one.machine, f"a tensor on {one.name}")
                     raise mixed_devices(self.device.name, device.name)
                 value = value._data
                 self.tensors.append(value)

@@ -14,8 +14,8 @@ def _to(self, *args, **kwargs):
     if args and isinstance(args[0], torch.device | str | int) and not isinstance(args[0], bool):
         kwargs["device"], args = args[0], args[1:]
     elif args and isinstance(args[0], torch.Tensor):
-        kwargs["other"], args = args[0], args[1:]
-    if (other := kwargs.pop("other", None)) is not None:
+        kwargs["tensor"], args = args[0], args[1:]
+    if (other := kwargs.pop("tensor", None)) is not None:
         kwargs["device"], args = other.device, (other.dtype, *args)
     device = kwargs.pop("device", None)
     if device is not None:
@@ -23,6 +23,7 @@ def _to(self, *args, **kwargs):
         if device.type == "sim":
             device = access.find_device(device).torch_device
         if device == self.device:
+            access.check_alive(self._device.machine, f"a tensor on {device}")
             device = None
     if args and args[0] is None:
         args = (self.dtype, *args[1:])

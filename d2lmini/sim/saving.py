@@ -13,7 +13,7 @@ from d2lmini.sim.tensor import META, SimTensor, shapes_only, wrap
 
 def _rebuild(storage, offset, size, stride, requires_grad, is_parameter):
     """Build the tensor again, where `storage` says that it belongs."""
-    untyped = storage.untyped()
+    untyped = storage._untyped_storage
     data = torch.empty(0, dtype=storage.dtype, device="cpu").set_(untyped, offset, size, stride)
     location = getattr(untyped, "_sim_location", None)
     tensor = data if location is None else _put(data, untyped, access.find_device(location))
