@@ -161,8 +161,8 @@ def test_out_of_memory_leaves_everything_as_it_was(numerics):
             assert (sim.now(), len(sim.trace())) == (moment, launched)
     y = torch.zeros(8 * KIB, device=device)  # the other half fits
     assert sim.memory_allocated(device) == 64 * KIB
-    del x, y
-    assert sim.memory_allocated(device) == 0
+    x = y = None
+    assert (x, y, sim.memory_allocated(device)) == (None, None, 0)
 
 
 def test_out_of_memory_reads_like_cuda():

@@ -175,7 +175,7 @@ def test_views_alias_and_in_place_operations_show_through(devices):
     x[2] = torch.tensor([7.0, 8, 9, 10])  # from the host, as CUDA allows
     x[0, 2:].copy_(torch.tensor([3.0, 4], device=devices[1]))
     assert x.tolist() == [[5, 1, 3, 4], [0, 1, 0, -1], [7, 8, 9, 10]]
-    assert flat.tolist() == sum(x.tolist(), [])
+    assert flat.tolist() == x.flatten().tolist()
     assert x[1:]._base is x
 
 
