@@ -8,6 +8,7 @@ import importlib
 import json
 import sys
 import time
+import traceback
 from pathlib import Path
 
 from benchmarks import page, records, report
@@ -47,13 +48,26 @@ def parse(arguments=None):
 
 
 def measure(names, settings):
-    """Run benchmarks, each in its turn; say which one runs, on standard error."""
-    rows = []
+    """Run benchmarks, each in its turn.
+
+    Returns
+    -------
+    rows : list of Row
+        Of those that ran through.
+    failed : list of str
+        Names of the others; one that fails does not cost the minutes of the rest.
+    """
+    rows, failed = [], []
     for name in names:
         start = time.monotonic()
-        rows += importlib.import_module(f"benchmarks.bench_{name}").rows(settings)
-        print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-    return rows
+        try:
+            rows += importlib.import_module(f"benchmarks.bench_{name}").rows(settings)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+        verdict = " (failed)" if name in failed else ""
+        print(f"{name}: {time.monotonic() - start:.0f} s{verdict}", file=sys.stderr, flush=True)
+    return rows, failed
 
 
 def compare(record):
@@ -79,7 +93,7 @@ def main(arguments=None):
     repetitions = options.repetitions or (2 if options.quick else Settings.repetitions)
     settings = Settings(repetitions, options.quick, options.tests)
     provenance = describe()  # before the run: what it makes is not to count as a modification
-    rows = measure(options.only or BENCHMARKS, settings)
+    rows, failed = measure(options.only or BENCHMARKS, settings)
     record = records.from_rows(rows, provenance, settings)
     print(f"\n{records.hardware_name(record)}; {page.describe(record)}")
     if options.quick:
@@ -88,13 +102,13 @@ def main(arguments=None):
     print(report.table(record["rows"]))
     if options.out:
         options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    status = 0
-    if options.check:
-        status = 1 if compare(record) else 0
-    if options.record:
+    slower = compare(record) if options.check else 0
+    if failed:
+        print(f"\nfailed: {', '.join(failed)}; nothing is recorded")
+    elif options.record:
         print(f"\nrecord: {records.save(record)}")
         page.write()
-    return status
+    return 1 if failed or slower else 0
 
 
 if __name__ == "__main__":

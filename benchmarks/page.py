@@ -41,6 +41,13 @@ machine in front of you, and `make bench-check` compares it with the newest reco
 hardware.
 """
 
+_NO_GPU = """## GPUs
+
+No machine with a GPU has been measured yet. The same benchmarks choose GPUs where there are some,
+and then measure more: data kept in the GPU's memory, LeNet compiled into CUDA graphs, NCCL.
+`make bench ARGS=--record` adds such a machine to this page.
+"""
+
 
 def describe(record):
     """Say in one line with which versions, on which commit and when a run was made."""
@@ -75,7 +82,9 @@ def render(found):
         text.append(_section(path, record, files))
     if not found:
         text.append("Nothing has been recorded yet.\n")
-    else:
+    if not any(record["hardware"]["gpus"] for record in found.values()):
+        text.append(_NO_GPU)
+    if found:
         text.append(_all_records(found))
     return {PAGE: "\n".join(text), **files}
 
@@ -125,13 +134,14 @@ def _figure(image, caption):
 
 
 def _table(rows, with_benchmark=False):
-    lines = ["| what | median (range) | against | better by |", "|---|---|---|---|"]
+    """Lay rows out as a table; without peers, two columns say everything."""
+    names = ["what", "median (range)", "against", "better by"]
+    width = 4 if any(row["peer"] for row in rows) else 2
+    lines = [names[:width], ["---"] * width]
     for row in rows:
-        case, *rest = report.cells(row)
-        if with_benchmark:
-            case = f"{_title(row['benchmark'])}: {case}"
-        lines.append(f"| {' | '.join([case, *rest])} |")
-    return "\n".join(lines)
+        case, *rest = report.cells(row)[:width]
+        lines.append([f"{_title(row['benchmark'])}: {case}" if with_benchmark else case, *rest])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _title(benchmark):

@@ -1,6 +1,7 @@
 """Records: runs kept as JSON in ``records/``, each with its provenance; old ones are never changed.
 
-``python -m benchmarks.records --check`` validates them all.
+``python -m benchmarks.records --check`` validates them all, ``--add FILE`` keeps the run of another
+machine, which ``python -m benchmarks --out FILE`` wrote there.
 """
 
 import argparse
@@ -11,8 +12,6 @@ import statistics
 import sys
 from datetime import datetime
 from pathlib import Path
-
-import jsonschema
 
 FOLDER = Path(__file__).parents[1] / "records"
 FORMAT = "d2lmini benchmarks 1"
@@ -150,6 +149,8 @@ def check(record, name):
     list of str
         One line per problem; empty for a valid record.
     """
+    import jsonschema  # the machine that measures may do without it
+
     is_calibration = name.startswith("calibration-")
     schema = _CALIBRATION_SCHEMA if is_calibration else _schema()
     validator = jsonschema.Draft202012Validator(schema)
@@ -237,13 +238,19 @@ def check_folder(folder=FOLDER):
 
 
 def main(arguments=None):
-    """Validate all records, or the named folder's."""
+    """Validate all records of a folder, or keep a run that was made elsewhere."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.records", description=__doc__)
-    parser.add_argument("--check", action="store_true", required=True)
-    parser.add_argument("folder", nargs="?", default=FOLDER)
-    folder = Path(parser.parse_args(arguments).folder)
-    problems = check_folder(folder)
-    print("\n".join(problems) or f"records: {len(_paths(folder))} valid")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--check", action="store_true", help="validate all records")
+    what.add_argument("--add", type=Path, metavar="FILE", help="keep what --out wrote elsewhere")
+    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
+    options = parser.parse_args(arguments)
+    if options.add:
+        print(save(json.loads(options.add.read_text(encoding="utf-8")), options.folder))
+        print("now draw the page: python -m benchmarks.page")
+        return 0
+    problems = check_folder(options.folder)
+    print("\n".join(problems) or f"records: {len(_paths(options.folder))} valid")
     return 1 if problems else 0
 
 

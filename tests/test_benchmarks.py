@@ -14,7 +14,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmark_data import example_record, example_rows, side  # noqa: E402
 
 import benchmarks.__main__ as command  # noqa: E402
-from benchmarks import peers, records  # noqa: E402
+from benchmarks import peers, provenance, records  # noqa: E402
 from benchmarks.bench_lenet import lenet_module  # noqa: E402
 from benchmarks.group import processes  # noqa: E402
 from benchmarks.measure import Row, Settings, Side, as_rate, interleave, per_step, timed  # noqa: E402
@@ -132,9 +132,9 @@ def one_stored_record(tmp_path, monkeypatch):
     old = example_record()
     records.save(old, tmp_path)
     monkeypatch.setattr(records, "load_all", lambda: {tmp_path / "old.json": old})
-    provenance = {k: v for k, v in old.items() if k not in ("rows", "format", "quick")}
-    provenance.pop("repetitions")
-    monkeypatch.setattr(command, "describe", lambda: provenance)
+    others = ("rows", "format", "quick", "repetitions")
+    about = {key: value for key, value in old.items() if key not in others}
+    monkeypatch.setattr(command, "describe", lambda: about)
     return old
 
 
@@ -144,13 +144,42 @@ def test_check_fails_where_something_became_slower(
 ):
     rows = example_rows()
     slow = Row("lenet", "one epoch", "s", side("ours", factor * 5), side("d2l", 8))
-    monkeypatch.setattr(command, "measure", lambda names, settings: [slow, *rows[1:]])
+    monkeypatch.setattr(command, "measure", lambda names, settings: ([slow, *rows[1:]], []))
     assert command.main(["--check"]) == status
     assert f"{status} slower" in capsys.readouterr().out
 
 
 def test_check_without_a_record_says_so(one_stored_record, monkeypatch, capsys):
     monkeypatch.setattr(records, "load_all", dict)
-    monkeypatch.setattr(command, "measure", lambda names, settings: example_rows())
+    monkeypatch.setattr(command, "measure", lambda names, settings: (example_rows(), []))
     assert command.main(["--check"]) == 0
     assert "no record of Example CPU" in capsys.readouterr().out
+
+
+def test_a_failing_benchmark_keeps_the_others_and_records_nothing(monkeypatch, capsys):
+    def fail(settings):
+        raise OSError("out of luck")
+
+    class Broken:
+        rows = staticmethod(fail)
+
+    class Works:
+        rows = staticmethod(lambda settings: example_rows())
+
+    modules = {"benchmarks.bench_book": Broken, "benchmarks.bench_lenet": Works}
+    monkeypatch.setattr(command.importlib, "import_module", modules.__getitem__)
+    monkeypatch.setattr(records, "save", lambda record: pytest.fail("recorded"))
+    assert command.main(["--only", "book", "--only", "lenet", "--record"]) == 1
+    printed = capsys.readouterr()
+    assert "one epoch" in printed.out
+    assert "failed: book; nothing is recorded" in printed.out
+    assert "out of luck" in printed.err
+
+
+def test_commit_can_be_named_where_there_is_no_git(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("D2LMINI_COMMIT", raising=False)
+    with pytest.raises(ValueError, match="set D2LMINI_COMMIT"):
+        provenance.describe()
+    monkeypatch.setenv("D2LMINI_COMMIT", "f" * 40)
+    assert provenance.describe()["commit"] == "f" * 40

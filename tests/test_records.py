@@ -134,6 +134,15 @@ def test_records_are_kept_under_their_name_and_never_overwritten(tmp_path):
         records.save(example_record(), tmp_path)
 
 
+def test_run_of_another_machine_is_added_under_its_name(tmp_path, capsys):
+    (tmp_path / "run.json").write_text(json.dumps(example_record()))
+    folder = tmp_path / "records"
+    folder.mkdir()
+    assert records.main(["--add", str(tmp_path / "run.json"), str(folder)]) == 0
+    assert [path.name for path in folder.iterdir()] == [NAME]
+    assert "benchmarks.page" in capsys.readouterr().out
+
+
 def test_save_refuses_a_quick_run(tmp_path):
     with pytest.raises(ValueError, match="measures nothing"):
         records.save(example_record(quick=True), tmp_path)
@@ -165,12 +174,19 @@ def test_page_shows_figures_provenance_and_old_records(files):
     assert "123 kB" in text
     assert "commit 0123456789" in text
     assert "torch 2.13.0" in text
-    assert text.count("\n## ") == 2, "one machine, and the list"
+    assert text.count("\n## ") == 3, "one machine, what is missing, and the list"
     assert "records/2026-01-30-1234-old.json" in text
 
 
 def test_page_without_records_says_so():
     assert "Nothing has been recorded yet." in page.render({})[page.PAGE]
+
+
+def test_page_says_that_no_gpu_was_measured_until_one_was():
+    record = json.loads(json.dumps(example_record()))
+    assert "No machine with a GPU" in page.render({Path(NAME): record})[page.PAGE]
+    record["hardware"]["gpus"] = [{"name": "NVIDIA V100", "memory": 1}]
+    assert "No machine with a GPU" not in page.render({Path(NAME): record})[page.PAGE]
 
 
 def test_every_figure_of_the_page_is_drawn(files):
