@@ -3,7 +3,6 @@
 import functools
 import importlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from d2lmini.ddp import torchrun_command
+from d2lmini.ddp import launcher_environment, torchrun_command
 
 TESTS = Path(__file__).resolve().parent
 SCRIPT = TESTS.parent / "chapters" / "scripts" / "train_ddp.py"
@@ -22,7 +21,7 @@ sys.path.insert(0, str(SCRIPT.parent))
 train_ddp = importlib.import_module("train_ddp")
 
 # One core per process, and nothing leaves this machine.
-ENV = os.environ | {"OMP_NUM_THREADS": "1"}
+ENV = launcher_environment(threads=1)
 if sys.platform == "linux":
     ENV |= {"GLOO_SOCKET_IFNAME": "lo"}
 
@@ -56,7 +55,7 @@ class Process:
                 if is_wanted(record):
                     return record
             time.sleep(0.005)
-        self.process.kill()
+        self.stop()
         raise AssertionError(f"no such record; {self.records[-3:]}\n{self.stderr()}")
 
     def finish(self, timeout=180):
@@ -64,9 +63,17 @@ class Process:
         try:
             code = self.process.wait(timeout)
         finally:
-            self.process.kill()
+            self.stop()
         self._reader.join(10)
         return code, self.stderr()
+
+    def stop(self):
+        """End the launcher such that it can end its processes, if it still runs."""
+        self.process.terminate()
+        try:
+            self.process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
 
     def stderr(self):
         self.errors.seek(0)

@@ -154,7 +154,7 @@ class TestDevices:
         net.no_sync = mock.Mock()
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
         X, y = ddp.pick(ddp.synthetic_images(4), torch.arange(4))
-        with pytest.raises(RuntimeError, match="on the same device|expected device"):
+        with pytest.raises(RuntimeError, match=r"on the same device|expected device"):
             train_ddp.train_step(net, optimizer, X.to(self.other), y, 4)
 
     def test_synchronised_batch_norm_needs_cuda(self, group):

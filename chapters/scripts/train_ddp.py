@@ -1,13 +1,20 @@
 """Train an image classifier with one process per device.
 
-One process:    python train_ddp.py
-Two:            python -m torch.distributed.run --standalone \\
-                    --nproc-per-node 2 train_ddp.py
-Two machines with eight GPUs each (the same command on both; `first` is the
-name of one of them, /shared a folder that both see):
-                python -m torch.distributed.run --nnodes 2 --nproc-per-node 8 \\
-                    --rdzv-backend c10d --rdzv-endpoint first:29400 \\
-                    --max-restarts 3 train_ddp.py --checkpoint /shared/run.pt
+One process:
+
+    python train_ddp.py
+
+Two:
+
+    python -m torch.distributed.run --standalone --nproc-per-node 2 train_ddp.py
+
+Two machines with eight GPUs each, restarted when a process dies. The same lines
+on both; `first` is the name of one, /shared a folder that both see:
+
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
+    python -m torch.distributed.run --nnodes 2 --nproc-per-node 8 \\
+        --rdzv-backend c10d --rdzv-endpoint first:29400 --max-restarts 3 \\
+        train_ddp.py --checkpoint /shared/run.pt
 
 Rank 0 prints one JSON object per line. After a restart some steps are done and
 printed a second time: the last line counts.

@@ -10,7 +10,7 @@ from d2lmini.ddp.collect import (
 )
 from d2lmini.ddp.group import Group, choose_backend, process_group
 from d2lmini.ddp.images import load_images, pick, synthetic_images
-from d2lmini.ddp.launch import launch, torchrun_command
+from d2lmini.ddp.launch import launch, launcher_environment, torchrun_command
 from d2lmini.ddp.precision import autocast, choose_precision
 from d2lmini.ddp.sharding import ShardedBatchSampler, my_share
 from d2lmini.ddp.wrap import wrap_model
@@ -26,6 +26,7 @@ __all__ = [
     "choose_precision",
     "fingerprint",
     "launch",
+    "launcher_environment",
     "load_checkpoint",
     "load_images",
     "my_share",

@@ -84,7 +84,8 @@ def process_group(device="auto", timeout=60.0):
     Raises
     ------
     ValueError
-        If the launcher's variables are incomplete, or GPUs are asked for that are not there.
+        If the launcher's variables are incomplete, restarts would hang, or GPUs are asked for that
+        are not there.
     RuntimeError
         If the port is taken, the others do not come, or another rank is lost.
 
@@ -177,6 +178,13 @@ def _place_in_job(environ):
         raise ValueError(
             f"{', '.join(found)} are set, but not {', '.join(missing)}: start the script with "
             "python -m torch.distributed.run, which sets them all, or without any launcher"
+        )
+    may_restart = int(environ.get("TORCHELASTIC_MAX_RESTARTS", 0)) > 0
+    if may_restart and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        raise ValueError(
+            "--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the environment of the "
+            "launcher, and --standalone or --rdzv-backend c10d: without them, restarted processes "
+            "may wait for dead ones at the old store"
         )
     place = {name: int(environ[name]) for name in LAUNCHER_VARIABLES if name != "MASTER_ADDR"}
     return place | {"MASTER_ADDR": environ["MASTER_ADDR"]}

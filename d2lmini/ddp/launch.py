@@ -63,6 +63,27 @@ def torchrun_command(
     return [str(part) for part in [*command, script, *args]]
 
 
+def launcher_environment(threads=1):
+    """Return the variables that the launcher should be started with.
+
+    Parameters
+    ----------
+    threads : int
+        CPU threads of each process. More than cores / processes make all slower.
+
+    Returns
+    -------
+    dict of str to str
+        This process's own, and the two that matter.
+    """
+    return os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        # Otherwise restarted processes meet at the store of the first start, find the addresses
+        # of dead processes there, and wait for these (PyTorch issue 135712).
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    }
+
+
 def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, **options):
     """Run a script under torchrun and return the records that it printed.
 
@@ -74,7 +95,7 @@ def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, **options):
     script, *args, nproc_per_node, **options
         See `torchrun_command`.
     threads : int
-        CPU threads of each process, default 1. More than cores / processes make all slower.
+        CPU threads of each process, default 1.
     timeout : float, optional
         Seconds after which the job is ended.
 
@@ -89,7 +110,7 @@ def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, **options):
         If the job fails, with the end of what it wrote to standard error.
     """
     command = torchrun_command(script, *args, nproc_per_node=nproc_per_node, **options)
-    env = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    env = launcher_environment(threads)
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
     if done.returncode != 0:
         end = "\n".join(done.stderr.splitlines()[-40:])
