@@ -134,7 +134,7 @@ def _cost(op, call, inner, out):
     if isinstance(out, torch.Tensor):
         outs = (out,)
     elif op.num_returns == 0:
-        outs = _written_lists(op, inner)
+        outs = _changed(op, inner[0])
     else:
         outs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
     flops = 0 if op.formula is None else op.flops(*inner, out)
@@ -148,9 +148,9 @@ def _launch(op, device, cost):
     machine.launch(device, op.name, machine.gpu.seconds(flops, num_bytes, peak), flops, num_bytes)
 
 
-def _written_lists(op, inner):
-    first = inner[0][0] if inner[0] else []
-    return [first] if isinstance(first, torch.Tensor) else list(first)
+def _changed(op, args):
+    """Return the tensors that an operation without a result has changed."""
+    return [t for i in op.changed if i < len(args) for t in tree_leaves(args[i])]
 
 
 def _has_mask(indices):

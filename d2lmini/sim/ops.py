@@ -21,7 +21,7 @@ _UNDECLARED_VIEWS = {"_unsafe_view", "lift_fresh", "lift"}
 _WRITES_ONLY = {
     "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
     "log_normal_", "geometric_", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
-    "randint_like", "new_zeros", "new_ones", "new_full",
+    "randint_like", "new_zeros", "new_ones", "new_full", "_foreach_zero_",
 }  # fmt: skip
 # These read as many elements of their first tensor as they write, not all of it.
 _GATHERS = {"index", "gather", "index_select", "embedding", "take", "_unsafe_index"}
@@ -32,12 +32,33 @@ _SCATTERS = {
 }  # fmt: skip
 
 
+def _attention_flops(query, key, value, embed_dim, *_, out_val=None, **__):
+    """Four projections, and two products of length x length for each sequence."""
+    batch, length = query.shape[:2]
+    return 8 * batch * length * embed_dim**2 + 4 * batch * length**2 * embed_dim
+
+
+def _encoder_layer_flops(src, embed_dim, *rest, out_val=None, **_):
+    """Attention and the two products of the feed-forward part."""
+    hidden = rest[12].shape[0]  # of ffn_weight_1
+    feed_forward = 4 * src.shape[0] * src.shape[1] * embed_dim * hidden
+    return _attention_flops(src, src, src, embed_dim) + feed_forward
+
+
+# Fused operations of inference for which PyTorch has no formula.
+_OWN_FORMULAS = {
+    aten._native_multi_head_attention: _attention_flops,
+    aten._transformer_encoder_layer_fwd: _encoder_layer_flops,
+}
+
+
 class Op:
     """The facts about one operation (an `OpOverload`) that each call of it needs."""
 
     __slots__ = (
-        "_flops", "aliases", "formula", "func", "generator", "inplace_view", "is_conv", "kernel",
-        "mutable", "name", "num_returns", "packet_name", "seeded", "syncs", "view",
+        "_flops", "aliases", "changed", "formula", "func", "generator", "inplace_view", "is_conv",
+        "kernel", "mutable", "name", "num_outs", "num_returns", "packet_name", "seeded", "syncs",
+        "view",
     )  # fmt: skip
 
     def __init__(self, func):
@@ -52,10 +73,16 @@ class Op:
         self.view = not schema.is_mutable and any(a is not None for a in self.aliases)
         if self.packet_name in _UNDECLARED_VIEWS:
             self.view, self.aliases = True, ((0, None),)
-        has_out = any(a.is_out for a in schema.arguments)
-        self.inplace_view = torch.Tag.inplace_view in tags or has_out or self.packet_name in (
-            "resize_", "set_", "resize_as_",
-        )  # fmt: skip
+        self.num_outs = sum(a.is_out for a in schema.arguments)
+        self.changed = [
+            i for i, a in enumerate(schema.arguments)
+            if a.alias_info is not None and a.alias_info.is_write
+        ]  # fmt: skip
+        self.inplace_view = (
+            torch.Tag.inplace_view in tags
+            or self.num_outs > 0
+            or self.packet_name in ("resize_", "set_", "resize_as_")
+        )
         self.kernel = not (
             self.view or torch.Tag.inplace_view in tags or self.packet_name in _NO_KERNEL
         )
@@ -66,7 +93,8 @@ class Op:
         self.syncs = self.packet_name != "index" and bool(
             tags & {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
         )
-        self.formula = flop_registry.get(func.overloadpacket)
+        packet = func.overloadpacket
+        self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
         self._flops = {}
         self.is_conv = "conv" in self.packet_name
 
@@ -82,6 +110,8 @@ class Op:
         """Bytes that one call reads and writes, each tensor once."""
         written = sum(map(_bytes, outs))
         name = self.packet_name
+        if self.num_outs:
+            tensors = tensors[: -self.num_outs]
         if name in _WRITES_ONLY:
             return written
         if name in _GATHERS:
@@ -89,6 +119,8 @@ class Op:
         if name in _SCATTERS:
             given = sum(map(_bytes, tensors[1:]))
             return given + 2 * _bytes(tensors[-1])
+        if name == "copy_":
+            return written + _bytes(tensors[1])
         return written + sum(map(_bytes, tensors))
 
     def peak(self, dtype) -> str:
