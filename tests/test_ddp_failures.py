@@ -194,6 +194,7 @@ def test_interval_without_a_file_is_an_error(capsys):
     assert "need --checkpoint FILE" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore:Unable to enable fault handler")  # of captured output
 def test_the_script_runs_without_a_launcher(capsys, monkeypatch):
     args = ["--model", "lenet", "--synthetic", "64", "--epochs", "1"]
     monkeypatch.setattr(sys, "argv", ["train_ddp.py", *args])
