@@ -252,6 +252,8 @@ def is_multiple(step, interval):
 @record
 def main():
     args = parse_args()
+    if args.deterministic:  # what cuBLAS needs for it, before it is first used
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with ddp.process_group(args.device, args.timeout) as group:
         Job(args, group).run()
 
