@@ -52,11 +52,7 @@ def parse_args(argv=None):
     add("--momentum", type=float, default=0.0)
     add("--precision", choices=["auto", "float32", "bfloat16"], default="auto")
     add("--device", choices=["auto", "cuda", "cpu"], default="auto")
-    add(
-        "--deterministic",
-        action="store_true",
-        help="GPUs: same bits, slower",
-    )
+    add("--deterministic", action="store_true", help="same bits on GPUs")
     add("--seed", type=int, default=0)
     add("--synthetic", type=int, metavar="N", help="N made-up images")
     add("--checkpoint", metavar="FILE", help="written after every epoch")
@@ -67,10 +63,8 @@ def parse_args(argv=None):
     args = parser.parse_args(argv)
     if (args.resume or args.checkpoint_every) and not args.checkpoint:
         parser.error("--resume and --checkpoint-every need --checkpoint FILE")
-    if (
-        args.checkpoint
-        and os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
-    ):
+    max_restarts = int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", 0))
+    if args.checkpoint and max_restarts > 0:
         args.resume = True  # a job that may be restarted means to go on
     return args
 
