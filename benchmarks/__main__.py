@@ -15,7 +15,7 @@ from benchmarks import page, records, report
 from benchmarks.measure import Settings
 from benchmarks.provenance import describe
 
-_ALL = (
+BENCHMARKS = (
     "machine",
     "loader",
     "lenet",
@@ -26,7 +26,6 @@ _ALL = (
     "sim",
     "book",
 )
-BENCHMARKS = tuple(n for n in _ALL if (Path(__file__).parent / f"bench_{n}.py").exists())
 
 
 def parse(arguments=None):

@@ -165,13 +165,18 @@ def interleave(variants, settings, warm_up=1):
         Seconds. The order of the variants is reversed in every other round.
     """
     samples = {label: [] for label in variants}
-    for number in range(warm_up + settings.repetitions):
-        labels = list(variants) if number % 2 == 0 else list(variants)[::-1]
-        for label in labels:
-            gc.collect()  # a collection of the others' garbage is not to be counted here
-            seconds = variants[label]()
-            if number >= warm_up:
-                samples[label].append(seconds)
+    gc.collect()
+    gc.freeze()  # collections between measurements then look at new objects only
+    try:
+        for number in range(warm_up + settings.repetitions):
+            labels = list(variants) if number % 2 == 0 else list(variants)[::-1]
+            for label in labels:
+                gc.collect()  # what others left behind is not to be cleared up in this one's time
+                seconds = variants[label]()
+                if number >= warm_up:
+                    samples[label].append(seconds)
+    finally:
+        gc.unfreeze()
     return {label: Side(label, values) for label, values in samples.items()}
 
 

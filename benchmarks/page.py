@@ -5,6 +5,7 @@
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 
 from benchmarks import plots, records, report
@@ -12,6 +13,7 @@ from benchmarks import plots, records, report
 ROOT = Path(__file__).parents[1]
 PAGE = "records.md"
 IMAGES = "records/img"
+MANY = 8  # rows of a benchmark
 
 BENCHMARKS = {
     "machine": ("The machine", "What one plain operation reaches; nothing else can be faster."),
@@ -98,8 +100,7 @@ def _section(path, record, files):
     with_goal = [row for row in record["rows"] if row["goal"] is not None]
     if with_goal:
         parts += ["### Goals", _table(with_goal, with_benchmark=True)]
-    # Allreduce compares variants of ours, and has plots of its own.
-    compared = [row for row in record["rows"] if row["peer"] and row["benchmark"] != "allreduce"]
+    compared = _for_the_ratios(record["rows"])
     if compared:
         image = f"{IMAGES}/{path.stem}-ratios.svg"
         files[image] = plots.ratios(compared, "Ratios to the peers")
@@ -110,6 +111,13 @@ def _section(path, record, files):
         rows = [row for row in record["rows"] if row["benchmark"] == benchmark]
         parts.append(_benchmark(benchmark, rows, path, files))
     return "\n\n".join(parts) + "\n"
+
+
+def _for_the_ratios(rows):
+    """Choose the rows that the picture of ratios shows: of a long benchmark, those with a goal."""
+    compared = [row for row in rows if row["peer"]]
+    count = Counter(row["benchmark"] for row in compared)
+    return [row for row in compared if row["goal"] or count[row["benchmark"]] <= MANY]
 
 
 def _benchmark(benchmark, rows, path, files):

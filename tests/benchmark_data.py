@@ -53,6 +53,8 @@ def example_rows():
             Row("allreduce", f"{size} B: star", "s", star, **common),
             Row("allreduce", f"{size} B: ring", "s", ring, star, **common),
         ]
+    for i in range(10):
+        found.append(Row("sim", f"operation {i}", "s", side("simulated", 2), side("cpu", 1)))
     return found
 
 

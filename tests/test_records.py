@@ -189,6 +189,13 @@ def test_page_says_that_no_gpu_was_measured_until_one_was():
     assert "No machine with a GPU" not in page.render({Path(NAME): record})[page.PAGE]
 
 
+def test_picture_of_ratios_leaves_out_long_lists(files):
+    image = next(text for name, text in files.items() if name.endswith("-ratios.svg"))
+    assert "lenet: one epoch" in image
+    assert "operation 3" not in image
+    assert "operation 3" in files[page.PAGE]
+
+
 def test_every_figure_of_the_page_is_drawn(files):
     images = [name for name in files if name.endswith(".svg")]
     assert len(images) == 2
