@@ -124,7 +124,9 @@ def test_taught_code_is_the_code_of_the_package(chapter, definition):
 
 def test_numbers_glued_are_used_and_numbers_used_are_glued():
     for path in CHAPTERS:
-        glued = re.findall(r"glue\(\s*\"(\w+)\"", "\n".join(c.source for c in cells(path)))
+        outputs = [output for cell in cells(path) for output in cell.outputs]
+        records = [o.metadata.scrapbook for o in outputs if "scrapbook" in o.get("metadata", {})]
+        glued = [record.name for record in records]
         text = "\n".join(c.source for c in cells(path, "markdown"))
         used = re.findall(r"\{glue:(?:text|)\}`(\w+)", text)
         assert len(set(glued)) == len(glued), f"{path.name}: a name is glued twice"
