@@ -368,6 +368,41 @@ def test_configure_starts_from_the_last_seed():
     assert torch.equal(*draws)
 
 
+# PyTorch's dropout is one kernel in inference mode and three elsewhere.
+@pytest.mark.parametrize("name", sorted(set(MODULES) - {"dropout", "transformer"}))
+def test_inference_mode_and_no_grad_cost_and_give_the_same(name):
+    make, x = MODULES[name]
+    results = []
+    for mode in (torch.no_grad, torch.inference_mode):
+        (device,) = sim.configure(1)
+        torch.manual_seed(0)
+        with mode():
+            module = make().to(device)
+            y = module(x.to(device))
+            y = y[0] if isinstance(y, tuple) else y
+            results.append((sim.now(), sim.trace(), y.tolist()))
+    assert results[0] == results[1]
+
+
+def test_packed_sequences_and_lengths_on_the_host():
+    (device,) = sim.configure(1)
+    lengths = torch.tensor([3, 2])
+    torch.manual_seed(0)
+    net, x = nn.LSTM(4, 5, batch_first=True), torch.arange(24.0).reshape(2, 3, 4).sin()
+    results = []
+    for where in ("cpu", device):
+        net.to(where)
+        packed = nn.utils.rnn.pack_padded_sequence(x.to(where), lengths, batch_first=True)
+        assert packed.batch_sizes.device.type == "cpu"
+        y, _ = nn.utils.rnn.pad_packed_sequence(net(packed)[0], batch_first=True)
+        (grad,) = torch.autograd.grad(y.square().sum(), net.weight_ih_l0)
+        scores = y.log_softmax(2).transpose(0, 1).detach().requires_grad_()
+        targets = torch.tensor([[1], [2]], device=where)
+        F.ctc_loss(scores, targets, lengths, lengths // 2, reduction="sum").backward()
+        results.append([y.detach().cpu(), grad.cpu(), scores.grad.cpu()])
+    assert all(map(torch.allclose, *results))
+
+
 NEEDS_VALUES = {"index_mask", "set_mask"}
 
 

@@ -146,7 +146,8 @@ def _properties(device=None):
 
 def _make_module():
     module = types.ModuleType("torch.sim", "Simulated GPUs, under the names of `torch.cuda`.")
-    module.is_available = lambda: access.device_count() > 0
+    # False: data loaders with pin_memory=True then leave it, as on any machine without a GPU.
+    module.is_available = lambda: False
     module.is_initialized = lambda: True
     module._initialized = True  # checkpointing asks for it before it keeps random states
     module._is_in_bad_fork = lambda: False

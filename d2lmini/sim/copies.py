@@ -206,6 +206,15 @@ def _physically(func):
     return lambda _, args, kwargs: run(func, args, kwargs)
 
 
+def _pack_padded_sequence(func, args, kwargs):
+    """Pack sequences; as on CUDA, the batch sizes it returns are a host tensor."""
+    if not args[0]._device.machine.numerics:
+        raise shapes_only("pack_padded_sequence")
+    data, batch_sizes = run(func, args, kwargs)
+    return data, batch_sizes._data
+
+
+DISPATCH[aten._pack_padded_sequence] = _pack_padded_sequence
 DISPATCH[aten._conj] = _physically(aten.conj_physical.default)
 DISPATCH[aten._neg_view] = _physically(aten.neg.default)
 DISPATCH[aten._to_copy] = _to_copy

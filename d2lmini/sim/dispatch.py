@@ -64,6 +64,8 @@ class _Call:
 def run(func, args, kwargs):
     """Compute one operation on the values, charge its time, and wrap its results."""
     op = lookup(func)
+    if op.composite:
+        return func.decompose(*args, **kwargs)
     if op.packet_name.startswith("_foreach") and _num_devices(args) > 1:
         return _run_foreach_apart(func, args, kwargs)
     call = _Call()
@@ -195,9 +197,15 @@ def _check_plain(op, call, args):
             machine = call.device.machine
             machine.wait_until(machine.copy_to_device(call.device, tensor.nbytes, pinned=False))
             continue
+        if op.packet_name in _TAKE_HOST_LENGTHS:
+            continue
         raise mixed_devices(call.device.name, tensor.device)
 
 
+# Lengths of sequences, which CUDA's kernels want on the host.
+_TAKE_HOST_LENGTHS = {
+    "_ctc_loss", "_ctc_loss_backward", "_pack_padded_sequence", "_pack_padded_sequence_backward",
+}  # fmt: skip
 _TAKE_HOST_INDICES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
 
 

@@ -56,9 +56,9 @@ class Op:
     """The facts about one operation (an `OpOverload`) that each call of it needs."""
 
     __slots__ = (
-        "_flops", "aliases", "changed", "formula", "func", "generator", "inplace_view", "is_conv",
-        "kernel", "mutable", "name", "num_outs", "num_returns", "packet_name", "seeded", "syncs",
-        "view",
+        "_flops", "aliases", "changed", "composite", "formula", "func", "generator",
+        "inplace_view", "is_conv", "kernel", "mutable", "name", "num_outs", "num_returns",
+        "packet_name", "seeded", "syncs", "view",
     )  # fmt: skip
 
     def __init__(self, func):
@@ -94,6 +94,10 @@ class Op:
             tags & {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
         )
         packet = func.overloadpacket
+        # In inference mode these arrive whole; elsewhere PyTorch takes them apart itself.
+        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(
+            func.name(), "CompositeImplicitAutograd"
+        )
         self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
         self._flops = {}
         self.is_conv = "conv" in self.packet_name
