@@ -12,7 +12,7 @@ endif
 # Reproducible: simulated GPUs, whose times and outputs are the same on every machine.
 SIMULATED := D2LMINI_GPUS=sim OMP_NUM_THREADS=1
 
-.PHONY: help setup book test test-gpu lint outputs lab bench clean
+.PHONY: help setup book test test-gpu lint outputs lab bench bench-check clean
 
 help:
 	@echo "make book      build the book:            $(PAGES)"
@@ -22,6 +22,7 @@ help:
 	@echo "make lint      ruff and the notebooks' format"
 	@echo "make outputs   run the notebooks again and store their outputs"
 	@echo "make bench     measure, against what a reader would use instead"
+	@echo "make bench-check  compare with the last record of the same hardware"
 	@echo "make clean     remove what was built; .venv stays"
 
 setup:
@@ -51,7 +52,10 @@ lab: setup
 	@$(BIN)/jupyter lab chapters
 
 bench: setup
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-check: setup
+	@$(BIN)/python -m benchmarks --check
 
 clean:
 	@rm -rf _build .pytest_cache .ruff_cache .hypothesis

@@ -14,7 +14,7 @@ def allreduce_ring(data):
 
     Each tensor is cut into k chunks. In ``k - 1`` steps the chunks are summed up on their way round
     the ring, in ``k - 1`` more the sums are handed round (Patarasuk and Yuan 2009):
-    ``2 * k * (k - 1)`` messages, each of a k-th of the tensor, k of them at a time. The busiest
+    ``2 * k * (k - 1)`` messages, each of a k-th of the tensor, about ``k / 2`` at a time. The busiest
     device takes in ``2 * (k - 1) / k`` tensors, where `d2lmini.allreduce` has one take in
     ``k - 1`` and send as many.
 
@@ -42,14 +42,17 @@ def allreduce_ring(data):
     if not all(d.is_contiguous() for d in data):
         raise ValueError("allreduce_ring needs contiguous tensors; call .contiguous() on them")
     chunks = [d.view(-1).tensor_split(k) for d in data]  # chunks[device][j]: (about n / k,)
+    # A copy waits for the streams of both devices: if neighbours sent at once, each copy would wait
+    # for the one before it, all the way round. So the even devices send first.
+    order = [*range(0, k, 2), *range(1, k, 2)]
     for step in range(k - 1):  # in step 0 device i passes chunk i on
-        sent = [chunks[i][(i - step) % k].to(data[(i + 1) % k].device) for i in range(k)]
-        for i in range(k):
-            chunks[(i + 1) % k][(i - step) % k].add_(sent[i])
+        for i in order:
+            j, right = (i - step) % k, (i + 1) % k
+            chunks[right][j].add_(chunks[i][j].to(data[right].device))
     for step in range(k - 1):  # device i holds the sum of chunk i + 1
-        for i in range(k):
-            j = (i + 1 - step) % k
-            chunks[(i + 1) % k][j].copy_(chunks[i][j])
+        for i in order:
+            j, right = (i + 1 - step) % k, (i + 1) % k
+            chunks[right][j].copy_(chunks[i][j])
 
 
 def allreduce_bucketed(grads, bucket_bytes=25 * 2**20, allreduce=allreduce):
