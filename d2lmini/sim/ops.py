@@ -95,8 +95,9 @@ class Op:
         )
         packet = func.overloadpacket
         # In inference mode these arrive whole; elsewhere PyTorch takes them apart itself.
-        self.composite = torch._C._dispatch_has_kernel_for_dispatch_key(
-            func.name(), "CompositeImplicitAutograd"
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        self.composite = has_kernel(func.name(), "CompositeImplicitAutograd") and not (
+            has_kernel(func.name(), "CPU")
         )
         self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
         self._flops = {}
