@@ -4,6 +4,7 @@ import sys
 from itertools import cycle
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 # Okabe and Ito's colours tell apart without seeing red or green; styles help without any colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
@@ -82,6 +83,8 @@ class Animator:
         for xs, ys, colour, style in zip(self.x, self.y, cycle(COLOURS), cycle(STYLES)):
             self.axes.plot(xs, ys, style, color=colour, marker="o", markersize=3)
         self.axes.set(**{name: v for name, v in self._settings.items() if v is not None})
+        if all(isinstance(x, int) for xs in self.x for x in xs):
+            self.axes.xaxis.set_major_locator(MaxNLocator(integer=True))  # no epoch 1.5
         self.axes.grid(alpha=0.4)
         if self._legend:
             self.axes.legend(self.axes.lines, self._legend[: len(self.y)])

@@ -37,6 +37,13 @@ def test_curves_differ_without_colour_too():
     assert len({line.get_linestyle() for line in animator.axes.lines}) == 3
 
 
+def test_whole_numbers_get_whole_ticks():
+    animator = Animator("epoch")
+    for epoch in (1, 2, 3, 4):
+        animator.add(epoch, 0.5)
+    assert all(tick == int(tick) for tick in animator.axes.get_xticks())
+
+
 def test_more_values_than_names_are_an_error():
     with pytest.raises(ValueError, match="2 values, but the legend names 1"):
         Animator(legend=["one"]).add(1, 0.5, 0.5)
