@@ -141,6 +141,11 @@ def test_what_is_not_supported_says_so():
         (lambda: x.to_sparse(), NotImplementedError, "sparse"),
         (lambda: x.storage(), NotImplementedError, "storage"),
         (lambda: x.__dlpack__(), BufferError, "cpu"),
+        (
+            lambda: torch.nn.DataParallel(torch.nn.Linear(3, 3).to(device)),
+            NotImplementedError,
+            "DataParallel.*split the batch",
+        ),
         (lambda: x.pin_memory(), RuntimeError, "cannot pin"),
         (lambda: sim.Event(interprocess=True), NotImplementedError, "processes"),
         (
@@ -174,3 +179,13 @@ def test_errors_of_an_operation_cost_no_time():
         x @ x
     assert sim.now() == 0
     assert sim.trace() == []
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+def test_data_parallel_and_pinned_loaders_elsewhere_are_left_alone():
+    sim.configure(1)
+    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    net = torch.nn.DataParallel(torch.nn.Linear(3, 3).to(device))
+    assert net(torch.ones(2, 3, device=device)).shape == (2, 3)
+    loader = torch.utils.data.DataLoader(torch.arange(4), batch_size=2, pin_memory=True)
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]

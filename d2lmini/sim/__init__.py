@@ -11,8 +11,14 @@ about the hardware. Times depend on the program alone.
 - **Engines.** A device's kernels share one compute engine; copies have one engine a direction.
 - **Memory** is counted in blocks, and runs out as on the real thing.
 
-Left out: contention on the host's memory and between links, kernel selection, launch queues that
-fill up, caches, clocks that change, fragmentation, and Python's own time.
+Left out: contention on the host's memory and between links, kernel selection and fusion (attention
+runs as products and a softmax, dropout as three kernels), FLOPs of factorisations, launch queues
+that fill up, caches, clocks that change, fragmentation, and Python's own time. The backward pass
+runs on the stream that is current when it is called, not on those of the forward pass.
+
+Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, lazy modules,
+generators on a device, `torch.distributed`. A module that moves *to the host* gets new parameters
+there, so make an optimiser after that move. Conjugate and negative views are copies.
 
 Examples
 --------

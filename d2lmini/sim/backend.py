@@ -181,6 +181,21 @@ def _group_by_real_device(group):
     return grouped
 
 
+def _refuse_simulated(make):
+    """Let `nn.DataParallel` say that it cannot, where it would quietly use one device."""
+
+    @functools.wraps(make)
+    def init(self, module, *args, **kwargs):
+        if any(isinstance(p, SimTensor) for p in module.parameters()):
+            raise NotImplementedError(
+                "nn.DataParallel scatters and gathers with code for CUDA only; on simulated GPUs "
+                "copy the module to each device and split the batch yourself"
+            )
+        make(self, module, *args, **kwargs)
+
+    return init
+
+
 def register() -> None:
     """Tell PyTorch about the device type, once a process.
 
@@ -204,6 +219,8 @@ def register() -> None:
             library.impl(name, _route_meta(name, make), "Meta", allow_override=True)
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
         importlib.import_module(name)._foreach_supported_types.append(SimTensor)
+    parallel = torch.nn.DataParallel
+    parallel.__init__ = _refuse_simulated(parallel.__init__)
     torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
         torch._C._group_tensors_by_device_and_dtype
     )

@@ -4,7 +4,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from d2lmini.sim import access
-from d2lmini.sim.ops import lookup, signature
+from d2lmini.sim.ops import MAX_REMEMBERED, lookup, signature
 from d2lmini.sim.tensor import (
     META,
     SimTensor,
@@ -120,6 +120,8 @@ def _run_shapes(op, device, call, outer, inner):
         key = op.func, signature(inner[0]), tuple(inner[1]), signature(inner[1].values())
         known = machine.shapes.get(key)
         if known is None:
+            if len(machine.shapes) >= MAX_REMEMBERED:
+                machine.shapes.clear()
             out = op.func(*inner[0], **inner[1])
             known = machine.shapes[key] = out, _cost(op, call, inner, out)
         out, cost = known

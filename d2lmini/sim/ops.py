@@ -52,6 +52,9 @@ _OWN_FORMULAS = {
 }
 
 
+MAX_REMEMBERED = 20_000  # calls of different shapes whose cost is kept
+
+
 class Op:
     """The facts about one operation (an `OpOverload`) that each call of it needs."""
 
@@ -108,6 +111,8 @@ class Op:
         key = signature(args), signature(kwargs.values())
         known = self._flops.get(key)
         if known is None:
+            if len(self._flops) >= MAX_REMEMBERED:
+                self._flops.clear()
             known = self._flops[key] = int(self.formula(*args, **kwargs, out_val=out))
         return known
 

@@ -4,14 +4,14 @@ import struct
 
 from d2lmini.sim.span import Span
 
-_ROW = struct.Struct("<hBHIddqq")  # device, engine, stream, name, start, duration, flops, bytes
+_ROW = struct.Struct("<hBIIddqq")  # device, engine, stream, name, start, duration, flops, bytes
 ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync")
 COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC = range(len(ENGINES))
 HOST = -1
 
 
 class Trace:
-    """A growing list of spans at about 40 bytes each (a training run makes millions)."""
+    """A growing list of spans at about 50 bytes each (a training run makes millions)."""
 
     def __init__(self):
         self._rows = bytearray()
