@@ -245,13 +245,14 @@ def set_generator(op, device, args, kwargs):
 
 def run_seeded(func, device, args, kwargs):
     """Run an operation that draws from the global generator with the device's instead."""
-    host_state = torch.get_rng_state()
-    torch.set_rng_state(device.generator.get_state())
-    try:
-        return func(*args, **kwargs)
-    finally:
-        device.generator.set_state(torch.get_rng_state())
-        torch.set_rng_state(host_state)
+    with device.machine.lock:  # threads would otherwise draw from each other's state
+        host_state = torch.get_rng_state()
+        torch.set_rng_state(device.generator.get_state())
+        try:
+            return func(*args, **kwargs)
+        finally:
+            device.generator.set_state(torch.get_rng_state())
+            torch.set_rng_state(host_state)
 
 
 def _num_devices(args):
