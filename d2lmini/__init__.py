@@ -31,6 +31,7 @@ from d2lmini.training import (
     sgd,
     split_batch,
     train_batch,
+    train_shards,
 )
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "split_batch",
     "synchronize",
     "train_batch",
+    "train_shards",
     "try_all_gpus",
     "try_gpu",
 ]

@@ -14,8 +14,8 @@ def allreduce_ring(data):
 
     Each tensor is cut into k chunks. In ``k - 1`` steps the chunks are summed up on their way round
     the ring, in ``k - 1`` more the sums are handed round (Patarasuk and Yuan 2009):
-    ``2 * k * (k - 1)`` messages, each of a k-th of the tensor, about ``k / 2`` at a time. The busiest
-    device takes in ``2 * (k - 1) / k`` tensors, where `d2lmini.allreduce` has one take in
+    ``2 * k * (k - 1)`` messages, each of a k-th of the tensor, about ``k / 2`` at a time. The
+    busiest device takes in ``2 * (k - 1) / k`` tensors, where `d2lmini.allreduce` has one take in
     ``k - 1`` and send as many.
 
     Parameters

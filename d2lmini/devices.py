@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections import Counter
 
 import torch
 
@@ -106,8 +107,9 @@ def gpus(k, gpu=None, link=None, numerics=True):
         raise ValueError(f"k must be a positive integer, got {k!r}; ask for at least 1 GPU")
     use_sim, preset, reason = _choose(k, gpu is not None or link is not None)
     if not use_sim:
-        name = torch.cuda.get_device_name(0)
-        print(f"gpus({k}): {k} x {name} ({reason})")
+        names = Counter(torch.cuda.get_device_name(i) for i in range(k))
+        kinds = " + ".join(f"{count} x {name}" for name, count in names.items())
+        print(f"gpus({k}): {kinds} ({reason})")
         return [torch.device("cuda", i) for i in range(k)]
     gpu = find_gpu(gpu or preset or DEFAULT_GPU)
     link = find_link(link or DEFAULT_LINK)
@@ -120,7 +122,7 @@ def gpus(k, gpu=None, link=None, numerics=True):
 
 def _choose(k, wants_sim):
     """Decide between real and simulated GPUs: (simulated?, preset or None, reason)."""
-    setting = os.environ.get("D2LMINI_GPUS", "auto")
+    setting = os.environ.get("D2LMINI_GPUS") or "auto"
     kind, _, preset = setting.partition(":")
     if kind not in ("auto", "cuda", "sim") or (preset and kind != "sim"):
         raise ValueError(

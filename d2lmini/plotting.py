@@ -6,7 +6,7 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
-# Okabe and Ito's colours tell apart without seeing red or green; styles help without any colour.
+# Okabe and Ito's colours can be told apart without seeing red or green; styles need no colour.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 STYLES = ("-", "--", "-.", ":")
 

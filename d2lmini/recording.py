@@ -60,9 +60,11 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
         return self
 
     def __exit__(self, exc_type, *args):
-        synchronize(*self.devices)
-        if self._profiler:
-            self._profiler.stop()
+        try:
+            synchronize(*self.devices)
+        finally:
+            if self._profiler:
+                self._profiler.stop()
         if exc_type is not None:
             return
         if self._profiler:

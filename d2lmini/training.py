@@ -72,8 +72,8 @@ def lenet(X, params):
 def get_params(params, device):
     """Copy parameters to a device, ready for gradients.
 
-    The result never shares memory with `params`, on the same device neither: two replicas that
-    share storage would receive each other's gradients.
+    The result never shares memory with `params`, on the same device neither: an update of one of
+    two replicas that share memory would change the other as well.
 
     Parameters
     ----------
@@ -110,7 +110,8 @@ def allreduce(data):
     Raises
     ------
     ValueError
-        If two entries share memory: the sum would be written over an addend.
+        If shapes differ, or two entries begin at the same place in memory: the sum would be
+        written over an addend.
 
     Examples
     --------
@@ -119,7 +120,10 @@ def allreduce(data):
     >>> data
     [tensor([4., 4.]), tensor([4., 4.])]
     """
-    if len({(d.device, d.data_ptr()) for d in data}) < len(data):
+    if len({d.shape for d in data}) > 1:
+        raise ValueError("tensors differ in shape; give each device the same")
+    places = {(d.device, d.data_ptr()) for d in data}
+    if len(places) < len(data) and data[0].numel():
         raise ValueError("tensors share memory; give each device its own copy")
     for d in data[1:]:
         data[0] += d.to(data[0].device)
@@ -211,6 +215,39 @@ def loss_sum(X, y, params):
     return F.cross_entropy(lenet(X, params), y, reduction="sum")
 
 
+def train_shards(X_shards, y_shards, device_params, lr):
+    """Make one update from shards that are on their devices already.
+
+    Parameters
+    ----------
+    X_shards, y_shards : sequence of torch.Tensor
+        One shard of the batch a device, as `split_batch` returns them.
+    device_params : list of list of torch.Tensor
+        The replicas, one list a device, equal in value. Updated in place, equal again afterwards.
+    lr : float
+        Learning rate for the mean loss over all shards.
+
+    Examples
+    --------
+    >>> replicas = [get_params(init_params(), "cpu") for _ in range(2)]
+    >>> shards = split_batch(torch.rand(5, 1, 28, 28), torch.arange(5), ["cpu", "cpu"])
+    >>> train_shards(*shards, replicas, lr=0.1)
+    >>> all(torch.equal(p, q) for p, q in zip(*replicas))
+    True
+    """
+    shards = zip(X_shards, y_shards, device_params, strict=True)
+    losses = [loss_sum(*shard) for shard in shards]
+    for loss in losses:
+        loss.backward()
+    grads = [[p.grad for p in params] for params in device_params]
+    with torch.no_grad():
+        for data in zip(*grads, strict=True):
+            allreduce(list(data))
+    batch_size = sum(map(len, y_shards))
+    for params in device_params:
+        sgd(params, lr, batch_size)
+
+
 def train_batch(X, y, device_params, devices, lr):
     """Make one update with the batch spread over several devices.
 
@@ -233,17 +270,7 @@ def train_batch(X, y, device_params, devices, lr):
     >>> all(torch.equal(p, q) for p, q in zip(*replicas))
     True
     """
-    X_shards, y_shards = split_batch(X, y, devices)
-    shards = zip(X_shards, y_shards, device_params, strict=True)
-    losses = [loss_sum(*shard) for shard in shards]
-    for loss in losses:
-        loss.backward()
-    grads = [[p.grad for p in params] for params in device_params]
-    with torch.no_grad():
-        for data in zip(*grads, strict=True):
-            allreduce(list(data))
-    for params in device_params:
-        sgd(params, lr, len(X))
+    train_shards(*split_batch(X, y, devices), device_params, lr)
 
 
 def accuracy(y_hat, y):

@@ -134,3 +134,53 @@ def test_evaluation_by_the_mean_of_batch_means_is_rejected():
         return sum(means) / len(means)
 
     rejects(check_evaluate, mean_of_means, "counts exactly once")
+
+
+def test_solutions_that_work_on_one_device_only_are_rejected():
+    def copies_here(params, device):
+        return [p.detach().clone().requires_grad_() for p in params]
+
+    def moves_nothing(X, y, devices):
+        return X.tensor_split(len(devices)), y.tensor_split(len(devices))
+
+    def adds_where_it_is(data):
+        total = sum(data[1:], start=data[0].clone())
+        for d in data:
+            d.copy_(total)
+
+    rejects(check_get_params, copies_here, "not on the device")
+    rejects(check_split_batch, moves_nothing, "not on its device")
+    with pytest.raises(RuntimeError, match="same device"):
+        check_allreduce(adds_where_it_is)
+
+
+def test_gradients_that_are_never_cleared_are_rejected():
+    def never_cleared(X, y, device_params, devices, lr):
+        before = [[p.grad for p in ps] for ps in device_params]
+        train_batch_with()(X, y, device_params, devices, lr)
+        assert before is not None
+        for params in device_params:
+            for p in params:
+                p.grad += 1e-3
+
+    rejects(check_train_batch, never_cleared, "second update")
+
+
+def evaluate_on(devices_used, read):
+    def evaluate(device_params, data_iter, devices):
+        correct = count = 0
+        for X, y in data_iter:
+            for i in range(min(devices_used, len(devices))):
+                rows = slice(i, None, min(devices_used, len(devices)))
+                X_shard, y_shard = X[rows].to(devices[i]), y[rows].to(devices[i])
+                right = accuracy(lenet(X_shard, device_params[i]), y_shard)
+                correct += read(right)
+            count += len(y)
+        return float(correct) / count
+
+    return evaluate
+
+
+def test_evaluation_that_uses_one_device_or_waits_for_each_batch_is_rejected():
+    rejects(check_evaluate, evaluate_on(1, lambda right: right.item()), "sim:1 computed nothing")
+    rejects(check_evaluate, evaluate_on(9, lambda right: right.item()), "results were read")

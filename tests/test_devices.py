@@ -52,7 +52,11 @@ def test_gpus_are_k_different_devices_also_where_fewer_are_there(
 
 @pytest.mark.parametrize(
     ("setting", "says"),
-    [("sim", "simulated GPUs, v100 on pcie3"), ("sim:a100", "simulated GPUs, a100"), ("auto", "2 x Test GPU")],
+    [
+        ("sim", "simulated GPUs, v100 on pcie3"),
+        ("sim:a100", "simulated GPUs, a100"),
+        ("auto", "2 x Test GPU"),
+    ],
 )
 def test_setting_forces_the_choice(monkeypatch, capsys, setting, says):
     set_cuda_count(monkeypatch, 2)
@@ -114,3 +118,25 @@ def test_now_advances_by_the_launches_and_synchronize_by_the_work(capsys):
     launched = devices.now(device)
     devices.synchronize(device)
     assert 0 < launched - start < 1e-3 < devices.now(device) - start
+
+
+def test_gpus_names_every_kind_of_a_mixed_machine(monkeypatch, capsys, no_gpu_setting):
+    set_cuda_count(monkeypatch, 3)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i=0: "A" if i < 2 else "B")
+    gpus(3)
+    assert capsys.readouterr().out == "gpus(3): 2 x A + 1 x B (3 CUDA devices here)\n"
+
+
+def test_real_devices_are_synchronised_one_by_one(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    devices.synchronize("cuda:0", "cpu", "cuda:2")
+    assert waited == [torch.device("cuda:0"), torch.device("cuda:2")]
+
+
+def test_cuda_devices_in_use_are_those_that_hold_memory(monkeypatch):
+    set_cuda_count(monkeypatch, 3)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda i: i % 2)
+    in_use = [d for d in devices.devices_in_use() if d.type == "cuda"]
+    assert in_use == [torch.device("cuda:1")]

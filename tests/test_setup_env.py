@@ -66,7 +66,7 @@ def test_installed_environment_is_left_alone_until_the_pins_change(project):
 
 
 def test_interrupted_installation_starts_again(project, monkeypatch):
-    folder, calls = project
+    _, calls = project
 
     def interrupted(*arguments):
         raise KeyboardInterrupt

@@ -56,12 +56,20 @@ def test_a_loop_that_does_not_synchronise_times_the_launches_only():
 
 def test_benchmark_waits_for_all_devices_by_default(capsys):
     devices = gpus(2, gpu="v100", numerics=False)
+
+    def uneven():  # waiting for the first device only would not be long enough
+        products(devices[0], 10)
+        products(devices[1], 20)
+
+    with Benchmark("first device only", devices[:1]) as published:
+        uneven()
+    sim.synchronize()
     with Benchmark("both") as both:
-        for device in devices:
-            products(device)
-    with Benchmark("one", devices=devices[:1]) as one:
-        products(devices[0])
-    assert one.seconds <= both.seconds <= 1.1 * one.seconds
+        uneven()
+    with Benchmark("one", devices) as one:
+        products(devices[0], 10)
+    assert 1.9 * one.seconds <= both.seconds <= 2.1 * one.seconds
+    assert published.seconds < 1.1 * one.seconds
 
 
 def test_benchmark_prints_description_and_marks_simulated_times(capsys):

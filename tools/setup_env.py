@@ -3,9 +3,7 @@
 Runs under any Python, so that an unsupported one gets a message and not a syntax error: no
 f-strings, standard library only.
 """
-# ruff: noqa: UP030, UP031, UP032
-
-from __future__ import print_function
+# ruff: noqa: UP032
 
 import hashlib
 import os

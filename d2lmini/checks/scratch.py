@@ -3,6 +3,7 @@
 import torch
 from torch.nn import functional as F
 
+from d2lmini import sim
 from d2lmini.training import get_params, init_params, lenet
 
 CPU = torch.device("cpu")
@@ -46,6 +47,10 @@ def check_get_params(get_params):
         assert copy.is_leaf, (
             "a copy is not a leaf, so its .grad stays None; detach before requiring gradients"
         )
+    (device,) = sim.configure(1)
+    assert all(copy.device == device for copy in get_params(originals, device)), (
+        "a copy is not on the device that was asked for"
+    )
     print("get_params: passed")
 
 
@@ -79,6 +84,9 @@ def check_split_batch(split_batch):
         assert torch.equal(torch.cat(list(ys)), y), f"{where}: labels do not match their examples"
         sizes = [len(shard) for shard in Xs]
         assert max(sizes) - min(sizes) <= 1, f"{where}: uneven shards {sizes}"
+    devices = sim.configure(3)
+    for shards in split_batch(*_batch(7), devices):
+        assert [shard.device for shard in shards] == devices, "a shard is not on its device"
     print("split_batch: passed")
 
 
@@ -105,28 +113,33 @@ def check_allreduce(allreduce):
     for k in (1, 2, 3, 4, 5):
         for shape in ((7,), (3, 5), (1,)):
             _check_one_allreduce(allreduce, k, shape)
+    for k in (2, 3, 4):
+        _check_one_allreduce(allreduce, k, (7,), sim.configure(k))
     print("allreduce: passed")
 
 
-def _check_one_allreduce(allreduce, k, shape):
+def _check_one_allreduce(allreduce, k, shape, devices=None):
     generator = torch.Generator().manual_seed(k)
     tensors = [torch.randint(-9, 9, shape, generator=generator).double() for _ in range(k)]
     wanted = torch.stack(tensors).sum(0)
     mean = wanted / k
+    if devices:
+        tensors = [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
     data = list(tensors)
     allreduce(data)
+    after, kept = [d.cpu() for d in data], [tensor.cpu() for tensor in tensors]
     where = f"k={k}, shape {shape}"
-    if all(torch.equal(d, wanted) for d in data):
-        for i, tensor in enumerate(tensors):
+    if all(torch.equal(d, wanted) for d in after):
+        for i, tensor in enumerate(kept):
             assert torch.equal(tensor, wanted), (
                 f"{where}: entry {i} of the list was replaced by a new tensor, and the replica's "
                 "own gradient never got the sum; write into it: data[i][:] = ..."
             )
         return
-    assert not all(torch.equal(d, mean) for d in data), (
+    assert not all(torch.equal(d, mean) for d in after), (
         f"{where}: the tensors hold the mean; the sum was asked for"
     )
-    bad = [i for i, d in enumerate(data) if not torch.equal(d, wanted)]
+    bad = [i for i, d in enumerate(after) if not torch.equal(d, wanted)]
     raise AssertionError(f"{where}: device(s) {bad} do not hold the sum {wanted.tolist()}")
 
 
@@ -187,8 +200,12 @@ def check_train_batch(train_batch, tolerance=1e-4):
         start = init_params()
         wanted, _ = reference_update(X, y, start, lr=0.5)
         replicas = [get_params(start, CPU) for _ in range(k)]
+        where = f"batch {size} on {k} devices"
         train_batch(X, y, replicas, [CPU] * k, lr=0.5)
-        _compare_update(start, wanted, replicas, f"batch {size} on {k} devices", tolerance)
+        _compare_update(start, wanted, replicas, where, tolerance)
+        start, (wanted, _) = wanted, reference_update(X, y, wanted, lr=0.5)
+        train_batch(X, y, replicas, [CPU] * k, lr=0.5)
+        _compare_update(start, wanted, replicas, f"{where}, second update", tolerance)
     print("train_batch: passed")
 
 
@@ -222,13 +239,17 @@ def check_evaluate(evaluate):
     Raises
     ------
     AssertionError
-        If an example is counted twice or not at all.
+        If an example is counted twice or not at all, a device has nothing to do, or a count is
+        read before all work is launched.
 
     Examples
     --------
     >>> from d2lmini import evaluate_accuracy
-    >>> check_evaluate(lambda p, it, d: evaluate_accuracy(lambda X: lenet(X, p[0]), it, d[0]))
-    evaluate: passed
+    >>> on_first = lambda p, it, d: evaluate_accuracy(lambda X: lenet(X, p[0]), it, d[0])
+    >>> check_evaluate(on_first)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    AssertionError: sim:1 computed nothing; split every batch over all devices
     """
     params = init_params()
     for sizes in ((8, 8), (8, 5), (1,), (3, 2)):
@@ -245,4 +266,16 @@ def check_evaluate(evaluate):
                 f"batches of {sizes} on {k} devices: accuracy {got:.4f}, but {wanted:.4f} is "
                 "right; every example counts exactly once, whatever the batch sizes"
             )
+    devices = sim.configure(2)
+    evaluate([get_params(params, device) for device in devices], [_batch(8)] * 4, devices)
+    spans = sim.trace()
+    for device in map(str, devices):
+        assert any(s.device == device and s.engine == "compute" for s in spans), (
+            f"{device} computed nothing; split every batch over all devices"
+        )
+    reads = sum(span.engine == "d2h" for span in spans)
+    assert reads <= len(devices), (
+        f"{reads} results were read for 4 batches; every reading waits for its device, so read "
+        "once a device, at the end"
+    )
     print("evaluate: passed")

@@ -1,7 +1,9 @@
 """Host memory that copies meet: pinned buffers, copies under way, placeholders without data."""
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
+from d2lmini.sim import access
 from d2lmini.sim.tensor import SimTensor
 
 
@@ -12,11 +14,13 @@ class HostCopy:
 
     def __init__(self, target, values, end):
         self.target, self.values, self.end = target, values, end
-        poison(target)
+        with _disable_current_modes():  # our own work is none of the host's in `host_ops`
+            poison(target)
 
     def fill(self):
         """Put the values where they belong; autograd does not take it for a change."""
-        self.target.copy_(self.values)
+        with _disable_current_modes():
+            self.target.copy_(self.values)
 
 
 def poison(tensor):
@@ -36,7 +40,8 @@ def empty_pinned(*size, dtype=None) -> torch.Tensor:
     """Return an uninitialised host tensor in pinned (page-locked) memory.
 
     Non-blocking copies from and to it do not stop the host. ``pin_memory=True`` needs a real GPU;
-    this does not: it is ordinary memory that the simulator remembers as pinned.
+    this does not: it is ordinary memory that the simulator remembers as pinned. While the machine
+    keeps shapes only, the tensor is one element, repeated, and takes no memory.
 
     Parameters
     ----------
@@ -57,7 +62,11 @@ def empty_pinned(*size, dtype=None) -> torch.Tensor:
     >>> buffer
     tensor([1., 1.])
     """
-    tensor = torch.empty(*size, dtype=dtype, device="cpu")
+    tensor = torch.empty(*size, dtype=dtype, device="meta")
+    if access.device_count() and not access.is_numeric():
+        tensor = placeholder(tensor)
+    else:
+        tensor = torch.empty_like(tensor, device="cpu")
     mark_pinned(tensor)
     return tensor
 
