@@ -105,6 +105,7 @@ def test_a_cpu_has_no_streams(make):
 
 
 def test_real_and_simulated_clocks_do_not_mix():
+    gpus(1, gpu="v100")
     with pytest.raises(ValueError, match="different clocks"):
         devices.now("cuda:0", "sim:0")
 
