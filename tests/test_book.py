@@ -177,6 +177,7 @@ LOADED = re.compile(
     r"<(?:script|img|iframe|audio|video|source|embed)\b[^>]*\bsrc\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
     r"|<link\b(?![^>]*rel=[\"'](?:canonical|license)[\"'])[^>]*\bhref\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
     r"|(?:@import|url\()\s*[\"']?((?:https?:)?//[^\"')\s]+)"
+    r"|<script\b[^>]*>[^<]*https?://"
 )
 
 
@@ -197,6 +198,7 @@ def test_pages_load_nothing_from_the_network(built):
         '<script src="https://cdn.example/x.js"></script>',
         '<link rel="stylesheet" href="//fonts.example/a.css">',
         "<style>@import 'https://x.example/a.css'</style>",
+        '<script>const SOURCE = "https://cdn.example/x.js"</script>',
         '<img alt="x" src=https://x.example/a.png>',
     ],
 )
