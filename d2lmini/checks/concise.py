@@ -163,7 +163,13 @@ def check_split_unequal(split_unequal):
 
 
 def step_seconds(counts, devices):
-    """Return how long a step takes, in seconds; see `check_split_unequal`."""
+    """Return how long a step takes, in seconds; see `check_split_unequal`.
+
+    Examples
+    --------
+    >>> step_seconds([3, 1], [(0.0, 1.0), (0.5, 2.0)])
+    3.0
+    """
     return max(f + n * s if n else 0.0 for n, (f, s) in zip(counts, devices, strict=True))
 
 

@@ -90,6 +90,13 @@ def calibrate(device="cuda", repeats=7):
     ------
     ValueError
         If `device` is no CUDA device, or this machine has none, or `repeats` is below 3.
+
+    Examples
+    --------
+    >>> import torch
+    >>> if torch.cuda.is_available():
+    ...     calibration = calibrate("cuda:0")
+    ...     calibration.save("my-gpu.json")
     """
     device = torch.device(device)
     if device.type != "cuda" or not torch.cuda.is_available():
@@ -252,6 +259,13 @@ def from_calibration(source):
     ------
     ValueError
         If the file is no JSON, or a field is missing, unknown or bad; the message names it.
+
+    Examples
+    --------
+    >>> from_calibration({})
+    Traceback (most recent call last):
+        ...
+    ValueError: ...
     """
     if isinstance(source, Calibration):
         return source.gpu, source.link

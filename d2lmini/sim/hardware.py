@@ -240,6 +240,11 @@ def find_link(name_or_spec) -> Link:
     ------
     ValueError
         If there is no such preset; the message lists those there are.
+
+    Examples
+    --------
+    >>> find_link("pcie3").name
+    'pcie3'
     """
     return _find(name_or_spec, Link, LINKS)
 
@@ -251,5 +256,10 @@ def find_cpu(name_or_spec) -> CPU:
     ------
     ValueError
         If there is no such preset; the message lists those there are.
+
+    Examples
+    --------
+    >>> find_cpu("server16").name
+    'server16'
     """
     return _find(name_or_spec, CPU, CPUS)

@@ -72,7 +72,15 @@ def empty_pinned(*size, dtype=None) -> torch.Tensor:
 
 
 def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a host tensor in pinned memory (the tensor itself if it is there)."""
+    """Return a copy of a host tensor in pinned memory (the tensor itself if it is there).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from d2lmini import sim
+    >>> sim.is_pinned(sim.pin_memory(torch.ones(2)))
+    True
+    """
     if isinstance(tensor, SimTensor):
         raise ValueError(f"cannot pin a tensor on {tensor.device}; only host tensors can be pinned")
     if is_pinned(tensor):
@@ -83,7 +91,15 @@ def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
-    """Whether a host tensor lies in memory that the simulator (or CUDA) has pinned."""
+    """Whether a host tensor lies in memory that the simulator (or CUDA) has pinned.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from d2lmini import sim
+    >>> sim.is_pinned(torch.ones(2)), sim.is_pinned(sim.empty_pinned(2))
+    (False, True)
+    """
     if isinstance(tensor, SimTensor):
         return False
     return getattr(tensor.untyped_storage(), "_sim_pinned", False) or tensor.is_pinned()

@@ -22,6 +22,11 @@ class Span:
         Seconds.
     flops, bytes : int
         Floating-point operations, and bytes read plus written.
+
+    Examples
+    --------
+    >>> Span("sim:0", "compute", 0, "mm", start=1.0, duration=0.5, flops=2 * 10**9).end
+    1.5
     """
 
     device: str

@@ -283,6 +283,12 @@ class CPU:
     ------
     ValueError
         As for `GPU`.
+
+    Examples
+    --------
+    >>> from d2lmini.sim import CPUS
+    >>> CPUS["server16"].seconds(flops=10**9, nbytes=0, dtype="float32") < 0.01
+    True
     """
 
     name: str

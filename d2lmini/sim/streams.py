@@ -14,6 +14,8 @@ class Stream:
     ----------
     device : torch.device, str or int, optional
         Default: the current device.
+    priority : int, default 0
+        Taken for `torch.cuda.Stream`'s sake; the model knows no priorities.
 
     Raises
     ------
@@ -124,6 +126,15 @@ class Event:
     ----------
     enable_timing : bool
         Whether `elapsed_time` may be asked; default False, as in `torch.cuda.Event`.
+    blocking : bool
+        Taken for `torch.cuda.Event`'s sake; how the host waits makes no difference here.
+    interprocess : bool
+        Must be False.
+
+    Raises
+    ------
+    NotImplementedError
+        If `interprocess` is asked for.
 
     Examples
     --------

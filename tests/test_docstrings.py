@@ -1,0 +1,48 @@
+"""Docstrings of public names: there, with an example, and naming the arguments that exist."""
+
+import inspect
+import re
+
+import pytest
+
+import d2lmini
+from d2lmini import checks, sim
+from d2lmini.checks import concise, devices, parallelism
+
+
+def public_names():
+    for module in (d2lmini, sim, checks, concise, devices, parallelism):
+        names = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
+        for name in names:
+            thing = getattr(module, name)
+            if (inspect.isfunction(thing) or inspect.isclass(thing)) and (
+                thing.__module__.startswith("d2lmini") and "._" not in thing.__module__
+            ):
+                yield pytest.param(thing, id=f"{thing.__module__}.{name}")
+
+
+def documented_parameters(doc):
+    """Return the names in a numpydoc Parameters section, None if there is no such section."""
+    found = re.search(
+        r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+\n|\Z)", doc, re.MULTILINE | re.DOTALL
+    )
+    if not found:
+        return None
+    lines = re.findall(r"^([*\w][^:\n]*)(?: :.*)?$", found[1], re.MULTILINE)
+    return [name.strip().lstrip("*") for line in lines for name in line.split(",")]
+
+
+@pytest.mark.parametrize("thing", public_names())
+def test_docstring_fits_the_signature(thing):
+    doc = inspect.getdoc(thing)
+    assert doc, "no docstring"
+    named = documented_parameters(doc)
+    if named is not None:
+        real = [p for p in inspect.signature(thing).parameters if p != "self"]
+        assert named == real
+    assert ">>>" in doc, "no example"
+
+
+def test_parameters_that_do_not_exist_would_be_found():
+    doc = "Sum.\n\nParameters\n----------\na, b : int\n    Numbers.\n*c\n    More.\n\nReturns\n-------\n"
+    assert documented_parameters(doc) == ["a", "b", "c"]
