@@ -44,5 +44,5 @@ def test_docstring_fits_the_signature(thing):
 
 
 def test_parameters_that_do_not_exist_would_be_found():
-    doc = "Sum.\n\nParameters\n----------\na, b : int\n    Numbers.\n*c\n    More.\n\nReturns\n-------\n"
+    doc = "Parameters\n----------\na, b : int\n    Numbers.\n*c\n    More.\n\nReturns\n-------\n"
     assert documented_parameters(doc) == ["a", "b", "c"]
