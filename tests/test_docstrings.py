@@ -32,7 +32,7 @@ def documented_parameters(doc):
     return [name.strip().lstrip("*") for line in lines for name in line.split(",")]
 
 
-@pytest.mark.parametrize("thing", public_names())
+@pytest.mark.parametrize("thing", list(public_names()))
 def test_docstring_fits_the_signature(thing):
     doc = inspect.getdoc(thing)
     assert doc, "no docstring"
