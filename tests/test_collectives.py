@@ -1,10 +1,14 @@
 """Ring and buckets: same result as the plain sum, and the number of messages they promise."""
 
+from functools import partial
+from pathlib import Path
+
+import nbformat
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from d2lmini import allreduce
+from d2lmini import allreduce, gpus, sim
 from d2lmini.checks.scratch import check_allreduce
 from d2lmini.collectives import allreduce_bucketed, allreduce_ring
 
@@ -97,3 +101,27 @@ def test_buckets_refuse_bad_arguments():
         allreduce_bucketed(gradients(2), 0)
     with pytest.raises(ValueError, match="different numbers"):
         allreduce_bucketed([[torch.ones(1)], []])
+
+
+def ring_of_the_chapter():
+    chapter = Path(__file__).parents[1] / "chapters" / "multiple-gpus.ipynb"
+    cells = nbformat.read(chapter, as_version=4).cells
+    (cell,) = [c for c in cells if c.source.startswith("def allreduce_ring(")]
+    names = {"check_allreduce": check_allreduce}
+    exec(cell.source, names)
+    return names["allreduce_ring"]
+
+
+@pytest.mark.parametrize("k", [3, 4, 5])  # with two devices any order is even first
+def test_ring_is_the_solution_of_the_chapter(k):
+    def copies(ring):
+        gpus(k, gpu="v100")
+        data = [x.to(f"sim:{i}") for i, x in enumerate(draw(k, 11))]
+        sim.reset()
+        ring(data)
+        copied = [span.name for span in sim.trace() if span.name.startswith("copy")]
+        return copied, [d.tolist() for d in data]
+
+    solution = ring_of_the_chapter()
+    assert copies(allreduce_ring) == copies(solution)
+    assert copies(allreduce_ring) != copies(partial(solution, even_first=False))
