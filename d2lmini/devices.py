@@ -7,20 +7,27 @@ from collections import Counter
 import torch
 
 from d2lmini import sim
+from d2lmini.cuda import usable_gpus
+from d2lmini.seconds import MEASURED, SIMULATED, Seconds
 from d2lmini.sim.hardware import find_gpu, find_link
+from d2lmini.sim.naming import device_name, is_simulated, torch_device
+
+__all__ = [
+    "Event",
+    "Stream",
+    "current_stream",
+    "device_name",
+    "devices_in_use",
+    "empty_pinned",
+    "gpus",
+    "is_simulated",
+    "now",
+    "synchronize",
+    "try_all_gpus",
+    "try_gpu",
+]
 
 DEFAULT_GPU, DEFAULT_LINK = "v100", "pcie3"
-
-
-def is_simulated(device) -> bool:
-    """Say whether `device` is a simulated GPU.
-
-    Examples
-    --------
-    >>> is_simulated("cpu")
-    False
-    """
-    return torch.device(device).type == "sim"
 
 
 def try_gpu(i=0):
@@ -47,7 +54,7 @@ def try_gpu(i=0):
     """
     if i < 0:
         raise ValueError(f"GPU index must be 0 or more, got {i}")
-    return torch.device("cuda", i) if i < torch.cuda.device_count() else torch.device("cpu")
+    return torch.device("cuda", i) if i < usable_gpus()[0] else torch.device("cpu")
 
 
 def try_all_gpus():
@@ -63,7 +70,7 @@ def try_all_gpus():
     >>> len(try_all_gpus()) >= 1
     True
     """
-    cuda = [torch.device("cuda", i) for i in range(torch.cuda.device_count())]
+    cuda = [torch.device("cuda", i) for i in range(usable_gpus()[0])]
     return cuda or [torch.device("cpu")]
 
 
@@ -89,7 +96,8 @@ def gpus(k, gpu=None, link=None, numerics=True):
     Returns
     -------
     list of torch.device
-        `k` different devices.
+        `k` different devices. `device_name` prints them; beside real GPUs, PyTorch itself calls
+        simulated ones ``privateuseone``.
 
     Raises
     ------
@@ -129,19 +137,20 @@ def _choose(k, wants_sim):
             f"D2LMINI_GPUS={setting!r} is not known; use auto, cuda, sim, or sim:NAME "
             f"with NAME one of {', '.join(sim.GPUS)}"
         )
-    here = torch.cuda.device_count()
     if wants_sim:
         return True, preset, "chosen in the call"
     if kind == "sim":
         return True, preset, f"D2LMINI_GPUS={setting}"
+    here, problem = usable_gpus()
+    reason = f"{here} CUDA device{'s' * (here != 1)} here" + (f"; {problem}" if problem else "")
     if here >= k:
-        return False, None, f"{here} CUDA device{'s' * (here != 1)} here"
+        return False, None, reason
     if kind == "cuda":
         raise ValueError(
             f"D2LMINI_GPUS=cuda asks for {k} real GPUs, but this machine has {here}; "
-            "set D2LMINI_GPUS=auto to simulate them"
+            "set D2LMINI_GPUS=auto to simulate them" + (f". {problem}" if problem else "")
         )
-    return True, None, f"{here} CUDA device{'s' * (here != 1)} here"
+    return True, None, reason
 
 
 def devices_in_use():
@@ -161,7 +170,7 @@ def devices_in_use():
     >>> set(devices) <= set(devices_in_use())
     True
     """
-    devices = [torch.device("sim", i) for i in range(sim.device_count())]
+    devices = [torch_device(f"sim:{i}") for i in range(sim.device_count())]
     if torch.cuda.is_initialized():
         used = (i for i in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(i))
         devices += [torch.device("cuda", i) for i in used]
@@ -180,11 +189,11 @@ def synchronize(*devices):
     --------
     >>> synchronize("cpu")
     """
-    for device in map(torch.device, devices or devices_in_use()):
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        elif device.type == "sim":
+    for device in map(torch_device, devices or devices_in_use()):
+        if is_simulated(device):
             sim.synchronize(device)
+        elif device.type == "cuda":
+            torch.cuda.synchronize(device)
 
 
 def now(*devices):
@@ -197,6 +206,11 @@ def now(*devices):
     *devices : torch.device or str
         Without arguments: all devices in use.
 
+    Returns
+    -------
+    d2lmini.seconds.Seconds
+        A float that refuses to be compared with times of the other clock.
+
     Raises
     ------
     ValueError
@@ -207,10 +221,15 @@ def now(*devices):
     >>> now("cpu") <= now("cpu")
     True
     """
-    kinds = {torch.device(d).type for d in devices or devices_in_use()}
-    if {"sim", "cuda"} <= kinds:
-        raise ValueError("simulated and real GPUs have different clocks; time them separately")
-    return sim.now() if "sim" in kinds else time.perf_counter()
+    devices = devices or devices_in_use()
+    simulated = [device for device in devices if is_simulated(device)]
+    real = [d for d in devices if not is_simulated(d) and torch.device(d).type != "cpu"]
+    if simulated and real:
+        raise ValueError(
+            f"{', '.join(map(device_name, devices))}: simulated and real GPUs have different "
+            "clocks; time them separately, and name the devices that you time"
+        )
+    return Seconds(sim.now(), SIMULATED) if simulated else Seconds(time.perf_counter(), MEASURED)
 
 
 def Stream(device):  # noqa: N802 - it stands in for torch.cuda.Stream
@@ -313,7 +332,8 @@ def empty_pinned(*size, device, dtype=None):
 
 def _backend(device, what):
     """Return the module that manages `device`: torch.cuda or d2lmini.sim."""
-    kind = torch.device(device).type
-    if kind not in ("cuda", "sim"):
+    if is_simulated(device):
+        return sim
+    if torch.device(device).type != "cuda":
         raise ValueError(f"{device} has no {what}; use a device that gpus(k) returned")
-    return torch.cuda if kind == "cuda" else sim
+    return torch.cuda

@@ -3,7 +3,7 @@
 import torch
 
 from d2lmini import sim
-from d2lmini.devices import devices_in_use, is_simulated, synchronize
+from d2lmini.devices import device_name, devices_in_use, is_simulated, synchronize
 from d2lmini.timeline import Timeline
 
 
@@ -45,8 +45,8 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
         simulated = {is_simulated(device) for device in self.devices}
         if len(simulated) > 1:
             raise ValueError(
-                f"{list(map(str, self.devices))} mixes simulated and other devices, which have "
-                "different clocks; record them separately"
+                f"{list(map(device_name, self.devices))} mixes simulated and other devices, which "
+                "have different clocks; record them separately"
             )
         self._profiler = None if simulated == {True} else torch.profiler.profile()
         self.timeline = None

@@ -2,7 +2,8 @@
 
 from itertools import accumulate
 
-from d2lmini.devices import devices_in_use, is_simulated, now, synchronize
+from d2lmini.devices import devices_in_use, now, synchronize
+from d2lmini.seconds import SIMULATED
 
 
 class Timer:
@@ -16,8 +17,8 @@ class Timer:
 
     Attributes
     ----------
-    times : list of float
-        The recorded times in seconds.
+    times : list of d2lmini.seconds.Seconds
+        The recorded times: floats that refuse to be compared with times of another clock.
 
     Examples
     --------
@@ -44,8 +45,7 @@ class Timer:
 
         Returns
         -------
-        float
-            Seconds.
+        d2lmini.seconds.Seconds
 
         Raises
         ------
@@ -89,8 +89,14 @@ class Benchmark:
 
     Attributes
     ----------
-    seconds : float or None
-        The measured time; None before the block has ended.
+    seconds : d2lmini.seconds.Seconds or None
+        The time that the block took, as a float that refuses to be compared with times of another
+        clock; None before the block has ended.
+
+    Raises
+    ------
+    ValueError
+        If `devices` is empty, or if simulated and real GPUs are mixed (by default: both in use).
 
     Examples
     --------
@@ -110,7 +116,6 @@ class Benchmark:
 
     def __enter__(self):
         devices = self.devices or devices_in_use() or ["cpu"]
-        self._simulated = any(map(is_simulated, devices))
         self._timer = Timer(*devices)
         self._timer.start()
         return self
@@ -119,5 +124,5 @@ class Benchmark:
         if exc_type is not None:
             return
         self.seconds = self._timer.stop()
-        suffix = " (simulated)" if self._simulated else ""
+        suffix = " (simulated)" if self.seconds.clock == SIMULATED else ""
         print(f"{self.description}: {self.seconds:.4f} sec{suffix}")

@@ -8,6 +8,7 @@ from d2lmini.devices import Event, Stream, current_stream, gpus, try_all_gpus, t
 
 
 def set_cuda_count(monkeypatch, count):
+    monkeypatch.setattr(devices, "usable_gpus", lambda: (count, None))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda i=0: "Test GPU")
 

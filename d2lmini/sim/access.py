@@ -3,7 +3,8 @@
 import torch
 
 from d2lmini.sim.hardware import GPU, Link, find_gpu, find_link
-from d2lmini.sim.machine import DEFAULT_SEED, Device, Machine, _local, _state
+from d2lmini.sim.machine import DEFAULT_SEED, Device, Machine, _state
+from d2lmini.sim.naming import NAME, SLOT, split
 from d2lmini.sim.streams import Stream
 
 MAX_DEVICES = 128
@@ -13,9 +14,10 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
     """Build a fresh machine of `k` simulated GPUs: clock at 0, trace empty.
 
     Tensors, streams and events of the machine before it cannot be used any more. The first call
-    makes the device type ``"sim"`` known to PyTorch (before it, ``torch.device("sim:0")`` is an
-    error) and its default accelerator: where real GPUs need side streams or pinned memory, use
-    them in another process.
+    makes simulated GPUs known to PyTorch. Where there is no real accelerator (or none is to be
+    used: ``D2LMINI_GPUS=sim``) they are the accelerator, of type ``"sim"``. Beside real GPUs,
+    which this leaves alone, PyTorch calls them ``privateuseone``: use the devices that are
+    returned rather than their names, and `d2lmini.device_name` to print them.
 
     Parameters
     ----------
@@ -37,6 +39,8 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
     ------
     ValueError
         If `k` is not an integer from 1 to 128, or there is no such preset.
+    RuntimeError
+        If another package has taken PyTorch's slot for device types from outside.
 
     Examples
     --------
@@ -50,6 +54,8 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
 
     backend.register()
     machine = Machine(k, find_gpu(gpu), find_link(link), bool(numerics))
+    if _state["machine"] is not None:
+        _state["machine"].alive = False
     _state["machine"] = machine
     return [device.torch_device for device in machine.devices]
 
@@ -72,7 +78,7 @@ def current_machine() -> Machine:
 
 def check_alive(machine: Machine, what: str) -> None:
     """Raise an error if `machine` was replaced; `what` names the thing that belongs to it."""
-    if machine is not _state["machine"]:
+    if not machine.alive:
         raise RuntimeError(
             f"{what} belongs to a simulated machine that a later sim.configure() (or gpus()) "
             "replaced; create it again after that call, or copy tensors to the host before it"
@@ -89,20 +95,26 @@ def find_device(device=None) -> Device:
     """
     machine = current_machine()
     if device is None:
-        return machine.devices[current_device()]
-    if isinstance(device, int) and not isinstance(device, bool):
+        index = machine.current_index()
+    elif isinstance(device, int) and not isinstance(device, bool):
         index = device
     else:
-        torch_device = torch.device(device)
-        if torch_device.type != "sim":
-            raise ValueError(f"{torch_device} is not a simulated GPU; give one like 'sim:0'")
-        index = current_device() if torch_device.index is None else torch_device.index
+        kind, index = split(device)
+        in_cpp = kind == "meta" and index is not None  # there, sim:i is taken for meta:i
+        if kind not in (NAME, SLOT) and not in_cpp:
+            raise ValueError(f"{device} is not a simulated GPU; give one like 'sim:0'")
+        index = machine.current_index() if index is None else index
     if not 0 <= index < len(machine.devices):
         raise ValueError(
             f"there is no sim:{index}: this machine has {len(machine.devices)} simulated GPU(s), "
             f"sim:0 to sim:{len(machine.devices) - 1}; configure({index + 1}) would make it"
         )
     return machine.devices[index]
+
+
+def is_cpp_device(device) -> bool:
+    """Whether a meta device of PyTorch's C++ stands for a simulated GPU."""
+    return device.index is not None and device.index < device_count()
 
 
 def device_count() -> int:
@@ -130,7 +142,7 @@ def current_device() -> int:
     0
     """
     machine = _state["machine"]
-    return 0 if machine is None else _local.__dict__.get(machine.serial, 0)
+    return 0 if machine is None else machine.current_index()
 
 
 def set_device(device) -> None:
@@ -145,7 +157,7 @@ def set_device(device) -> None:
     1
     """
     device = find_device(device)
-    _local.__dict__[device.machine.serial] = device.index
+    device.machine.set_current_index(device.index)
 
 
 def current_stream(device=None) -> Stream:

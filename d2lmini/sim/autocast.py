@@ -5,6 +5,7 @@ Unlike CUDA's, it does not keep the converted copy of a weight between two uses 
 
 import torch
 
+from d2lmini.sim.naming import device_type
 from d2lmini.sim.ops import aten
 
 _KEY = torch._C.DispatchKey.AutocastPrivateUse1
@@ -78,7 +79,7 @@ def register() -> list:
     fallback.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     library = torch.library.Library("aten", "IMPL")
     rules = (
-        (_LOW, lambda _: torch.get_autocast_dtype("sim")),
+        (_LOW, lambda _: torch.get_autocast_dtype(device_type())),
         (_HIGH, lambda _: torch.float32),
         (_WIDEST, _widest),
     )

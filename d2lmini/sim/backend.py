@@ -1,4 +1,4 @@
-"""Make ``torch.device("sim:0")`` known to PyTorch: the device's name, module and factories."""
+"""Make simulated GPUs known to PyTorch: the device's type, module and factories."""
 
 import functools
 import importlib
@@ -10,12 +10,13 @@ import warnings
 import torch
 from torch.utils._pytree import tree_map_only
 
-from d2lmini.sim import access, autocast
+from d2lmini.sim import accelerator, access, autocast
 from d2lmini.sim.copies import to_device
 from d2lmini.sim.dispatch import run_seeded, set_generator
+from d2lmini.sim.naming import claim_slot, device_type, is_accelerator
 from d2lmini.sim.ops import lookup
 from d2lmini.sim.streams import Event, Stream
-from d2lmini.sim.tensor import META, SimTensor, is_ordinary, simulated, wrap
+from d2lmini.sim.tensor import META, SimTensor, is_ordinary, wrap
 
 CPU = torch.device("cpu")
 _libraries = []
@@ -39,7 +40,7 @@ def _empty_strided(*args, device=None, **kwargs):
 
 
 def _allocate(func, args, torch_device, kwargs):
-    device = access.find_device(simulated(torch_device))
+    device = access.find_device(torch_device)
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     kwargs["pin_memory"] = None
     device.memory.check(math.prod(args[0]) * dtype.itemsize)
@@ -56,7 +57,7 @@ def _make_factory(name):
     inner = torch.ops.aten.zeros.default if packet == "_efficientzerotensor" else func
 
     def factory(*args, device=None, **kwargs):
-        device = access.find_device(simulated(device))
+        device = access.find_device(device)
         numerics = device.machine.numerics
         kwargs["pin_memory"] = None
         args = list(args)
@@ -83,9 +84,7 @@ def _route_meta(name, simulate):
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
 
     def kernel(*args, device=None, **kwargs):
-        if device is not None and device.index is not None and (
-            device.index < access.device_count()
-        ):  # fmt: skip
+        if device is not None and access.is_cpp_device(device):
             return simulate(*args, device=device, **kwargs)
         return own.call_boxed(keys, *args, device=device, **kwargs)
 
@@ -146,8 +145,7 @@ def _properties(device=None):
 
 def _make_module():
     module = types.ModuleType("torch.sim", "Simulated GPUs, under the names of `torch.cuda`.")
-    # False: data loaders with pin_memory=True then leave it, as on any machine without a GPU.
-    module.is_available = lambda: False
+    module.is_available = lambda: access.device_count() > 0
     module.is_initialized = lambda: True
     module._initialized = True  # checkpointing asks for it before it keeps random states
     module._is_in_bad_fork = lambda: False
@@ -174,41 +172,57 @@ def _group_by_real_device(group):
     @functools.wraps(group)
     def grouped(*args, **kwargs):
         return {
-            ((device if is_ordinary(device) else simulated(device)), dtype): tensors
-            for (device, dtype), tensors in group(*args, **kwargs).items()
+            (device if is_ordinary(device) else access.find_device(device).torch_device, dtype): ts
+            for (device, dtype), ts in group(*args, **kwargs).items()
         }
 
     return grouped
 
 
-def _refuse_simulated(make):
+def _refuse_data_parallel():
     """Let `nn.DataParallel` say that it cannot, where it would quietly use one device."""
+    own = importlib.import_module("torch.nn.parallel.data_parallel")
+    find_type = own._get_available_device_type
+    init, forward = own.DataParallel.__init__, own.DataParallel.forward
 
-    @functools.wraps(make)
-    def init(self, module, *args, **kwargs):
+    def refuse(module):
         if any(isinstance(p, SimTensor) for p in module.parameters()):
             raise NotImplementedError(
                 "nn.DataParallel scatters and gathers with code for CUDA only; on simulated GPUs "
                 "copy the module to each device and split the batch yourself"
             )
-        make(self, module, *args, **kwargs)
 
-    return init
+    @functools.wraps(init)
+    def checked_init(self, module, *args, **kwargs):
+        refuse(module)
+        init(self, module, *args, **kwargs)
+
+    @functools.wraps(forward)
+    def checked_forward(self, *inputs, **kwargs):
+        refuse(self)
+        return forward(self, *inputs, **kwargs)
+
+    def real_type():
+        kind = find_type()
+        return None if kind == device_type() else kind
+
+    own._get_available_device_type = real_type  # modules on the host stay there, as without GPUs
+    own.DataParallel.__init__, own.DataParallel.forward = checked_init, checked_forward
 
 
 def register() -> None:
-    """Tell PyTorch about the device type, once a process.
+    """Tell PyTorch about simulated GPUs, once a process.
 
-    `configure` calls this, not the import: from here on PyTorch takes "sim" for the machine's
-    accelerator, so that ``tensor.pin_memory()`` and side streams of real GPUs do not work as they
-    should. A process that only uses real GPUs is not touched.
+    `configure` calls this, not the import: a process that only uses real GPUs is not touched.
+    Beside a real accelerator nothing that belongs to it changes (`d2lmini.sim.naming`).
     """
     if _libraries:
         return
-    torch.utils.rename_privateuse1_backend("sim")
     module = _make_module()
-    torch._register_device_module("sim", module)
-    sys.modules["torch.sim"] = module
+    torch._register_device_module(claim_slot(), module)
+    torch.sim = sys.modules["torch.sim"] = module
+    if is_accelerator():
+        accelerator.register()
     library = torch.library.Library("aten", "IMPL")
     makers = {"empty.memory_format": _empty, "empty_strided": _empty_strided}
     makers.update((name, _make_factory(name)) for name in _FACTORIES)
@@ -219,8 +233,7 @@ def register() -> None:
             library.impl(name, _route_meta(name, make), "Meta", allow_override=True)
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
         importlib.import_module(name)._foreach_supported_types.append(SimTensor)
-    parallel = torch.nn.DataParallel
-    parallel.__init__ = _refuse_simulated(parallel.__init__)
+    _refuse_data_parallel()
     torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
         torch._C._group_tensors_by_device_and_dtype
     )

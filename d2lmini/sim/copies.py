@@ -24,7 +24,7 @@ from d2lmini.sim.hostmemory import (
 )
 from d2lmini.sim.memory import Block
 from d2lmini.sim.ops import aten
-from d2lmini.sim.tensor import META, SimTensor, is_ordinary, shapes_only, simulated, wrap
+from d2lmini.sim.tensor import META, SimTensor, is_ordinary, shapes_only, wrap
 
 
 def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch.Tensor:
@@ -110,10 +110,10 @@ def _to_copy(func, args, kwargs):
         if target.type == "meta":
             return torch.empty_like(tensor._data, device=META, dtype=dtype)
         raise NotImplementedError(
-            f"cannot copy from {tensor.device} to {target}: simulated and real devices do not "
-            "mix; copy to the host first"
+            f"cannot copy from {tensor._device.name} to {target}: simulated and real devices do "
+            "not mix; copy to the host first"
         )
-    device = tensor._device if target is None else access.find_device(simulated(target))
+    device = tensor._device if target is None else access.find_device(target)
     if device is not tensor._device:
         return to_peer(tensor, device, dtype, memory_format)
     kwargs = {k: v for k, v in kwargs.items() if k in ("dtype", "memory_format")}

@@ -12,7 +12,6 @@ from d2lmini.sim.tensor import (
     mixed_devices,
     refresh,
     shapes_only,
-    simulated,
     wrap,
 )
 
@@ -72,7 +71,7 @@ def run(func, args, kwargs):
     inner_args = call.unwrap(args)
     inner_kwargs = dict(zip(kwargs, call.unwrap(kwargs.values()), strict=True)) if kwargs else {}
     device = call.device
-    if device.machine is not access._state["machine"]:
+    if not device.machine.alive:
         access.check_alive(device.machine, f"a tensor on {device.name}")
     if call.plain is not None:
         _check_plain(op, call, args)
@@ -222,7 +221,7 @@ def _redirect(kwargs, device):
     if wanted is not None:
         if is_ordinary(wanted):
             return None
-        device = access.find_device(simulated(wanted))
+        device = access.find_device(wanted)
     kwargs["device"] = "cpu" if device.machine.numerics else META
     return device
 

@@ -6,6 +6,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from d2lmini.sim import access
 from d2lmini.sim.tensor import SimTensor
 
+_is_pinned = torch.Tensor.is_pinned  # PyTorch's own
+
 
 class HostCopy:
     """A copy to the host that is under way: what will be in `target` from `end` on."""
@@ -82,7 +84,9 @@ def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
     True
     """
     if isinstance(tensor, SimTensor):
-        raise ValueError(f"cannot pin a tensor on {tensor.device}; only host tensors can be pinned")
+        raise ValueError(
+            f"cannot pin a tensor on {tensor._device.name}; only host tensors can be pinned"
+        )
     if is_pinned(tensor):
         return tensor
     pinned = tensor.detach().clone()
@@ -102,7 +106,7 @@ def is_pinned(tensor: torch.Tensor) -> bool:
     """
     if isinstance(tensor, SimTensor):
         return False
-    return getattr(tensor.untyped_storage(), "_sim_pinned", False) or tensor.is_pinned()
+    return getattr(tensor.untyped_storage(), "_sim_pinned", False) or _is_pinned(tensor)
 
 
 def mark_pinned(tensor):

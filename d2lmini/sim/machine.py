@@ -12,6 +12,7 @@ import torch
 from d2lmini.sim.engine import Engine, reserve
 from d2lmini.sim.hardware import GPU, Link
 from d2lmini.sim.memory import Memory
+from d2lmini.sim.naming import NAME, device_type
 from d2lmini.sim.streams import Stream
 from d2lmini.sim.trace import COMPUTE, CPU_ENGINE, D2H, H2D, HOST, LAUNCH, P2P, SYNC, Trace
 
@@ -27,8 +28,8 @@ class Device:
     def __init__(self, machine, index):
         self.machine = machine
         self.index = index
-        self.name = f"sim:{index}"
-        self.torch_device = torch.device("sim", index)
+        self.name = f"{NAME}:{index}"
+        self.torch_device = torch.device(device_type(), index)
         self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
@@ -64,12 +65,21 @@ class Machine:
     def __init__(self, k: int, gpu: GPU, link: Link, numerics: bool):
         self.gpu, self.link, self.numerics = gpu, link, numerics
         self.serial = next(_serials)
+        self.alive = True  # until another machine takes its place
         self.lock = threading.RLock()
         self.host = 0.0
         self.trace = Trace()
         self.shapes: dict = {}  # results and costs by shapes, where only shapes are kept
         self.pending: list = []  # copies to the host that nobody has waited for
         self.devices = [Device(self, i) for i in range(k)]
+
+    def current_index(self) -> int:
+        """Return the number of this thread's current device."""
+        return _local.__dict__.get(self.serial, 0)
+
+    def set_current_index(self, index: int) -> None:
+        """Make device number `index` this thread's current one."""
+        _local.__dict__[self.serial] = index
 
     def launch(self, device, name, seconds, flops=0, num_bytes=0) -> None:
         """Issue a kernel of `seconds` on the current stream; the host goes on at once."""

@@ -81,6 +81,7 @@ class SimStorage:
     def __init__(self, tensor):
         self._block = tensor._block
         self.device = tensor.device
+        self._name = tensor._device.name
         self._num_bytes = tensor._data.untyped_storage().nbytes()
 
     def data_ptr(self) -> int:
@@ -95,7 +96,7 @@ class SimStorage:
     __len__ = nbytes
 
     def __repr__(self):
-        return f"SimStorage({self._num_bytes} bytes, device={str(self.device)!r})"
+        return f"SimStorage({self._num_bytes} bytes, device={self._name!r})"
 
 
 def _rounded(num_bytes):

@@ -6,7 +6,8 @@ import torch
 
 from d2lmini.sim import access
 from d2lmini.sim.memory import SimStorage
-from d2lmini.sim.tensor import SimTensor
+from d2lmini.sim.naming import torch_device
+from d2lmini.sim.tensor import SimTensor, is_ordinary
 
 
 def _to(self, *args, **kwargs):
@@ -19,8 +20,10 @@ def _to(self, *args, **kwargs):
         kwargs["device"], args = other.device, (other.dtype, *args)
     device = kwargs.pop("device", None)
     if device is not None:
-        device = torch.device("sim", device) if isinstance(device, int) else torch.device(device)
-        if device.type == "sim":
+        device = access.find_device(device).torch_device if isinstance(device, int) else (
+            torch_device(device)
+        )  # fmt: skip
+        if not is_ordinary(device):
             device = access.find_device(device).torch_device
         if device == self.device:
             access.check_alive(self._device.machine, f"a tensor on {device}")
@@ -74,7 +77,7 @@ def _is_basic(index):
 
 def _no_numpy(self, *_, **__):
     raise TypeError(
-        f"can't convert {self.device} device type tensor to numpy. "
+        f"can't convert {self._device.name} device type tensor to numpy. "
         "Use Tensor.cpu() to copy the tensor to host memory first."
     )
 
@@ -87,7 +90,7 @@ def _data_ptr(self):
 def _set_data(self, other):
     if not isinstance(other, SimTensor):
         raise RuntimeError(
-            f"cannot put a tensor on {other.device} into one on {self.device}; use .to()"
+            f"cannot put a tensor on {other.device} into one on {self._device.name}; use .to()"
         )
     torch.Tensor.data.__set__(self, other)
     self._data, self._device, self._block = other._data, other._device, other._block
@@ -96,7 +99,7 @@ def _set_data(self, other):
 def _set_grad(self, grad):
     if isinstance(grad, torch.Tensor) and grad.device != self.device:
         raise RuntimeError(
-            f"attempting to assign a gradient on {grad.device} to a tensor on {self.device}. "
+            f"attempting to assign a gradient on {grad.device} to a tensor on {self._device.name}. "
             "Please ensure that the gradient and the tensor are on the same device"
         )
     torch.Tensor.grad.__set__(self, grad)
@@ -124,8 +127,8 @@ def _deepcopy(self, memo):
 def _repr(self, *, tensor_contents=None):
     """Return what PyTorch prints for a CUDA tensor; printing copies to the host and waits."""
     prefix = "Parameter containing:\n" if getattr(self, "_is_param", False) else ""
-    if self._device.machine is not access._state["machine"]:
-        return f"{prefix}tensor(..., device='{self.device}', of a machine that was replaced)"
+    if not self._device.machine.alive:
+        return f"{prefix}tensor(..., device='{self._device.name}', of a machine that was replaced)"
     if self._device.machine.numerics:
         text = repr(self.detach().cpu())[:-1]
     else:
@@ -133,7 +136,7 @@ def _repr(self, *, tensor_contents=None):
     start = max(text.rfind(end) for end in ("]", "..."))
     cut = min((p for p in (text.find(s, start) for s in (", size=", ", dtype=")) if p > 0),
               default=len(text))  # fmt: skip
-    text = f"{text[:cut]}, device='{self.device}'{text[cut:]}"
+    text = f"{text[:cut]}, device='{self._device.name}'{text[cut:]}"
     if self.grad_fn is not None:
         text += f", grad_fn=<{self.grad_fn.name().split('::')[-1]}>"
     elif self.requires_grad:
@@ -157,13 +160,13 @@ def _refuse_pin(self, *_, **__):
 
 def _no_storage(self):
     raise NotImplementedError(
-        f"a tensor on {self.device} has no typed storage to hand out; use untyped_storage() to "
-        "compare memory, .cpu() for the values"
+        f"a tensor on {self._device.name} has no typed storage to hand out; use untyped_storage() "
+        "to compare memory, .cpu() for the values"
     )
 
 
 def _no_dlpack(self, **_):
-    raise BufferError(f"a tensor on {self.device} cannot be exported; use .cpu() first")
+    raise BufferError(f"a tensor on {self._device.name} cannot be exported; use .cpu() first")
 
 
 def _share(self):
@@ -176,7 +179,7 @@ def _type(self, dtype=None, non_blocking=False, **kwargs):
         return name.replace("torch.", "torch.sim.")
     if isinstance(dtype, torch.dtype):
         return self.to(dtype, non_blocking=non_blocking)
-    raise NotImplementedError(f"type({dtype!r}) of a tensor on {self.device}; use .to()")
+    raise NotImplementedError(f"type({dtype!r}) of a tensor on {self._device.name}; use .to()")
 
 
 for _name, _value in {

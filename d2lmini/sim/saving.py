@@ -8,6 +8,7 @@ import torch
 
 from d2lmini.sim import access
 from d2lmini.sim.memory import Block
+from d2lmini.sim.naming import NAME, SLOT
 from d2lmini.sim.tensor import META, SimTensor, shapes_only, wrap
 
 
@@ -37,7 +38,7 @@ def _put(data, untyped, device):
 
 def _reduce(self, protocol):
     device, data = self._device, self._data
-    access.check_alive(device.machine, f"a tensor on {self.device}")
+    access.check_alive(device.machine, f"a tensor on {device.name}")
     if not device.machine.numerics:
         raise shapes_only("saving a tensor")
     if data.nbytes:
@@ -58,9 +59,10 @@ def _tag(storage):
 
 
 def _restore(storage, location):
-    if not location.startswith("sim"):
+    kind, _, index = location.partition(":")
+    if kind not in (NAME, SLOT):
         return None
-    index = torch.device(location).index if access.device_count() else None
+    index = int(index) if index else None
     count = access.device_count()
     if count == 0 or (index is not None and index >= count):
         raise RuntimeError(
@@ -68,7 +70,7 @@ def _restore(storage, location):
             "GPUs. Use torch.load with map_location to map your storages to an existing device, "
             "or d2lmini.sim.configure() to make more."
         )
-    storage._sim_location = location
+    storage._sim_location = NAME if index is None else f"{NAME}:{index}"
     return storage
 
 

@@ -91,20 +91,16 @@ class Stream:
         return _poll(self._machine(), self.end)
 
     def __enter__(self):
-        from d2lmini.sim import access
-
-        self._machine()
-        self._outer.append((access.current_device(), self._device.current_stream()))
-        access.set_device(self._device.index)
+        machine = self._machine()
+        self._outer.append((machine.current_index(), self._device.current_stream()))
+        machine.set_current_index(self._device.index)
         self._device.set_current_stream(self)
         return self
 
     def __exit__(self, *_):
-        from d2lmini.sim import access
-
         device_index, stream = self._outer.pop()
         self._device.set_current_stream(stream)
-        access.set_device(device_index)
+        self._device.machine.set_current_index(device_index)
 
     def _machine(self):
         from d2lmini.sim.access import check_alive

@@ -3,6 +3,7 @@
 import torch
 
 from d2lmini.sim.memory import Block
+from d2lmini.sim.naming import TYPES
 
 META = torch.device("meta")
 _make_wrapper = torch.Tensor._make_wrapper_subclass
@@ -29,7 +30,7 @@ class SimTensor(torch.Tensor):
 
     @property
     def device(self):
-        """The simulated device, ``sim:i``."""
+        """The simulated device, ``sim:i`` (see `d2lmini.sim.naming`)."""
         return self._device.torch_device
 
     def __tensor_flatten__(self):
@@ -41,15 +42,8 @@ class SimTensor(torch.Tensor):
 
 
 def is_ordinary(device) -> bool:
-    """Whether a device that PyTorch names is not a simulated one (``meta:i`` stands for sim:i)."""
-    return device.type != "sim" and (device.type != "meta" or device.index is None)
-
-
-def simulated(device) -> torch.device:
-    """Return the simulated device that ``sim:i`` or C++'s ``meta:i`` stands for."""
-    if device is not None and device.type == "meta":
-        return torch.device("sim", device.index)
-    return device
+    """Whether a device that PyTorch names is not a simulated one (C++ calls those ``meta:i``)."""
+    return device.type not in TYPES and (device.type != "meta" or device.index is None)
 
 
 def wrap(data, device, block=None) -> SimTensor:
