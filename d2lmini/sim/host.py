@@ -47,8 +47,13 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
         super().__init__()
         self.cpu = find_cpu(cpu)
 
+    @property
+    def machine(self):
+        """The machine whose host clock is charged: the one in use."""
+        return access.current_machine()
+
     def __enter__(self):
-        access.current_machine()
+        _ = self.machine  # an error if there is none
         return super().__enter__()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -63,7 +68,7 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
         ):  # fmt: skip
             return func(*args, **kwargs)
         op = lookup(func)
-        machine = access.current_machine()
+        machine = self.machine
         if not machine.numerics and _is_floating(inputs, kwargs):
             out, seen_in, seen_out = _run_on_shapes(op, inputs, args, kwargs)
         else:
