@@ -1,19 +1,13 @@
-"""Calibrate a GPU, predict real programs with the result, and measure how far off that is.
+"""Calibrate a GPU, measure programs on it, predict them, and record how far off that is.
 
-On a machine with a GPU, about three minutes:
+On a machine with a GPU, a few minutes:
 
     python benchmarks/calibrate.py --out records/calibration-NAME.json
-
-On any machine, what the simulator predicts for a preset or for such a file:
-
-    python benchmarks/calibrate.py --predict v100 --link pcie3
-    python benchmarks/calibrate.py --predict records/calibration-NAME.json
 """
 
 import argparse
 import statistics
-import sys
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -21,44 +15,34 @@ from torch.nn import functional as F
 
 from d2lmini import empty_pinned, get_params, init_params, now, sim, synchronize, train_batch
 from d2lmini.resnet import resnet18
-from d2lmini.sim import GPU, GPUS
-from d2lmini.sim.calibration import calibrate, from_calibration
-
-# None of these was used for the calibration: other sizes of products and copies, whole programs.
-PRODUCTS = [("float32", n) for n in (512, 1000, 1500, 3000, 6000)]
-PRODUCTS += [("tf32", 3000), ("bfloat16", 3000), ("float16", 3000)]
-COPIES = [10**6, 16 * 10**6, 100 * 10**6]  # bytes
-LENET, RESNET = (256, 1024), (64, 256)  # batch sizes
+from d2lmini.sim.measuring import KINDS, float32_precision, timings
 
 
-def product(device, dtype, n):
+def product(n, dtype, device):
     """Multiply two n x n matrices."""
-    kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
-    a = torch.randn(n, n).to(device).to(kind)
+    a = torch.randn(n, n).to(device).to(KINDS[dtype][0])
     return lambda: torch.mm(a, a)
 
 
-def copy(device, nbytes, pinned, to_host):
+def copy(nbytes, pinned, to_host, device):
     """Copy between the host's memory, pinned or not, and the device."""
     on_device = torch.zeros(nbytes // 4, device=device)
-    if pinned:
-        host = empty_pinned(nbytes // 4, device=device)
-        pair = (host, on_device) if to_host else (on_device, host)
-        return lambda: pair[0].copy_(pair[1], non_blocking=True)
-    if to_host:
-        return on_device.cpu
-    host = torch.zeros(nbytes // 4)
-    return lambda: on_device.copy_(host)
+    if not pinned:
+        host = torch.zeros(nbytes // 4)
+        return on_device.cpu if to_host else lambda: on_device.copy_(host)
+    host = empty_pinned(nbytes // 4, device=device)
+    pair = (host, on_device) if to_host else (on_device, host)
+    return lambda: pair[0].copy_(pair[1], non_blocking=True)
 
 
-def lenet_step(device, batch):
+def lenet_step(batch, device):
     """Make one update of the from-scratch chapter's LeNet, the batch coming from the host."""
     X, y = torch.randn(batch, 1, 28, 28), torch.randint(10, (batch,))
     params = [get_params(init_params(), device)]
     return lambda: train_batch(X, y, params, [device], lr=0.01)
 
 
-def resnet_step(device, batch):
+def resnet_step(batch, device):
     """Make one update of the concise chapter's ResNet-18, the batch being there already."""
     net = resnet18().to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -72,152 +56,72 @@ def resnet_step(device, batch):
     return step
 
 
-def workloads():
-    """Return ``{name: make}``; ``make(device)`` prepares the work and returns it as a function."""
-    found = {}
-    for dtype, n in PRODUCTS:
-        found[f"product {dtype} {n}"] = lambda d, dtype=dtype, n=n: product(d, dtype, n)
-    for nbytes in COPIES:
-        for pinned in (True, False):
-            for to_host in (True, False):
-                name = f"copy {nbytes / 1e6:.0f} MB {'pinned' if pinned else 'pageable'} "
-                name += "to host" if to_host else "to device"
-                found[name] = lambda d, a=(nbytes, pinned, to_host): copy(d, *a)
-    for batch in LENET:
-        found[f"LeNet step, batch {batch}"] = lambda d, batch=batch: lenet_step(d, batch)
-    for batch in RESNET:
-        found[f"ResNet-18 step, batch {batch}"] = lambda d, batch=batch: resnet_step(d, batch)
-    return found
+# Other sizes than those of the calibration, and whole programs. Each is made for a device.
+WORKLOADS = {
+    **{f"product float32 {n}": partial(product, n, "float32") for n in (512, 1000, 3000, 6000)},
+    **{f"product {t} 3000": partial(product, 3000, t) for t in ("tf32", "bfloat16", "float16")},
+    **{
+        f"copy {mb} MB {'pinned' if pinned else 'pageable'} {'to host' if down else 'to device'}":
+            partial(copy, mb * 10**6, pinned, down)
+        for mb in (1, 16, 100) for pinned in (True, False) for down in (True, False)
+    },
+    **{f"LeNet step, batch {b}": partial(lenet_step, b) for b in (256, 1024)},
+    **{f"ResNet-18 step, batch {b}": partial(resnet_step, b) for b in (64, 256)},
+}  # fmt: skip
 
 
-@contextmanager
-def precision(name):
-    """Let float32 products use TF32 where the workload's name says so."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if "tf32" in name else "highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+def measure(workload, device, repeats):
+    """Return `repeats` times of a workload on a real or simulated GPU, in seconds."""
+
+    def clock():
+        synchronize(device)
+        return now(device)
+
+    with float32_precision("high" if "tf32" in workload else "highest"):
+        return timings(WORKLOADS[workload](device), clock, repeats)
 
 
-def seconds(work, device, steps):
-    """Return the time of one `work()`: `steps` of them in a row, one wait at the end."""
-    synchronize(device)
-    start = now(device)
-    for _ in range(steps):
-        work()
-    synchronize(device)
-    return (now(device) - start) / steps
+def predict(workload, gpu, link):
+    """Return the time of a workload as the simulator has it; only shapes are computed."""
+    (device,) = sim.configure(1, gpu=gpu, link=link, numerics=False)
+    return measure(workload, device, repeats=1)[0]
 
 
-def predict(gpu, link, names=None):
-    """Return ``{workload: seconds}`` as the simulator has it; nothing is computed but shapes."""
-    times = {}
-    for name, make in workloads().items():
-        if names is None or name in names:
-            (device,) = sim.configure(1, gpu=gpu, link=link, numerics=False)
-            with precision(name):
-                work = make(device)
-                work()
-                times[name] = seconds(work, device, steps=5)
-    return times
+def compare(measured, gpu, link):
+    """Set predictions beside measurements, ``{workload: [seconds, ...]}``, in rows of a table.
 
-
-def measure(device, repeats):
-    """Return ``{workload: [seconds, ...]}`` on a real GPU, after a warm-up."""
-    times = {}
-    for name, make in workloads().items():
-        with precision(name):
-            work = make(device)
-            for _ in range(5):
-                work()
-            steps = min(max(int(0.1 / max(seconds(work, device, 3), 1e-6)), 5), 200)
-            times[name] = [seconds(work, device, steps) for _ in range(repeats)]
-        print(f"  {name}", file=sys.stderr)
-        del work
-        torch.cuda.empty_cache()
-    return times
-
-
-def compare(predicted, measured):
-    """Return the rows of the table, and the median error over all of them.
-
-    The error of a row is ``|predicted - measured| / measured``, with the median measurement.
+    The error is ``|predicted - measured| / measured``, with the median measurement.
     """
     rows = []
-    for name, samples in measured.items():
-        middle = statistics.median(samples)
-        rows.append(
-            {
-                "workload": name,
-                "predicted": predicted[name],
-                "measured": middle,
-                "low": min(samples),
-                "high": max(samples),
-                "error": abs(predicted[name] - middle) / middle,
-            }
-        )
-    return rows, statistics.median(row["error"] for row in rows)
-
-
-def table(rows):
-    """Lay the rows out as text, times in milliseconds."""
-    lines = [f"{'workload':34}{'predicted ms':>14}{'measured ms':>14}{'error':>8}"]
-    for row in rows:
-        times = f"{1e3 * row['predicted']:14.4f}{1e3 * row['measured']:14.4f}"
-        lines.append(f"{row['workload']:34}{times}{row['error']:8.1%}")
-    return "\n".join(lines)
-
-
-def hardware(name, link):
-    """Return GPU and link: of a preset's name, or of a calibration's file."""
-    if name in GPUS:
-        return GPUS[name], link or "pcie3"
-    if not Path(name).exists():
-        raise ValueError(f"{name!r} is neither a file nor one of {', '.join(GPUS)}")
-    gpu, measured_link = from_calibration(name)
-    return gpu, link or measured_link
-
-
-def show_prediction(gpu, link):
-    label = gpu.name if isinstance(gpu, GPU) else gpu
-    print(f"{label}: predicted, not measured")
-    for name, time in predict(gpu, link).items():
-        print(f"{name:34}{1e3 * time:14.4f} ms")
-
-
-def run(device, out, repeats):
-    """Calibrate, predict, measure; write everything to `out` and print the table."""
-    out = Path(out)
-    if not out.parent.is_dir():
-        raise ValueError(f"there is no folder {out.parent} for {out.name}; create it first")
-    calibration = calibrate(device, repeats)
-    predicted = predict(calibration.gpu, calibration.link)
-    rows, median_error = compare(predicted, measure(torch.device(device), repeats))
-    calibration.save(out, comparison=rows, median_error=median_error)
-    print(
-        f"{calibration.gpu.name}\n{table(rows)}\nmedian error {median_error:.1%}, written to {out}"
-    )
+    for name, seconds in measured.items():
+        middle, guess = statistics.median(seconds), predict(name, gpu, link)
+        row = {"workload": name, "predicted": guess, "measured": middle}
+        row |= {"low": min(seconds), "high": max(seconds), "error": abs(guess - middle) / middle}
+        print(f"{name:34}{1e3 * guess:12.4f} ms{1e3 * middle:12.4f} ms{row['error']:8.1%}")
+        rows.append(row)
+    return rows
 
 
 def main(arguments=None):
+    """Write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", help="file to write, records/calibration-NAME.json")
+    parser.add_argument("--out", type=Path, required=True, help="records/calibration-NAME.json")
     parser.add_argument("--device", default="cuda:0", help="GPU to calibrate (default cuda:0)")
-    parser.add_argument("--repeats", type=int, default=7, help="of every measurement (default 7)")
-    parser.add_argument("--predict", metavar="GPU", help="preset or file; measures nothing")
-    parser.add_argument("--link", help="preset of a link, with --predict")
     options = parser.parse_args(arguments)
-    if bool(options.out) == bool(options.predict):
-        parser.error("give either --out (on a machine with a GPU) or --predict")
+    if not options.out.parent.is_dir():
+        parser.error(f"there is no folder {options.out.parent}; create it first")
     try:
-        if options.predict:
-            show_prediction(*hardware(options.predict, options.link))
-        else:
-            run(options.device, options.out, options.repeats)
+        calibration = sim.calibrate(options.device)
     except ValueError as error:
-        parser.exit(2, f"calibrate: {error}\n")
+        parser.error(str(error))
+    # All measuring comes first: once there are simulated GPUs, PyTorch takes them for its
+    # accelerator, which real ones may feel.
+    measured = {name: measure(name, torch.device(options.device), 7) for name in WORKLOADS}
+    print(f"{calibration.gpu.name}: predicted, measured, error")
+    rows = compare(measured, calibration.gpu, calibration.link)
+    median_error = statistics.median(row["error"] for row in rows)
+    calibration.save(options.out, comparison=rows, median_error=median_error)
+    print(f"median error {median_error:.1%}, written to {options.out}")
 
 
 if __name__ == "__main__":
