@@ -104,10 +104,33 @@ def test_copies():
     assert find_link("nvlink2").peer_seconds(64e6) < link.peer_seconds(64e6)
 
 
-def test_a_staged_peer_copy_crosses_the_link_twice():
-    staged, direct = find_link("pcie4_staged"), find_link("pcie4")
-    assert not staged.peer
-    assert staged.peer_seconds(64e6) == pytest.approx(2 * direct.peer_seconds(64e6))
+def staged_by_chunks(link, nbytes):
+    """Move chunk after chunk down; each goes up when it is there and the one before it is up."""
+    down = up = 0.0
+    while True:
+        chunk = min(nbytes, specs.STAGING_CHUNK)
+        seconds = link.latency + chunk / link.bandwidth
+        down += seconds
+        up = max(up, down) + seconds
+        nbytes -= chunk
+        if nbytes <= 0:
+            return up
+
+
+@pytest.mark.parametrize("nbytes", [0, 4, 2**20, 2**20 + 1, 3.5 * 2**20, 64e6])
+def test_a_staged_peer_copy_is_a_pipeline_of_chunks(nbytes):
+    link = find_link("pcie4_staged")
+    assert not link.peer
+    assert link.peer_seconds(nbytes) == pytest.approx(staged_by_chunks(link, nbytes))
+    assert link.peer_seconds(nbytes) >= find_link("pcie4").peer_seconds(nbytes)
+
+
+def test_staging_costs_two_latencies_and_little_of_the_rate():
+    for name in ("pcie3", "pcie4", "pcie5"):
+        direct = find_link(name)
+        staged = dataclasses.replace(direct, peer=False)
+        assert staged.peer_seconds(4) == pytest.approx(2 * direct.peer_seconds(4))
+        assert 1.05 < staged.peer_seconds(1e9) / direct.peer_seconds(1e9) < 1.25
 
 
 def test_specs_pass_through_and_survive_json():

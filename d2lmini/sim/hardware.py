@@ -3,6 +3,19 @@
 Three dictionaries (`GPUS`, `LINKS`, `CPUS`) of the frozen dataclasses of `d2lmini.sim.specs`, and
 a function for each to look one up. Vendors' peaks are for dense arithmetic at the highest clock;
 what is a modelling assumption says ``assumed`` in `sources` and is the same for every preset.
+
+Not everything that can be combined can be bought, or used with today's PyTorch:
+
+- The numbers of the V100, A100, H100 and H200 are those of SXM modules. Such a module comes with
+  NVLink: a "v100 on pcie3" is no machine, but shows what one without NVLink would do. (The PCIe
+  boards of these GPUs are slower.)
+- The NVLink presets give a pair of GPUs all links of either GPU, as machines with NVSwitch do. In
+  an eight-GPU DGX-1 with V100s a pair has two links (50 GB/s a direction), one, or none.
+- Capacities are nominal, the vendor's GB read as 2**30 bytes. CUDA reports less, since the driver
+  and error correction keep a part: 11.2 GiB on a K80, 14.6 on a T4, 15.8 on a V100, 79.3 on an
+  A100, 23.6 on an RTX 4090.
+- PyTorch 2.13 runs on a V100 with its wheels for CUDA 12.6 only; those for CUDA 13, the default,
+  need a T4 or newer. No wheel of today runs on a K80, which CUDA 12 dropped.
 """
 
 from d2lmini.sim.specs import (
@@ -38,7 +51,7 @@ def _gpu(name, memory_gib, bandwidth, peaks, source, remarks=None):
     flops = dict(zip(DTYPES, (peak * 1e12 for peak in peaks), strict=True))
     sources = dict.fromkeys((f"flops.{dtype}" for dtype in DTYPES), source)
     sources["memory_bandwidth"] = source
-    sources["memory"] = f"{source}; the vendor's GB read as 2**30 bytes, as the driver reports them"
+    sources["memory"] = f"{source}; nominal, GB read as 2**30 bytes: CUDA reports less"
     for name_ in (
         "launch_overhead", "kernel_overhead", "compute_efficiency", "memory_efficiency"
     ):  # fmt: skip
@@ -129,10 +142,17 @@ _PCIE = {
     5: (63.015e9, "PCI-SIG, PCI Express Base Specification 5.0, 2019: 16 lanes x 32 GT/s"),
 }
 _NVLINK = {
-    2: (150e9, 3, "NVIDIA, Tesla V100 whitepaper, 2017: 6 links x 25 GB/s per direction"),
+    2: (150e9, 3, "NVIDIA, Tesla V100 whitepaper, 2017: all 6 links x 25 GB/s per direction"),
     3: (300e9, 4, "NVIDIA, A100 data sheet, 2021: 600 GB/s, both directions together"),
     4: (450e9, 5, "NVIDIA, H100 data sheet, 2023: 900 GB/s, both directions together"),
 }
+
+
+_STAGED = (
+    "the driver offers no peer access and stages copies in chunks (STAGING_CHUNK, fitted to "
+    "NVIDIA/nccl issue 814 and NVIDIA/nccl-tests issue 287); two that go in opposite directions "
+    "at once, which do not disturb each other here, reached 1.1 to 1.4 times the rate of one there"
+)
 
 
 def _link(name, pcie, peer_peak=None, peer_source=None, peer=True):
@@ -146,9 +166,9 @@ def _link(name, pcie, peer_peak=None, peer_source=None, peer=True):
         "pageable_bandwidth": _ASSUMED,
         "pageable_to_host": _ASSUMED,
         "latency": _ASSUMED,
-        "peer": "direct copies between peers" if peer else "the driver offers no peer access",
-        "peer_bandwidth": f"{peer_source or host_source} {share}",
-        "peer_latency": _ASSUMED,
+        "peer": "direct copies between peers" if peer else _STAGED,
+        "peer_bandwidth": f"{peer_source or host_source} {share}" if peer else "unused: staged",
+        "peer_latency": _ASSUMED if peer else "unused: staged",
     }
     return Link(
         name=name,

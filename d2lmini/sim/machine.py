@@ -133,17 +133,16 @@ class Machine:
             return end
 
     def _copy_staged(self, source, target, label, ready, num_bytes):
-        """Down to pinned host memory, then up again: two crossings of the link."""
-        down = self.link.host_seconds(num_bytes, pinned=True, to_host=True)
-        up = self.link.host_seconds(num_bytes, pinned=True, to_host=False)
+        """Down to pinned host memory and up again, the way up one chunk behind the way down."""
+        head, way = self.link.staging(num_bytes)
+        start = reserve((source.d2h,), ready, way, self.host)
         number = source.current_stream().number
-        start = reserve((source.d2h,), ready, down, self.host)
-        self.trace.add(source.index, D2H, number, label, start, down, 0, num_bytes)
-        start = reserve((target.h2d,), start + down, up, self.host)
+        self.trace.add(source.index, D2H, number, label, start, way, 0, num_bytes)
+        start = reserve((target.h2d,), start + head, way, self.host)
         number = target.current_stream().number
         receive = f"receive {source.name} -> {target.name}"
-        self.trace.add(target.index, H2D, number, receive, start, up, 0, num_bytes)
-        return start + up
+        self.trace.add(target.index, H2D, number, receive, start, way, 0, num_bytes)
+        return start + way
 
     def _issue(self, name, stream):
         """Charge the host for one launch; return the earliest start on `stream`."""

@@ -5,8 +5,9 @@
 - A copy lasts ``latency + bytes / bandwidth``.
 
 The presets are in `d2lmini.sim.hardware`. What no data sheet gives (efficiencies, overheads, rates
-of pageable copies) is one module constant here, the same for *all* presets; none is tuned to an
-experiment. `d2lmini.sim.calibrate` measures them where there is a real GPU.
+of pageable copies) is one module constant here, the same for *all* presets. Two of them are chosen
+to agree with published measurements, `PAGEABLE_TO_HOST` and `STAGING_CHUNK`; the others are round
+numbers. `d2lmini.sim.calibrate` measures most of them where there is a real GPU.
 """
 
 import math
@@ -25,14 +26,26 @@ LAUNCH_OVERHEAD = 5e-6
 KERNEL_OVERHEAD = 2e-6
 # The same for an operation that runs on the CPU itself: no driver, no queue.
 CPU_OVERHEAD = 2e-6
-# Packet headers and flow control take about a fifth of a link's raw rate.
+# Packet headers and flow control take about a fifth of a link's raw rate. Large copies between GPUs
+# were measured at 0.77 (PCIe 4: 24 of 31.5 GB/s, NVIDIA/nccl issue 841), 0.89 (PCIe 5: 56 of 63,
+# local-inference-lab/rtx6kpro), 0.96 (NVLink 2: 48 of 50, Dell on PowerEdge C4130), 0.87 (NVLink 3:
+# 519 of 600, both directions, NVIDIA/nccl-tests issue 100) and 0.83 (NVLink 4: 375 of 450,
+# NVIDIA/nccl issue 1264). Kernels get 0.8 of NVLink (20 of 25, NVIDIA/nccl-tests issue 149).
 LINK_EFFICIENCY = 0.8
 COPY_LATENCY = 5e-6
 # One host thread copies between ordinary memory and a pinned buffer. On the way to the host the
 # result lands in pages that the operating system must first find and clear, which is slower still.
 # Neither depends on the link.
 PAGEABLE_TO_DEVICE = 6e9
+# No prediction: 3.2 GB in the 2.13 s that Dive into Deep Learning published for RTX 4090s (2.30 to
+# 2.78 s in an older edition). Hosts differ; 1.5 to 4 GB/s are common.
 PAGEABLE_TO_HOST = 1.5e9
+# Without peer access the driver passes a copy between GPUs through pinned host memory, in chunks:
+# one goes up while the next comes down. With this size (bytes) large copies reach 22.5 GB/s over
+# PCIe 4 and 40.6 over PCIe 5; p2pBandwidthLatencyTest measured 20.0 to 22.4 on RTX 4090s
+# (NVIDIA/nccl issue 814), and 36.3 to 38.9 on H100s and RTX 5090s (NVIDIA/nccl issue 1264,
+# NVIDIA/nccl-tests issue 287). Short copies took 12 to 14 us there, two latencies here.
+STAGING_CHUNK = 2**20
 
 
 def _check_positive(spec, names):
@@ -201,7 +214,7 @@ class Link:
     latency : float
         Seconds that every copy between host and device takes besides moving bytes.
     peer : bool
-        True: GPUs copy to each other directly. False: through the host's memory.
+        True: GPUs copy to each other directly. False: through pinned host memory, in chunks.
     peer_bandwidth, peer_latency : float
         Copies from GPU to GPU, bytes/s and seconds; used only if `peer`.
     sources : dict of str to str
@@ -253,11 +266,37 @@ class Link:
         pageable = self.pageable_to_host if to_host else self.pageable_bandwidth
         return self.latency + nbytes / (self.bandwidth if pinned else pageable)
 
+    def staging(self, nbytes: float) -> tuple[float, float]:
+        """Time a copy from GPU to GPU through the host's memory, in seconds.
+
+        Parameters
+        ----------
+        nbytes : float
+            Bytes to move, in chunks of `STAGING_CHUNK`, each of which has the link's latency.
+
+        Returns
+        -------
+        head : float
+            From the start of the way down to the start of the way up: the first chunk.
+        way : float
+            How long either way lasts.
+
+        Examples
+        --------
+        >>> from d2lmini.sim.hardware import find_link
+        >>> head, way = find_link("pcie4_staged").staging(64e6)
+        >>> 20 * head < way
+        True
+        """
+        chunks = max(1, math.ceil(nbytes / STAGING_CHUNK))
+        head = self.latency + min(nbytes, STAGING_CHUNK) / self.bandwidth
+        return head, chunks * self.latency + nbytes / self.bandwidth
+
     def peer_seconds(self, nbytes: float) -> float:
-        """Time of one copy from GPU to GPU, in seconds; staged copies cross the link twice."""
+        """Time of one copy from GPU to GPU, in seconds, direct or staged."""
         if self.peer:
             return self.peer_latency + nbytes / self.peer_bandwidth
-        return 2 * self.host_seconds(nbytes, pinned=True, to_host=True)
+        return sum(self.staging(nbytes))
 
 
 @dataclass(frozen=True)
