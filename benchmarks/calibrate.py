@@ -114,8 +114,7 @@ def main(arguments=None):
         calibration = sim.calibrate(options.device)
     except ValueError as error:
         parser.error(str(error))
-    # All measuring comes first: once there are simulated GPUs, PyTorch takes them for its
-    # accelerator, which real ones may feel.
+    # All measuring comes first, while there are only real GPUs in the process.
     measured = {name: measure(name, torch.device(options.device), 7) for name in WORKLOADS}
     print(f"{calibration.gpu.name}: predicted, measured, error")
     rows = compare(measured, calibration.gpu, calibration.link)

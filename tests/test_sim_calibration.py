@@ -213,7 +213,7 @@ def test_the_record_compares_and_is_valid(command, cuda_of_two, tmp_path, monkey
     command.main(["--out", str(path)])
     record = json.loads(path.read_text())
     assert records.check(record, path.name) == []
-    assert devices == ["cuda", "cuda", "sim", "sim"]  # a simulated GPU could disturb the real one
+    assert devices == ["cuda", "cuda", "sim", "sim"]  # no prediction before the measuring is done
     for name, row in zip(names, record["comparison"], strict=True):
         predicted = command.predict(name, *from_calibration(path))
         assert (row["workload"], row["predicted"]) == (name, pytest.approx(predicted))

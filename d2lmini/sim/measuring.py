@@ -50,7 +50,7 @@ def cuda_runtime(device):
         synchronize=lambda: torch.cuda.synchronize(device),
         clock=time.perf_counter,
         event=lambda: torch.cuda.Event(enable_timing=True),
-        # Not `Tensor.pin_memory`, which asks PyTorch's accelerator: that may be the simulated one.
+        # Not `Tensor.pin_memory`, which pins for PyTorch's current accelerator, whatever that is.
         empty_pinned=lambda count: torch.empty(count, pin_memory=True),
     )
 
