@@ -4,21 +4,25 @@ The format: "Trace Event Format", The Chromium Project; complete events (``"ph":
 ``ts`` and ``dur`` in microseconds, and metadata events (``"ph": "M"``) with names.
 """
 
-import gzip
 import json
+import os
 from pathlib import Path
 
+from d2lmini import _timeline_profiler, _timeline_ranks
+from d2lmini._timeline_collectives import count
+from d2lmini._timeline_json import load
+from d2lmini._timeline_lanes import lane_of, name_lanes
 from d2lmini.sim.span import Span
 
-_COPY_ENGINES = {"HtoD": "h2d", "DtoH": "d2h", "PtoP": "p2p"}
+_OPTIONAL = ("lane", "collective", "group", "ranks")  # written only where a span has them
 
 
-def write(spans, path):
+def write(spans, path, models):
     """Write spans to `path` as JSON that chrome://tracing and ui.perfetto.dev open."""
     processes, threads, events = {}, {}, []
     for span in spans:
         pid = processes.setdefault(span.device, len(processes))
-        tid = threads.setdefault((span.device, span.engine, span.stream), len(threads))
+        tid = threads.setdefault((span.device, lane_of(span), span.stream), len(threads))
         events.append(
             {
                 "ph": "X",
@@ -34,117 +38,113 @@ def write(spans, path):
                     "stream": span.stream,
                     "flops": span.flops,
                     "bytes": span.bytes,
-                },
+                }
+                | {field: value for field in _OPTIONAL if (value := getattr(span, field))},
             }
         )
     names = [_metadata("process_name", pid, 0, device) for device, pid in processes.items()]
     names += [
-        _metadata("thread_name", processes[device], tid, f"{engine}, stream {stream}")
-        for (device, engine, stream), tid in threads.items()
+        _metadata("thread_name", processes[device], tid, f"{lane}, stream {stream}")
+        for (device, lane, stream), tid in threads.items()
     ]
-    text = json.dumps({"traceEvents": names + events, "displayTimeUnit": "ms"}, indent=0)
-    Path(path).write_text(text, encoding="utf-8")
+    data = {"traceEvents": names + events, "displayTimeUnit": "ms"}
+    if models:
+        data["models"] = models
+    Path(path).write_text(json.dumps(data, indent=0), encoding="utf-8")
 
 
 def _metadata(what, pid, tid, name):
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def read(path):
-    """Read spans from a file of ours, or from ``export_chrome_trace`` of a PyTorch profiler.
+def read(paths, name=None):
+    """Read spans from a file of ours, or from one or several of a PyTorch profiler.
 
-    Spans of a PyTorch profiler start at 0; of nested host operations only the outermost is kept.
+    Parameters
+    ----------
+    paths : path, or list of paths
+        One file, or one of each rank of a job.
+    name : str, optional
+        What messages call the file; default: its path.
+
+    Returns
+    -------
+    spans : list of Span
+        Those of a PyTorch profiler start at 0.
+    models : dict
+        The devices' models, as far as the file has them.
 
     Raises
     ------
     ValueError
-        If the file is no JSON trace, or holds no operation that a timeline can show.
+        If a file is no JSON trace, or holds no operation that a timeline can show, or if the
+        files cannot be put on one clock.
     """
-    path = Path(path)
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            data = json.load(file)
-    except (json.JSONDecodeError, UnicodeDecodeError, gzip.BadGzipFile) as error:
-        raise ValueError(
-            f"{path} is no JSON trace ({error}); give a file written by Timeline.to_chrome or by "
-            "torch.profiler's export_chrome_trace"
-        ) from error
-    events = data.get("traceEvents") if isinstance(data, dict) else data
-    if not isinstance(events, list):
-        raise ValueError(f"{path} has no list 'traceEvents'; is it a Chrome trace?")
-    events = [e for e in events if isinstance(e, dict) and e.get("ph") == "X"]
-    try:
-        spans = [_own(e) for e in events if e.get("cat") == "d2lmini"] or _from_torch(events)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path}: an event lacks or misuses the field {error}") from error
-    if not spans:
-        raise ValueError(
-            f"{path} holds no operations (of the categories cpu_op, kernel, gpu_memcpy, ...); "
-            "was anything run inside the profiler?"
+    paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not paths:
+        raise ValueError("there are no files to read; give at least one")
+    traces, work, models = [], [], []
+    for path in paths:
+        trace = load(path, name)
+        own = [event for event in trace.events if event.get("cat") == "d2lmini"]
+        if own and len(paths) == 1:
+            return [_own(trace, event) for event in own], _own_models(trace)
+        traces.append(trace)
+        work.append(_timeline_profiler.activities(trace))
+        models.append(_timeline_profiler.models(trace))
+        trace.events.clear()  # of all ranks together they would fill the memory
+        if not work[-1]:
+            raise ValueError(
+                f"{trace.name} holds no operations of PyTorch's profiler (of the categories "
+                "cpu_op, kernel, gpu_memcpy, ...); was anything run inside it?"
+            )
+    if len(paths) == 1:
+        return _spans(work[0], min(a.start for a in work[0])), models[0]
+    return _merge(traces, work, models)
+
+
+def _merge(traces, work, models):
+    firsts = [min(a.start for a in activities) for activities in work]
+    shifts = _timeline_ranks.shifts(traces, firsts)
+    origin = min(first + shift for first, shift in zip(firsts, shifts, strict=True))
+    spans, all_models = [], {}
+    for trace, activities, shift, its_models in zip(traces, work, shifts, models, strict=True):
+        prefix = f"rank {_timeline_ranks.rank_of(trace)} "
+        spans += _spans(activities, origin - shift, prefix)
+        all_models |= {prefix + device: model for device, model in its_models.items()}
+    return spans, all_models
+
+
+def _spans(activities, origin, prefix=""):
+    """Make spans of a profiler's activities; `origin` in microseconds becomes 0."""
+    lanes = name_lanes(activities)
+    return [
+        Span(
+            prefix + a.device, a.engine, a.stream, a.name,
+            (a.start - origin) * 1e-6, a.duration * 1e-6, 0, a.bytes,
+            "" if lane == a.engine else lane, a.collective, a.group, a.ranks,
         )
-    return spans
+        for a in activities
+        for lane in (lanes[a.device, a.base, a.stream],)
+    ]  # fmt: skip
 
 
-def _own(event):
-    args = event["args"]
+def _own(trace, event):
+    args = trace.args(event)
+    name = trace.text(event, "name", event.get("name"))
+    device, engine = (trace.text(event, field, args.get(field)) for field in ("device", "engine"))
+    start, duration = trace.number(event, "ts"), trace.number(event, "dur")
+    if duration < 0:
+        raise trace.misused(event, "dur", duration)
     return Span(
-        args["device"], args["engine"], args["stream"], event["name"],
-        event["ts"] * 1e-6, event["dur"] * 1e-6, args["flops"], args["bytes"],
+        device, engine, trace.integer(event, "stream", args.get("stream")), name,
+        start * 1e-6, duration * 1e-6, count(args.get("flops")), count(args.get("bytes")),
+        *(trace.text(event, field, args.get(field, "")) for field in _OPTIONAL[:-1]),
+        count(args.get("ranks")),
     )  # fmt: skip
 
 
-def _from_torch(events):
-    by_thread = {}
-    kept = []
-    for event in events:
-        category = event.get("cat")
-        if category == "cpu_op":
-            by_thread.setdefault((event["pid"], event["tid"]), []).append(event)
-        elif _engine(event):
-            kept.append(event)
-    for thread in by_thread.values():
-        kept += _outermost(thread)
-    if not kept:
-        return []
-    origin = min(event["ts"] for event in kept)
-    numbers = {thread: number for number, thread in enumerate(by_thread)}
-    return [_torch_span(event, origin, numbers) for event in kept]
-
-
-def _outermost(events):
-    """Drop operations that run inside another one of the same thread."""
-    end, kept = -1.0, []
-    for event in sorted(events, key=lambda e: (e["ts"], -e["dur"])):
-        if event["ts"] >= end:
-            kept.append(event)
-            end = event["ts"] + event["dur"]
-    return kept
-
-
-def _engine(event):
-    """Tell which engine ran an event of PyTorch's profiler; None for annotations and the like."""
-    category, name = event.get("cat"), event["name"]
-    if category == "cpu_op":
-        return "cpu"
-    if category in ("cuda_runtime", "cuda_driver"):
-        return "sync" if "Synchronize" in name else "launch"
-    if category in ("kernel", "gpu_memset"):
-        return "compute"
-    if category == "gpu_memcpy":
-        # "Memcpy DtoD" stays on its device and competes with its kernels.
-        return next((e for kind, e in _COPY_ENGINES.items() if kind in name), "compute")
-    return None
-
-
-def _torch_span(event, origin, numbers):
-    engine, args = _engine(event), event.get("args", {})
-    on_host = engine in ("cpu", "launch", "sync")
-    if on_host:
-        device, stream = "host", numbers.get((event["pid"], event["tid"]), 0)
-    else:
-        device, stream = f"cuda:{args['device']}", args.get("stream", 0)
-    return Span(
-        device, engine, stream, event["name"],
-        (event["ts"] - origin) * 1e-6, event["dur"] * 1e-6, 0, int(args.get("bytes", 0)),
-    )  # fmt: skip
+def _own_models(trace):
+    models = trace.fields.get("models")
+    pairs = models.items() if isinstance(models, dict) else ()
+    return {device: model for device, model in pairs if isinstance(model, str)}

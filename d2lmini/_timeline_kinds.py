@@ -41,16 +41,21 @@ _SPARE = (
     Look("#D55E00", "#000", "level"),
 )
 OTHER = "other"
+_LONGEST = 40  # characters of the name of an operation that is a kind of its own
 _OTHER_LOOK = Look("#999999", "#000", "crossed")
 
 _BY_ENGINE = {
     "h2d": "copy to device",
     "d2h": "copy to host",
     "p2p": "copy between GPUs",
+    "copy": "copy",
+    "comm": "collective",
     "launch": "launch",
     "sync": "wait",
 }
 _PATTERNS = (
+    ("copy within a GPU", r"^memcpy"),
+    ("fill", r"^memset"),
     ("collective", r"nccl|all_?reduce|all_?gather|reduce_?scatter|broadcast_"),
     ("convolution", r"conv|winograd|fprop|dgrad|wgrad"),
     ("matrix product", r"(^|_)(add)?(mm|bmm|mv|matmul|linear)(_|$|backward)|gemm|gemv|attention"),
@@ -96,7 +101,8 @@ def kind_of(span) -> str:
 @lru_cache(maxsize=4096)
 def _kind_of_name(name):
     name = short_name(name)
-    return next((kind for kind, pattern in _COMPILED if pattern.search(name)), name)
+    own = name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+    return next((kind for kind, pattern in _COMPILED if pattern.search(name)), own)
 
 
 def looks_of(spans) -> dict:

@@ -5,12 +5,16 @@ from collections import Counter
 from dataclasses import dataclass
 
 from d2lmini._timeline_kinds import kind_of, looks_of
+from d2lmini._timeline_lanes import choose, lane_of
 
-PLOT, LABELS = 560, 120  # widths of the scrolling part and of the lane names, pixels
+PLOT, LABELS = 560, 120  # widths of the scrolling part, and at least of the lane names, pixels
+CHARACTER = 6.4  # generous width of one character, pixels
+USUAL_LABEL, LONGEST_LABEL = 19, 34  # characters
 ROW, GAP, TOP, AXIS = 24, 6, 6, 24  # heights, pixels
 NARROW = 4.0  # neighbours of one kind are joined if both are narrower, pixels
 MAX_BOXES = 240  # about 70 kB of text
-MAX_ROWS = 8
+MAX_ROWS = 8  # of one lane
+MAX_HEIGHT = 48  # rows of all lanes: at most 1,500 pixels
 
 
 @dataclass
@@ -26,9 +30,16 @@ class Box:
 
 @dataclass
 class Figure:
-    """What is drawn, placed: lanes are ``(label, y, [row, ...])`` with rows of boxes."""
+    """What is drawn, placed: lanes are ``(label, y, [row, ...])`` with rows of boxes.
+
+    `hints` are what shows when the pointer rests on the lanes' labels; `left_out` names the lanes
+    for which there is no room.
+    """
 
     lanes: list
+    label_width: int
+    hints: list
+    left_out: list
     looks: dict
     ticks: list
     unit: str
@@ -70,10 +81,10 @@ def layout(timeline):
     """Place the timeline's spans: choose lanes, rows, boxes, unit and ticks."""
     length = (timeline.end - timeline.start) or 1e-9
     scale = PLOT / length
-    lanes = [
-        (f"{device} {engine}", _stack(spans))
-        for (device, engine), spans in timeline.lanes().items()
-    ]
+    spans = timeline.lanes()
+    stacks = {lane: _stack(spans[lane]) for lane in spans}
+    drawn = choose(spans, {lane: len(rows) for lane, rows in stacks.items()}, MAX_HEIGHT)
+    lanes, shown = [(_label(lane), stacks[lane]) for lane in drawn], set(drawn)
     limit = 1.0
     while True:
         placed = [
@@ -91,7 +102,10 @@ def layout(timeline):
     unit, per_second = time_unit(timeline.start, timeline.end)
     return Figure(
         lanes=result,
-        looks=looks_of(timeline.spans),
+        label_width=_label_width([label for label, _ in lanes]),
+        hints=[timeline.models.get(device, "") for device, _ in drawn],
+        left_out=[_label(lane) for lane in spans if lane not in shown],
+        looks=looks_of(s for s in timeline.spans if (s.device, lane_of(s)) in shown),
         ticks=_ticks(timeline.start * per_second, length * per_second),
         unit=unit,
         height=y + AXIS,
@@ -99,6 +113,16 @@ def layout(timeline):
         title=repr(timeline).splitlines()[0],
         simulated=timeline.simulated,
     )
+
+
+def _label(lane):
+    label = " ".join(lane)
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
+def _label_width(labels):
+    longest = max(map(len, labels))
+    return LABELS if longest <= USUAL_LABEL else math.ceil(longest * CHARACTER) + 6
 
 
 def _stack(spans):

@@ -5,13 +5,15 @@ compared exactly. Text and lines take the page's own colour, so that they show o
 """
 
 import hashlib
+import html as _html
+import re
 from collections import Counter
-from html import escape
 
 from d2lmini._timeline_kinds import OTHER, short_name
-from d2lmini._timeline_layout import AXIS, LABELS, PLOT, ROW, kind_of_box, layout, quantity
+from d2lmini._timeline_lanes import is_host
+from d2lmini._timeline_layout import AXIS, CHARACTER, PLOT, ROW, kind_of_box, layout, quantity
 
-CHARACTER = 6.4  # generous width of one character, pixels
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _STYLE = (
     ".d2l-tl-text{font:11px system-ui,sans-serif;fill:currentColor}"
@@ -54,6 +56,11 @@ _NOTE = (
 )
 
 
+def escape(text, quote=True):
+    """Make any text safe inside SVG and HTML, characters included that XML does not know."""
+    return _html.escape(_NOT_XML.sub("\ufffd", text), quote)
+
+
 def _describe(box):
     """Write what shows when the pointer rests on a box."""
     spans = box.spans
@@ -70,7 +77,10 @@ def _describe(box):
     lines.append(f"at {quantity(first.start, 's')}, lasts {quantity(busy, 's')}")
     streams = sorted({span.stream for span in spans} - {0})
     if streams:
-        lines.append("stream " + ", ".join(map(str, streams)))
+        word = "thread" if is_host(first.device) else "stream"
+        lines.append(f"{word} " + ", ".join(map(str, streams)))
+    if len(spans) == 1 and first.collective:
+        lines.append(_collective(first))
     work = [quantity(n, unit) for n, unit in ((flops, "FLOP"), (nbytes, "B")) if n]
     rates = [
         quantity(n / busy, unit) for n, unit in ((flops, "FLOP/s"), (nbytes, "B/s")) if n and busy
@@ -78,6 +88,11 @@ def _describe(box):
     if work:
         lines.append(", ".join(work) + ("" if not rates else ": " + ", ".join(rates)))
     return escape("\n".join(lines), quote=False)
+
+
+def _collective(span):
+    group = f" in {span.group}" if span.group else ""
+    return f"{span.collective}{group}" + (f", {span.ranks} ranks" if span.ranks else "")
 
 
 def _label(box, width):
@@ -89,7 +104,7 @@ def _label(box, width):
     elif count > 1:
         texts = [f"{count} x {name}"]
     else:
-        texts = [name, name.split()[0]]
+        texts = [name, *name.split()[:1]]
     room = (width - 6) / CHARACTER
     return next((text for text in texts if text and len(text) <= room), "")
 
@@ -137,16 +152,15 @@ def _draw_plot(figure, prefix):
 def _draw_labels(figure):
     """Draw the names of the lanes, and of the axis below them."""
     axis = f"{'simulated ' if figure.simulated else ''}time ({figure.unit})"
-    names = [(label, y + 14) for label, y, _ in figure.lanes]
+    names = [
+        (label, y + 14, f"<title>{escape(hint)}</title>" if hint else "")
+        for (label, y, _), hint in zip(figure.lanes, figure.hints, strict=True)
+    ]
     return "\n".join(
-        f'<text class="d2l-tl-text" x="{LABELS - 6}" y="{y}" text-anchor="end">'
-        f"{escape(_ellipsis(text))}</text>"
-        for text, y in [*names, (axis, figure.height - AXIS + 15)]
+        f'<text class="d2l-tl-text" x="{figure.label_width - 6}" y="{y}" text-anchor="end">'
+        f"{escape(text)}{hint}</text>"
+        for text, y, hint in [*names, (axis, figure.height - AXIS + 15, "")]
     )
-
-
-def _ellipsis(text, limit=19):
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _draw_patterns(looks, prefix):
@@ -169,6 +183,14 @@ def _prefix(figure):
     return "tl" + hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
+def _left_out(figure, length=400):
+    """Write which lanes are not drawn."""
+    names = ", ".join(figure.left_out)
+    names = names if len(names) <= length else names[:length].rpartition(", ")[0] + ", ..."
+    count = len(figure.left_out)
+    return f"Not drawn, for lack of room: {count} lanes ({names}). .lanes() and .busy() have all."
+
+
 def html(timeline):
     """Return the figure for a notebook or a page; it scrolls sideways where it does not fit."""
     figure = layout(timeline)
@@ -179,11 +201,14 @@ def html(timeline):
         for i, kind in enumerate(figure.looks)
     )
     size = f'height="{figure.height}" xmlns="http://www.w3.org/2000/svg"'
-    note = f'<div class="d2l-tl-note">{_NOTE}</div>' if figure.joined else ""
+    notes = [_NOTE] if figure.joined else []
+    notes += [escape(_left_out(figure))] if figure.left_out else []
+    note = "".join(f'<div class="d2l-tl-note">{text}</div>' for text in notes)
     return (
         f'<div class="d2l-tl"><style>{_STYLE}{_HTML_STYLE}</style>\n'
         f'<div class="d2l-tl-legend">{legend}</div>\n'
-        f'<div class="d2l-tl-body"><svg width="{LABELS}" {size}>\n{_draw_labels(figure)}\n</svg>\n'
+        f'<div class="d2l-tl-body"><svg width="{figure.label_width}" {size}>\n'
+        f"{_draw_labels(figure)}\n</svg>\n"
         f'<div class="d2l-tl-scroll" tabindex="0" role="region" aria-label="Timeline">'
         f'<svg width="{PLOT}" {size} role="img" aria-label="{escape(figure.title)}">\n'
         f"{_draw_patterns(figure.looks, prefix)}\n{_draw_plot(figure, prefix)}\n"
@@ -195,22 +220,28 @@ def document(timeline):
     """Return the figure as an SVG document of its own, legend below."""
     figure = layout(timeline)
     prefix = _prefix(figure)
-    x, y, legend = LABELS, figure.height + 8, []
+    left = figure.label_width
+    x, y, legend = left, figure.height + 8, []
     for number, kind in enumerate(figure.looks):
         width = 40 + len(kind) * CHARACTER
-        if x > LABELS and x + width > LABELS + PLOT:
-            x, y = LABELS, y + 18
+        if x > left and x + width > left + PLOT:
+            x, y = left, y + 18
         legend.append(
             f'<g class="d2l-tl-boxes"><rect x="{x:.1f}" y="{y}" width="17" height="11" '
             f'fill="url(#{prefix}-{number})"/></g><text class="d2l-tl-text" x="{x + 23:.1f}" '
             f'y="{y + 10}">{escape(kind)}</text>'
         )
         x += width
-    width, height = LABELS + PLOT + 8, y + 20
+    if figure.left_out:
+        y += 22
+        legend.append(
+            f'<text class="d2l-tl-text" x="8" y="{y + 10}">{escape(_left_out(figure, 80))}</text>'
+        )
+    width, height = left + PLOT + 8, y + 20
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(figure.title)}">\n'
         f"<style>{_STYLE}{_DOCUMENT_STYLE}</style>\n{_draw_patterns(figure.looks, prefix)}\n"
-        f'{_draw_labels(figure)}\n<g transform="translate({LABELS})">\n'
+        f'{_draw_labels(figure)}\n<g transform="translate({left})">\n'
         f"{_draw_plot(figure, prefix)}\n</g>\n" + "\n".join(legend) + "\n</svg>\n"
     )

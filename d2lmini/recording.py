@@ -27,6 +27,9 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
     ------
     ValueError
         At the end of the block if nothing ran in it, or if simulated and other devices are mixed.
+    RuntimeError
+        At the end of the block if CUDA devices are recorded and the profiler has seen no work of
+        any of them.
 
     Examples
     --------
@@ -69,5 +72,16 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
             return
         if self._profiler:
             self.timeline = Timeline.from_profiler(self._profiler)
+            self._check_that_gpus_were_seen()
         else:
             self.timeline = Timeline(sim.trace()[self._spans_before :])
+
+    def _check_that_gpus_were_seen(self):
+        gpus = [str(d) for d in self.devices if torch.device(d).type == "cuda"]
+        if gpus and not any(span.device.startswith("cuda") for span in self.timeline.spans):
+            raise RuntimeError(
+                f"the profiler delivered no GPU activity of {', '.join(gpus)}: run something on it "
+                "inside the block; if something ran, PyTorch's profiler cannot reach the GPU (its "
+                "tracer, CUPTI, is missing or refused): update the GPU's driver, end other "
+                "profilers of the GPU, and leave WSL if you are in it"
+            )

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from d2lmini import _chrome_trace, _timeline_layout, _timeline_svg
 from d2lmini._timeline_kinds import kind_of
-
-_ENGINES = ("cpu", "launch", "sync", "compute", "h2d", "d2h", "p2p")
+from d2lmini._timeline_lanes import lane_of, order
 
 
 class Busy(dict):
@@ -26,9 +25,11 @@ class Busy(dict):
 class Timeline:
     """Spans of a run, in one window of time.
 
-    Jupyter shows a timeline as a figure: one lane for each engine of each device, the host's
-    first. Kinds of operations differ in colour and in hatching; resting the pointer on a box shows
-    name, times, work and achieved rate. Boxes too narrow to draw are joined.
+    Jupyter shows a timeline as a figure: one lane for each engine of each simulated GPU, one for
+    each kind of work of each stream of a real one (see `from_chrome`), the host's first. Kinds of
+    operations differ in colour and in hatching; resting the pointer on a box shows name, times,
+    work and achieved rate. Boxes too narrow to draw are joined; lanes for which there is no room
+    are named below the figure.
 
     Parameters
     ----------
@@ -36,6 +37,8 @@ class Timeline:
         For instance ``d2lmini.sim.trace()``. Times in seconds.
     start, end : float, optional
         Window to show, in seconds; default: from the first start to the last end.
+    models : dict, optional
+        What the devices are, ``{"cuda:0": "NVIDIA H100"}``.
 
     Attributes
     ----------
@@ -43,6 +46,8 @@ class Timeline:
         Those that touch the window, by start.
     start, end : float
         The window, in seconds.
+    models : dict
+        What is known of the models of its devices.
     simulated : bool
         Whether the spans come from simulated GPUs.
 
@@ -68,7 +73,7 @@ class Timeline:
     0.75
     """
 
-    def __init__(self, spans, start=None, end=None):
+    def __init__(self, spans, start=None, end=None, models=None):
         spans = sorted(spans, key=lambda span: (span.start, span.end, span.device, span.engine))
         if not spans:
             raise ValueError(
@@ -89,26 +94,69 @@ class Timeline:
                 f"no span lies between {start} s and {end} s; the trace runs from {first:.9g} s "
                 f"to {last:.9g} s"
             )
-        self.simulated = any(span.device.startswith("sim") for span in self.spans)
+        devices = {span.device for span in self.spans}
+        self.models = {d: model for d, model in (models or {}).items() if d in devices}
+        self.simulated = any(device.startswith("sim") for device in devices)
 
     @classmethod
     def from_chrome(cls, path):
         """Read a file of `to_chrome`, or of ``export_chrome_trace`` of a PyTorch profiler.
 
+        Of a profile, the lanes are these:
+
+        - ``("host", "cpu")``: operations, the outermost ones only; ``"launch"``: calls of the
+          CUDA runtime or driver, or of another vendor's; ``"sync"``: those that wait for a device.
+          They are the main thread's; those of another thread are ``"cpu thread 1"`` and so on.
+        - ``("cuda:0", "compute")``: kernels, and copies and fills within the device's memory, which
+          take their turn among the kernels of their stream and use the same memory. They are
+          those of the stream with the most such work; another stream has a lane of its own,
+          ``"stream 20"``.
+        - ``("cuda:0", "h2d")``, ``"d2h"``, ``"p2p"``: copies from the host, to the host, between
+          devices; ``"copy"``: those whose direction the trace does not tell. Again the stream
+          with the most of them has the bare name, another one is ``"d2h stream 20"``.
+        - ``("cuda:0", "nccl")``: kernels that communicate, under the name of their library
+          (``"comm"`` if it is unknown), with the collective, its bytes, its group and how many
+          ranks it has in their spans, where the trace tells. Collectives that run on the host are
+          under ``("host", "gloo")``.
+
+        Within one stream, spans follow each other, except for CUDA graphs and for kernels that are
+        launched to start early; those share a lane, in rows of their own. Devices have the
+        names that PyTorch gives them: ``cuda:0`` is also AMD's, ``xpu:0`` Intel's,
+        ``privateuseone:0`` that of a backend outside PyTorch. AMD's tracer calls a copy between
+        devices one within a device. PyTorch's profiler does not see Apple's GPUs.
+
+        Parameters
+        ----------
+        path : str or path-like, or list of them
+            The file, packed by gzip or not. Several files are those of the ranks of one job: they
+            are put on one clock, as well as the clocks of their machines agree, and names of
+            devices begin with the rank: ``("rank 3 cuda:3", "compute")``.
+
+        Returns
+        -------
+        Timeline
+            From 0 on, if the file is a profiler's.
+
         Raises
         ------
         ValueError
-            If the file is no such trace, or holds no operations.
+            If a file is no such trace, or holds no operations, or fields that make no sense; or if
+            several files cannot be put on one clock, or do not tell their ranks apart.
+
+        Warns
+        -----
+        UserWarning
+            If events are left out because the profiler has not seen their start or end.
         """
-        return cls(_chrome_trace.read(path))
+        spans, models = _chrome_trace.read(path)
+        return cls(spans, models=models)
 
     @classmethod
     def from_profiler(cls, prof):
-        """Make a timeline from a finished `torch.profiler.profile`, on CPU or CUDA.
+        """Make a timeline from a finished `torch.profiler.profile`.
 
-        Host operations are on the host's ``cpu`` lane (outermost ones only), CUDA calls on
-        ``launch`` and ``sync``, kernels and copies on their device. Streams keep the numbers of
-        the profiler (7 is CUDA's default stream there). FLOPs are not part of such a trace.
+        Its lanes are those of `from_chrome`. Streams keep the numbers of the profiler (7 is
+        CUDA's default stream there). FLOPs are not part of such a trace.
 
         Parameters
         ----------
@@ -119,7 +167,7 @@ class Timeline:
         Raises
         ------
         ValueError
-            If `prof` is no finished profile, or was exported before.
+            If `prof` is no finished profile, was exported before, or holds no operations.
         """
         if not hasattr(prof, "export_chrome_trace"):
             raise ValueError(f"{prof!r} is no profile; give a finished torch.profiler.profile")
@@ -133,27 +181,31 @@ class Timeline:
                     "`with` block first, and if it was exported before, use Timeline.from_chrome "
                     "on that file"
                 ) from error
-            return cls.from_chrome(path)
+            spans, models = _chrome_trace.read(path, name="the profile")
+        return cls(spans, models=models)
 
     def between(self, start, end):
         """Return the same timeline, zoomed to the window from `start` to `end` seconds."""
-        return Timeline(self.spans, start, end)
+        return Timeline(self.spans, start, end, self.models)
 
     def last(self, seconds):
         """Return the same timeline, zoomed to its last `seconds`."""
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds!r}; give a positive number of seconds")
-        return Timeline(self.spans, max(self.start, self.end - seconds), self.end)
+        return self.between(max(self.start, self.end - seconds), self.end)
 
     def lanes(self):
-        """Return the spans of each engine: ``{(device, engine): [Span, ...]}``, host first."""
+        """Return the spans of each lane: ``{(device, engine): [Span, ...]}``, host first.
+
+        A lane is an engine of a simulated GPU; for others see `from_chrome`.
+        """
         lanes = defaultdict(list)
         for span in self.spans:
-            lanes[span.device, span.engine].append(span)
-        return {lane: lanes[lane] for lane in sorted(lanes, key=_lane_order)}
+            lanes[span.device, lane_of(span)].append(span)
+        return dict(sorted(lanes.items(), key=lambda lane: order(*lane)))
 
     def busy(self):
-        """Return the share of the window in which each engine has something to do.
+        """Return the share of the window in which each lane has something to do.
 
         Returns
         -------
@@ -184,7 +236,7 @@ class Timeline:
         path : str or path-like
             File to write, usually ``*.json``.
         """
-        _chrome_trace.write(self.spans, path)
+        _chrome_trace.write(self.spans, path, self.models)
 
     def to_svg(self, path=None):
         """Return the figure as one SVG document; write it to `path` if one is given.
@@ -212,20 +264,15 @@ class Timeline:
             for lane, spans in self.lanes().items()
         ]
         title = f"Timeline of {len(self.spans)} spans, {times}{note}"
-        return title + "\n" + _table(("device", "engine", "busy", "spans", "most time in"), rows)
+        table = _table(("device", "engine", "busy", "spans", "most time in"), rows)
+        models = [f"{device}: {model}" for device, model in self.models.items()]
+        return "\n".join([title, table, *models])
 
 
 def _touches(span, start, end):
     if span.duration == 0:
         return start <= span.start <= end
     return span.start < end and span.end > start
-
-
-def _lane_order(lane):
-    device, engine = lane
-    kind, _, number = device.partition(":")
-    place = _ENGINES.index(engine) if engine in _ENGINES else len(_ENGINES)
-    return device != "host", kind, int(number) if number.isdigit() else 0, place, engine
 
 
 def _longest_kind(spans):

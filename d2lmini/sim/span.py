@@ -10,18 +10,27 @@ class Span:
     Attributes
     ----------
     device : str
-        ``"sim:0"``, ``"cuda:0"`` or ``"host"``.
+        ``"sim:0"``, ``"cuda:0"`` or ``"host"``; of several ranks ``"rank 3 cuda:0"``.
     engine : str
-        ``"compute"``, ``"h2d"``, ``"d2h"`` or ``"p2p"`` on a device; ``"launch"``, ``"cpu"`` or
-        ``"sync"`` on the host.
+        ``"compute"``, ``"h2d"``, ``"d2h"``, ``"p2p"``, ``"copy"`` (of unknown direction) or
+        ``"comm"`` (a collective) on a device; ``"launch"``, ``"cpu"``, ``"sync"`` or ``"comm"`` on
+        the host.
     stream : int
-        Number of the stream on its device; 0 is the default stream.
+        Number of the stream on its device, of the thread on the host; 0 is the default stream of
+        a simulated GPU, and the main thread.
     name : str
         The operation: ``"mm"``, ``"convolution"``, ``"copy sim:0 -> cpu"``.
     start, duration : float
         Seconds.
     flops, bytes : int
-        Floating-point operations, and bytes read plus written.
+        Floating-point operations, and bytes: read plus written by a kernel, moved by a copy; of a
+        collective the larger of what this rank gives and gets.
+    lane : str
+        Where the span is counted and drawn, beside its device; empty: under its engine.
+    collective, group : str
+        Of a collective, its name (``"allreduce"``) and its process group, where known.
+    ranks : int
+        How many ranks take part in the collective; 0: unknown.
 
     Examples
     --------
@@ -37,6 +46,10 @@ class Span:
     duration: float
     flops: int = 0
     bytes: int = 0
+    lane: str = ""
+    collective: str = ""
+    group: str = ""
+    ranks: int = 0
 
     @property
     def end(self) -> float:

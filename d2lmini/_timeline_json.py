@@ -1,0 +1,110 @@
+"""Files of Chrome's trace format, opened and checked: whoever wrote them, one clear error."""
+
+import gzip
+import json
+import re
+import reprlib
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_BYTES = 2**31  # of JSON, unpacked; as Python objects they take ten times as much
+LARGEST = 1e18  # microseconds: 30,000 years
+_INTEGER = re.compile(r"(?:stream )?(0x[0-9a-fA-F]{1,16}|-?[0-9]{1,20})")
+
+
+@dataclass
+class Trace:
+    """One file: its name for messages, its fields beside the events, its complete events."""
+
+    name: str
+    fields: dict
+    events: list
+
+    def misused(self, event, field, value):
+        """Make the error for a field of an event that is missing or of no use."""
+        return ValueError(
+            f"{self.name}: an event lacks or misuses the field {field!r}: it is "
+            f"{reprlib.repr(value)} in {reprlib.repr(event.get('name'))} of the category "
+            f"{reprlib.repr(event.get('cat'))}; export the trace again, or drop that event"
+        )
+
+    def number(self, event, field):
+        """Return a finite number of an event."""
+        value = event.get(field)
+        if type(value) not in (int, float) or not -LARGEST < value < LARGEST:
+            raise self.misused(event, field, value)
+        return value
+
+    def text(self, event, field, value):
+        """Return a text of an event."""
+        if not isinstance(value, str):
+            raise self.misused(event, field, value)
+        return clean(value)
+
+    def integer(self, event, field, value):
+        """Return a number of a device or a stream: an integer, or a text that writes one."""
+        if isinstance(value, str) and (found := _INTEGER.fullmatch(value.strip())):
+            value = int(found[1], 0 if "x" in found[1] else 10)
+        if type(value) is not int or abs(value) >= 2**64:
+            raise self.misused(event, field, value)
+        return value
+
+    def args(self, event):
+        """Return the arguments of an event; none are an empty dict."""
+        args = event.get("args")
+        if args is not None and not isinstance(args, dict):
+            raise self.misused(event, "args", args)
+        return args or {}
+
+
+def clean(text):
+    """Return a text without halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def load(path, name=None):
+    """Read one file, packed by gzip or not.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    name : str, optional
+        What messages call it; default: its path.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or no trace.
+    """
+    name = str(path) if name is None else name
+    try:
+        data = json.loads(_unpacked(Path(path), name))
+    except RecursionError:
+        raise ValueError(f"{name} is no JSON trace: its values are nested too deeply") from None
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        if isinstance(error, _TooLargeError):
+            raise
+        raise ValueError(
+            f"{name} is no JSON trace ({error}); give a file written by Timeline.to_chrome or by "
+            "torch.profiler's export_chrome_trace"
+        ) from error
+    fields = data if isinstance(data, dict) else {"traceEvents": data}
+    events = fields.pop("traceEvents", None)
+    if not isinstance(events, list):
+        raise ValueError(f"{name} has no list 'traceEvents'; is it a Chrome trace?")
+    return Trace(name, fields, [e for e in events if isinstance(e, dict) and e.get("ph") == "X"])
+
+
+class _TooLargeError(ValueError):
+    """The file is a trace, perhaps, but too large."""
+
+
+def _unpacked(path, name):
+    with path.open("rb") as file:
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
+        data = (gzip.GzipFile(fileobj=file) if packed else file).read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise _TooLargeError(f"{name} holds more than 2 GiB of JSON; record fewer steps")
+    return data

@@ -1,0 +1,78 @@
+"""Lanes: what runs on each is one thing after the other, as far as the hardware has it so."""
+
+import re
+from collections import defaultdict
+
+ENGINES = ("cpu", "launch", "sync", "compute", "comm", "h2d", "d2h", "p2p", "copy")
+_HOST_ENGINES = ("cpu", "launch", "sync")
+_DEVICE = re.compile(r"(?:rank ([0-9]{1,9}) )?(.*?)(?::([0-9]{1,9}))?", re.DOTALL)
+
+
+def name_lanes(activities):
+    """Name the lanes of a profile: ``{(device, base, stream): name}``.
+
+    The host's main thread has "cpu", "launch" and "sync", other threads "cpu thread 1" and so on.
+    Elsewhere the stream with the most work has the bare name, the others carry their number:
+    "compute" and "stream 20"; "h2d" and "h2d stream 22".
+    """
+    seconds = defaultdict(lambda: defaultdict(float))
+    for a in activities:
+        seconds[a.device, a.base][a.stream] += a.duration
+    names = {}
+    for (device, base), streams in seconds.items():
+        main = min(streams, key=lambda stream: (-streams[stream], stream))
+        main = 0 if base in _HOST_ENGINES else main
+        for stream in streams:
+            word = "thread" if device == "host" else "stream"
+            number = f"{word} {stream}" if base == "compute" else f"{base} {word} {stream}"
+            names[device, base, stream] = base if stream == main else number
+    return names
+
+
+def lane_of(span):
+    """Return the name of the lane of a span, beside its device."""
+    return span.lane or span.engine
+
+
+def is_host(device):
+    """Tell whether a device is the host, of whichever rank."""
+    return _DEVICE.fullmatch(device)[2] == "host"
+
+
+def order(lane, spans):
+    """Sort key of lanes: by rank, the host first, then devices by number, engines, streams."""
+    device, name = lane
+    rank, kind, number = _DEVICE.fullmatch(device).groups()
+    engine = spans[0].engine
+    return (
+        int(rank or 0), kind != "host", kind, int(number or 0),
+        ENGINES.index(engine) if engine in ENGINES else len(ENGINES),
+        name != engine and " " in name, spans[0].stream, name,
+    )  # fmt: skip
+
+
+def choose(lanes, heights, room):
+    """Choose the lanes that a figure has room for; return them in order.
+
+    Lanes with bare names come before those of further streams and threads, busy ones before idle
+    ones.
+
+    Parameters
+    ----------
+    lanes : dict
+        ``{(device, name): spans}``.
+    heights : dict
+        How many rows each lane needs.
+    room : int
+        How many rows there are.
+    """
+
+    def importance(lane):
+        return " " in lane[1], -sum(span.duration for span in lanes[lane])
+
+    chosen = set()
+    for lane in sorted(lanes, key=importance):
+        if heights[lane] <= room:
+            chosen.add(lane)
+            room -= heights[lane]
+    return [lane for lane in lanes if lane in chosen]
