@@ -44,7 +44,7 @@ class Trace:
 
     def integer(self, event, field, value):
         """Return a number of a device or a stream: an integer, or a text that writes one."""
-        if isinstance(value, str) and (found := _INTEGER.fullmatch(value.strip())):
+        if isinstance(value, str) and (found := _INTEGER.fullmatch(value)):
             value = int(found[1], 0 if "x" in found[1] else 10)
         if type(value) is not int or abs(value) >= 2**64:
             raise self.misused(event, field, value)

@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 
-ENGINES = ("cpu", "launch", "sync", "compute", "comm", "h2d", "d2h", "p2p", "copy")
+_ENGINES = ("cpu", "launch", "sync", "compute", "comm", "h2d", "d2h", "p2p", "copy")
 _HOST_ENGINES = ("cpu", "launch", "sync")
 _DEVICE = re.compile(r"(?:rank ([0-9]{1,9}) )?(.*?)(?::([0-9]{1,9}))?", re.DOTALL)
 
@@ -46,7 +46,7 @@ def order(lane, spans):
     engine = spans[0].engine
     return (
         int(rank or 0), kind != "host", kind, int(number or 0),
-        ENGINES.index(engine) if engine in ENGINES else len(ENGINES),
+        _ENGINES.index(engine) if engine in _ENGINES else len(_ENGINES),
         name != engine and " " in name, spans[0].stream, name,
     )  # fmt: skip
 

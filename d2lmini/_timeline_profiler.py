@@ -87,7 +87,7 @@ def activities(trace):
         warnings.warn(
             f"{trace.name}: left out {len(unfinished)} events whose start or end the profiler has "
             f"not seen, the first of them {unfinished[0].name[:80]!r}",
-            stacklevel=2,
+            stacklevel=4,
         )
     return found
 
@@ -140,13 +140,15 @@ def _device_type(events):
     vendors = Counter()
     for event in events:
         category = event.get("cat")
-        if isinstance(category, str) and _work_of(category) in ("call", "kernel"):
+        if isinstance(category, str) and (
+            _work_of(category) == "call" or category == "mtia_ccp_events"
+        ):
             vendor, _, rest = category.lower().partition("_")
             if rest:
                 vendors[vendor] += 1
     vendor = max(vendors, key=vendors.get, default="cuda")
     vendor = _DEVICE_TYPES.get(vendor, vendor)
-    return vendor if re.fullmatch(r"[a-z][a-z0-9]{0,15}", vendor) else "gpu"
+    return vendor if re.fullmatch(r"(?!sim)[a-z][a-z0-9]{0,15}", vendor) else "gpu"
 
 
 def _activity(trace, event, work, device_type):

@@ -235,7 +235,7 @@ def document(timeline):
     if figure.left_out:
         y += 22
         legend.append(
-            f'<text class="d2l-tl-text" x="8" y="{y + 10}">{escape(_left_out(figure, 80))}</text>'
+            f'<text class="d2l-tl-text" x="8" y="{y + 10}">{escape(_left_out(figure, 30))}</text>'
         )
     width, height = left + PLOT + 8, y + 20
     return (

@@ -233,17 +233,22 @@ def test_a_trace_of_pytorch_1_8(tmp_path):
         ("mtia_runtime", "mtia:1"),
         ("privateuse1_driver", "privateuseone:1"),
         ("musa_runtime", "musa:1"),
+        ("mtia_ccp_events", "mtia:1"),
         ("<b>_runtime", "gpu:1"),
+        ("sim_runtime", "gpu:1"),
     ],
 )
 def test_devices_are_called_as_pytorch_calls_them(tmp_path, category, device):
     kernel = device_event("kernel", "k", 10, 5, device=1, stream=2)
     del kernel["args"]["stream"]  # as of Intel's: the queue is the track
-    events = [host_event(category, "launch it", 0, 5), kernel]
+    first = {**host_event(category, "launch it", 0, 5), "args": {"device": 1, "stream": 2}}
+    events = [first, host_event("cpu_op", "aten::mm", 0, 5), kernel]
     models = [{"id": 1, "name": "Fast 9000"}, {"id": 2, "name": "unused"}, {"id": None}, 7]
     timeline = read(tmp_path, events, deviceProperties=models)
-    assert [(s.stream, s.engine) for s in only(timeline, device)] == [(2, "compute")]
-    assert only(timeline, "host")[0].engine == "launch"
+    assert {(s.stream, s.engine) for s in only(timeline, device)} == {(2, "compute")}
+    on_host = {s.engine for s in only(timeline, "host")}
+    assert on_host == ({"cpu"} if category.endswith("events") else {"cpu", "launch"})
+    assert not timeline.simulated
     assert timeline.models == {device: "Fast 9000"}
     assert repr(timeline).endswith(f"{device}: Fast 9000")
     assert "<title>Fast 9000</title>" in timeline.last(1).to_svg()
@@ -407,7 +412,7 @@ def test_fields_of_no_use_are_no_harm(tmp_path):
     ("text", "message"),
     [
         ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
-        ('{"traceEvents": [{"ts": ' + "9" * 5000 + "}]}", "no JSON trace"),
+        ('{"traceEvents": [{"ts": ' + "9" * 5000 + "}]}", "no JSON trace|holds no operations"),
         ('{"traceEvents": [{"ph": "X", "Process Group Description": , }]}', "no JSON trace"),
         ('{"traceEvents": {"ph": "X"}}', "no list 'traceEvents'"),
         ("5", "no list 'traceEvents'"),
@@ -507,6 +512,7 @@ def test_a_figure_of_very_many_lanes_stays_small_and_says_so(tmp_path):
 def test_a_figure_with_room_leaves_nothing_out(tmp_path):
     html = read(tmp_path, busy_gpu(4))._repr_html_()
     assert "Not drawn" not in html
+    assert all(f"\n{place}<" in html for place in ("thread 1", "stream 21"))
     for label in ("cuda:3 stream 20", "cuda:3 nccl", "host launch thread 1", "cuda:3 h2d stream 7"):
         assert f">{label}<" in html
 
