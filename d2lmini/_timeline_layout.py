@@ -13,6 +13,7 @@ USUAL_LABEL, LONGEST_LABEL = 19, 34  # characters
 ROW, GAP, TOP, AXIS = 24, 6, 6, 24  # heights, pixels
 NARROW = 4.0  # neighbours of one kind are joined if both are narrower, pixels
 MAX_BOXES = 240  # about 70 kB of text
+BOXES_IN_ROW = 15  # on average, where many rows need more than MAX_BOXES
 MAX_ROWS = 8  # of one lane
 MAX_HEIGHT = 48  # rows of all lanes: at most 1,500 pixels
 
@@ -85,6 +86,7 @@ def layout(timeline):
     stacks = {lane: _stack(spans[lane]) for lane in spans}
     drawn = choose(spans, {lane: len(rows) for lane, rows in stacks.items()}, MAX_HEIGHT)
     lanes, shown = [(_label(lane), stacks[lane]) for lane in drawn], set(drawn)
+    room = max(MAX_BOXES, BOXES_IN_ROW * sum(len(rows) for _, rows in lanes))
     limit = 1.0
     while True:
         placed = [
@@ -92,7 +94,7 @@ def layout(timeline):
             for label, rows in lanes
         ]
         boxes = [box for _, rows in placed for row in rows for box in row]
-        if len(boxes) <= MAX_BOXES or limit > 2 * PLOT:
+        if len(boxes) <= room or limit > 2 * PLOT:
             break
         limit *= 2
     y, result = TOP, []

@@ -270,7 +270,7 @@ class Timeline:
 
 
 def _touches(span, start, end):
-    if span.duration == 0:
+    if span.end == span.start:  # or all but: a duration may be lost in rounding
         return start <= span.start <= end
     return span.start < end and span.end > start
 

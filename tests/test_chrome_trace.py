@@ -433,6 +433,14 @@ def test_broken_files(tmp_path, data):
         Timeline.from_chrome(tmp_path / "bad.json.gz")
 
 
+def test_durations_lost_in_rounding_lose_no_span(tmp_path):
+    events = [device_event("kernel", "k", ts, 1e-300) for ts in (-9e17, 0, 9e17)]
+    with pytest.warns(UserWarning, match="left out 2 events"):
+        timeline = read(tmp_path, events)
+    assert len(timeline.spans) == 1
+    assert len(read(tmp_path, events[:2]).spans) == 2
+
+
 def test_a_packed_file_that_breaks_off(tmp_path):
     path = write(tmp_path / "t.json.gz", busy_gpu(1), packed=True)
     path.write_bytes(path.read_bytes()[:-100])
@@ -515,6 +523,16 @@ def test_a_figure_with_room_leaves_nothing_out(tmp_path):
     assert all(f"\n{place}<" in html for place in ("thread 1", "stream 21"))
     for label in ("cuda:3 stream 20", "cuda:3 nccl", "host launch thread 1", "cuda:3 h2d stream 7"):
         assert f">{label}<" in html
+
+
+def test_many_lanes_do_not_blur_each_other(tmp_path):
+    """40 streams of 12 kernels are more boxes than a figure of few lanes may have."""
+    kernels = ("sgemm", "elementwise_kernel")
+    events = [
+        device_event("kernel", kernels[i % 2], 40 * i, 20, stream=stream)
+        for stream in range(40) for i in range(12)
+    ]  # fmt: skip
+    assert read(tmp_path, events).to_svg().count("lasts 20 µs") == 480
 
 
 def test_long_labels_fit_beside_the_plot(tmp_path):
