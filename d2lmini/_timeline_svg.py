@@ -76,9 +76,8 @@ def _describe(box):
             lines[0] += f", ... ({len(spans)} operations)"
     lines.append(f"at {quantity(first.start, 's')}, lasts {quantity(busy, 's')}")
     streams = sorted({span.stream for span in spans} - {0})
-    if streams:
-        word = "thread" if is_host(first.device) else "stream"
-        lines.append(f"{word} " + ", ".join(map(str, streams)))
+    if streams and not (is_host(first.device) and first.lane):  # a lane of a thread names it
+        lines.append("stream " + ", ".join(map(str, streams)))
     if len(spans) == 1 and first.collective:
         lines.append(_collective(first))
     work = [quantity(n, unit) for n, unit in ((flops, "FLOP"), (nbytes, "B")) if n]

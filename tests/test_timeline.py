@@ -172,6 +172,8 @@ def test_a_side_stream_is_named():
     titles = [title for title, _ in boxes(Timeline(overlap()).to_svg())]
     assert all("stream 1" in title for title in titles if title.startswith("copy"))
     assert not any("stream" in title for title in titles if title.startswith("mm"))
+    launch = Timeline([Span("host", "launch", 1, "copy sim:0 -> cpu", 0, 5 * US)])
+    assert "\nstream 1<" in launch.to_svg()
 
 
 def test_tiny_neighbours_of_one_kind_are_joined():

@@ -16,8 +16,9 @@ class Span:
         ``"comm"`` (a collective) on a device; ``"launch"``, ``"cpu"``, ``"sync"`` or ``"comm"`` on
         the host.
     stream : int
-        Number of the stream on its device, of the thread on the host; 0 is the default stream of
-        a simulated GPU, and the main thread.
+        Number of the stream on its device; 0 is the default stream of a simulated GPU. On the host
+        the stream that a simulated launch is for; in a profile of real devices the thread, 0 being
+        the main one.
     name : str
         The operation: ``"mm"``, ``"convolution"``, ``"copy sim:0 -> cpu"``.
     start, duration : float
