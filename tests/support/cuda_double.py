@@ -167,9 +167,10 @@ def install(count, gpu="v100", link="pcie3", nccl=True, cupti=True, too_old=Fals
     if too_old:
         torch.cuda.init = torch.cuda._lazy_init = _raise_too_old
         torch.cuda.get_device_name = lambda i=None: _raise_too_old()
-    if not usable:
+    torch.accelerator.is_available = lambda: usable or naming.is_accelerator()
+    unused = os.environ.get("D2LMINI_GPUS", "").startswith("sim")
+    if not usable or unused:
         return None
-    torch.accelerator.is_available = lambda: True
     torch.accelerator.current_accelerator = _accelerator_of_cuda
     machine = Machine(count, find_gpu(gpu), find_link(link), numerics=True)
     for device in machine.devices:
@@ -307,11 +308,20 @@ def _answer_for_cuda(machine, model):
     cuda.device, cuda.stream = Current, lambda stream: stream
     cuda.synchronize = wait
     cuda.memory_allocated = lambda device=None: find(device).memory.allocated
-    cuda.memory_reserved = cuda.memory_allocated
+    cuda.memory_reserved = lambda device=None: find(device).memory.peak  # kept, as CUDA does
     cuda.max_memory_allocated = lambda device=None: find(device).memory.peak
     cuda.reset_peak_memory_stats = lambda device=None: setattr(
         find(device).memory, "peak", find(device).memory.allocated
     )
+    accelerator = {
+        "getDeviceIndex": machine.current_index,
+        "setDeviceIndex": machine.set_current_index,
+        "getStream": lambda index: find(index).current_stream(),
+        "synchronizeDevice": wait,
+    }
+    for name, function in accelerator.items():
+        setattr(torch._C, f"_accelerator_{name}", function)
+    streams.Stream.is_capturing = lambda self: False
     cuda.Stream, cuda.Event = _Stream, _Event
     cuda.current_stream = lambda device=None: find(device).current_stream()
     cuda.default_stream = lambda device=None: find(device).default_stream
