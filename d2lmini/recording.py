@@ -1,10 +1,20 @@
 """Record what devices do, real or simulated, as one kind of timeline."""
 
+import os
+import re
+import sys
+import tempfile
+from contextlib import contextmanager
+
 import torch
 
 from d2lmini import sim
 from d2lmini.devices import device_name, devices_in_use, is_simulated, synchronize
 from d2lmini.timeline import Timeline
+
+
+# What PyTorch's profiler (Kineto) writes whenever it starts and stops.
+_LOG = re.compile(rb"(USDT|STAGE|INFO):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
 
 
 class record:  # noqa: N801 - used like a function: with record(...) as recording
@@ -57,7 +67,8 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
     def __enter__(self):
         synchronize(*self.devices)
         if self._profiler:
-            self._profiler.start()
+            with _without_log():
+                self._profiler.start()
         else:
             self._spans_before = len(sim.trace())
         return self
@@ -67,7 +78,8 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
             synchronize(*self.devices)
         finally:
             if self._profiler:
-                self._profiler.stop()
+                with _without_log():
+                    self._profiler.stop()
         if exc_type is not None:
             return
         if self._profiler:
@@ -85,3 +97,19 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
                 "tracer, CUPTI, is missing or refused): update the GPU's driver, end other "
                 "profilers of the GPU, and leave WSL if you are in it"
             )
+
+
+@contextmanager
+def _without_log():
+    """Drop the profiler's log from the process's standard error; whatever else comes is kept."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.seek(0)
+            os.write(2, b"".join(line for line in file if not _LOG.match(line)))
