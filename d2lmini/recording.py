@@ -12,7 +12,6 @@ from d2lmini import sim
 from d2lmini.devices import device_name, devices_in_use, is_simulated, synchronize
 from d2lmini.timeline import Timeline
 
-
 # What PyTorch's profiler (Kineto) writes whenever it starts and stops.
 _LOG = re.compile(rb"(USDT|STAGE|INFO):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
 
