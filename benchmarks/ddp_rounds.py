@@ -1,11 +1,10 @@
 """What `bench_ddp` starts under torchrun: rounds of steps, alone, at weak and at strong scaling.
 
-Rank 0 prints one JSON object per round: the seconds of a step by name. All variants of a round run
+Rank 0 reports one record per round: the seconds of a step by name. All variants of a round run
 in the same processes, one after the other; while rank 0 works alone, the others wait.
 """
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -30,8 +29,8 @@ def main():
         variants = make_variants(group, options)
         for number in range(options.warm_up + options.rounds):
             seconds = {name: measure(step, options.steps) for name, step in variants.items()}
-            if group.rank == 0 and number >= options.warm_up:
-                print(json.dumps(seconds), flush=True)
+            if number >= options.warm_up:
+                group.report("round", **seconds)
 
 
 def make_variants(group, options):

@@ -1,8 +1,5 @@
 """The parts of the data-parallel script, each in this process."""
 
-import multiprocessing
-import subprocess
-import sys
 from itertools import pairwise
 from unittest import mock
 
@@ -162,25 +159,6 @@ class TestDevices:
         with pytest.raises(ValueError, match="CUDA devices only, not on cpu: take --norm batch"):
             train_ddp.Job(args, group)
 
-    @pytest.mark.parametrize(
-        ("processes", "gpus", "asked", "expected"),
-        [
-            (1, 0, "auto", "gloo"),
-            (2, 1, "auto", "gloo"),
-            (2, 2, "auto", "nccl"),
-            (2, 4, "cpu", "gloo"),
-        ],
-    )
-    def test_nccl_where_each_process_has_its_gpu(self, processes, gpus, asked, expected):
-        backend, device_type, reason = ddp.choose_backend(processes, gpus, asked)
-        assert backend == expected
-        assert (device_type == "cuda") == (backend == "nccl")
-        assert reason
-
-    def test_too_few_gpus_are_an_error_if_asked_for(self):
-        with pytest.raises(ValueError, match="2 processes but 1 GPU on this machine: lower"):
-            ddp.choose_backend(2, 1, "cuda")
-
 
 class TestPrecision:
     cpu = torch.device("cpu")
@@ -231,53 +209,3 @@ class TestRecords:
         assert rates[0] == pytest.approx(0.08)
         assert steps[:4] == pytest.approx([0.08] * 4)
         assert rates[4:] == pytest.approx([0.4] * 4)
-
-
-CELL = """
-import multiprocessing
-def worker():
-    print("worked")
-if __name__ == "__main__":
-    process = multiprocessing.get_context("spawn").Process(target=worker)
-    process.start()
-    process.join()
-    raise SystemExit(process.exitcode)
-"""
-
-
-class TestLaunch:
-    """Known bug: workers that cannot import a function defined in a cell; forks of a used state."""
-
-    def test_a_worker_cannot_import_a_function_of_a_cell(self, tmp_path):
-        done = subprocess.run([sys.executable, "-"], input=CELL, capture_output=True, text=True)
-        assert done.returncode != 0  # as in a notebook: the code is in no file
-        script = tmp_path / "worker.py"
-        script.write_text(CELL)
-        done = subprocess.run([sys.executable, script], capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (0, "worked\n")
-
-    def test_a_function_is_refused(self):
-        def worker():
-            pass
-
-        with pytest.raises(ValueError, match=r"worker is a function, .* write it to a file"):
-            ddp.launch(worker)
-
-    def test_a_fork_inherits_what_a_launched_process_does_not(self, tmp_path):
-        script = tmp_path / "state.py"
-        script.write_text(
-            "import json, torch\nprint(json.dumps(getattr(torch, 'used_by_parent', False)))\n"
-        )
-        queue = multiprocessing.get_context("fork").SimpleQueue()
-        with mock.patch.object(torch, "used_by_parent", True, create=True):
-            forked = multiprocessing.get_context("fork").Process(
-                target=lambda: queue.put(hasattr(torch, "used_by_parent"))
-            )
-            forked.start()
-            assert queue.get() is True  # as it would inherit CUDA's state, which a child cannot use
-            forked.join()
-            assert ddp.launch(script) == [False]
-
-    def test_several_machines_need_a_meeting_point(self):
-        with pytest.raises(ValueError, match="2 machines need an endpoint"):
-            ddp.torchrun_command("train.py", nnodes=2)

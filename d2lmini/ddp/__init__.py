@@ -1,6 +1,7 @@
 """Data-parallel training with one process per device: the parts of `train_ddp.py`."""
 
 from d2lmini.ddp.checkpoint import begin_or_resume, load_checkpoint, save_checkpoint
+from d2lmini.ddp.choice import Offer, choose_backend
 from d2lmini.ddp.collect import (
     average_buffers,
     check_equal_on_ranks,
@@ -8,7 +9,7 @@ from d2lmini.ddp.collect import (
     sum_over_ranks,
     wait_for_all_ranks,
 )
-from d2lmini.ddp.group import Group, choose_backend, process_group
+from d2lmini.ddp.group import Group, process_group
 from d2lmini.ddp.images import load_images, pick, synthetic_images
 from d2lmini.ddp.launch import launch, launcher_environment, torchrun_command
 from d2lmini.ddp.precision import autocast, choose_precision
@@ -17,6 +18,7 @@ from d2lmini.ddp.wrap import wrap_model
 
 __all__ = [
     "Group",
+    "Offer",
     "ShardedBatchSampler",
     "autocast",
     "average_buffers",

@@ -1,8 +1,9 @@
 """Meet the other processes of a job, and part from them."""
 
-import json
+import errno
 import os
 import socket
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,21 +12,18 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from d2lmini.ddp.choice import choose_backend, exchange, make_offer
 from d2lmini.ddp.collect import wait_for_all_ranks
-
-# What a launcher such as torchrun tells each process about the job.
-LAUNCHER_VARIABLES = (
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-)
+from d2lmini.ddp.place import find_place
+from d2lmini.ddp.records import write_record
 
 # The launcher looks at its processes ten times a second. A survivor that reported its lost
 # connection at once would often be taken for the one that failed first.
 SECONDS_BEFORE_A_SURVIVOR_REPORTS = 3.0
+
+# To drop the last messages gloo's threads need the interpreter. A DDP model that outlives the group
+# waits for these threads and does not let go of the interpreter: they would wait for each other.
+SECONDS_FOR_GLOO_TO_FINISH = 0.05
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,9 @@ class Group:
     reason: str
 
     def report(self, event, **values):
-        """Print a record as one line of JSON, on rank 0 only."""
+        """Report a record, on rank 0 only: a line of JSON, or what `launch` returns."""
         if self.rank == 0:
-            print(json.dumps({"event": event, **values}), flush=True)
+            write_record({"event": event, **values})
 
     def describe(self):
         """Return what is worth reporting: sizes, devices, and where each rank runs."""
@@ -72,7 +70,7 @@ def process_group(device="auto", timeout=60.0):
     Parameters
     ----------
     device : {"auto", "cuda", "cpu"}
-        "auto" takes GPUs if each process of this machine can have its own.
+        "auto" takes GPUs if each process can have its own.
     timeout : float
         Seconds that a process waits for the others, at the start and in every collective, before
         it gives up. Default 60 s.
@@ -85,9 +83,10 @@ def process_group(device="auto", timeout=60.0):
     ------
     ValueError
         If the launcher's variables are incomplete, restarts would hang, or GPUs are asked for that
-        are not there.
+        are not there or cannot be used.
     RuntimeError
-        If the port is taken, the others do not come, or another rank is lost.
+        If the port is taken, the others do not come, another process holds the GPU, or another
+        rank is lost.
 
     Examples
     --------
@@ -95,21 +94,27 @@ def process_group(device="auto", timeout=60.0):
     ...     print(group.rank, group.world_size, group.backend)
     0 1 gloo
     """
-    place = _place_in_job(os.environ)
-    num_gpus = torch.cuda.device_count()
-    backend, device_type, reason = choose_backend(place["LOCAL_WORLD_SIZE"], num_gpus, device)
+    place = find_place(os.environ)
+    offer = make_offer(device, place.local_rank)
+    with _explained(place, timeout):
+        store = _open_store(place, timeout)
+        offers = exchange(offer, store, place.rank, place.world_size)
+    backend, device_type, reason = choose_backend(offers)
+    options = {"store": store, "rank": place.rank, "world_size": place.world_size}
+    options |= {"backend": backend, "timeout": timedelta(seconds=timeout)}
     local_device = torch.device("cpu")
     if device_type == "cuda":
-        local_device = torch.device("cuda", place["LOCAL_RANK"])
-        torch.cuda.set_device(local_device)  # before any collective: NCCL uses the current one
-    _join(place, backend, local_device, timeout)
-    group = Group(place["RANK"], place["WORLD_SIZE"], local_device, backend, reason)
+        local_device = options["device_id"] = torch.device("cuda", offer.index)
+        _take(local_device)
+    with _explained(place, timeout):
+        dist.init_process_group(**options)
+    group = Group(place.rank, place.world_size, local_device, backend, reason)
     try:
         yield group
         wait_for_all_ranks()  # rank 0 may hold the store that the others still talk to
     except BaseException as error:
         if backend == "gloo":  # NCCL would wait here for ranks that do not answer any more
-            dist.destroy_process_group()
+            _leave(backend)
         if not _lost_contact(error):
             raise
         time.sleep(SECONDS_BEFORE_A_SURVIVOR_REPORTS)
@@ -117,101 +122,63 @@ def process_group(device="auto", timeout=60.0):
             f"rank {group.rank} lost contact with another rank, which died or stopped answering. "
             "The launcher's report names the rank that failed; start again with --resume."
         ) from error
-    dist.destroy_process_group()
+    _leave(backend)
 
 
-def choose_backend(local_world_size, num_gpus, device="auto"):
-    """Choose what computes and what carries the messages.
-
-    Parameters
-    ----------
-    local_world_size : int
-        Processes on this machine.
-    num_gpus : int
-        GPUs that PyTorch sees on this machine.
-    device : {"auto", "cuda", "cpu"}
-        What was asked for.
-
-    Returns
-    -------
-    backend, device_type, reason : str
-
-    Raises
-    ------
-    ValueError
-        If `device` is "cuda" and there are fewer GPUs than processes.
-
-    Examples
-    --------
-    >>> choose_backend(local_world_size=2, num_gpus=1)
-    ('gloo', 'cpu', '2 processes but 1 GPU on this machine: NCCL needs one GPU per process')
-    """
-    if device not in ("auto", "cuda", "cpu"):
-        raise ValueError(f"device is {device!r}; choose 'auto', 'cuda' or 'cpu'")
-    if device == "cpu":
-        return "gloo", "cpu", "the CPU was asked for"
-    counts = f"{_count(local_world_size, 'process', 'es')} {{}} {_count(num_gpus, 'GPU')}"
-    if num_gpus >= local_world_size:
-        return "nccl", "cuda", counts.format("and") + " on this machine: each has its own"
-    if device == "cuda":
-        raise ValueError(
-            counts.format("but") + " on this machine: lower --nproc-per-node or take --device cpu"
-        )
-    if num_gpus == 0:
-        return "gloo", "cpu", "this machine has no GPU"
-    reason = counts.format("but") + " on this machine: NCCL needs one GPU per process"
-    return "gloo", "cpu", reason
+def _open_store(place, timeout):
+    """Return the store at which the processes meet: the launcher's, or one that rank 0 keeps."""
+    if place.address is None:
+        return dist.HashStore()  # in memory: a job of one process needs no port
+    keeps_it = place.rank == 0 and not place.has_launchers_store
+    options = {"is_master": keeps_it, "timeout": timedelta(seconds=timeout)}
+    if keeps_it:
+        options["use_libuv"] = sys.platform != "win32"  # PyTorch for Windows has no libuv
+        if place.address in ("127.0.0.1", "localhost"):  # one machine: nobody else may connect
+            listener = socket.create_server(("127.0.0.1", place.port))
+            options["master_listen_fd"] = listener.detach()
+    return dist.TCPStore(place.address, place.port, place.world_size, **options)
 
 
-def _count(number, noun, plural="s"):
-    return f"{number} {noun}{plural if number != 1 else ''}"
-
-
-def _place_in_job(environ):
-    """Return the launcher's variables, numbers as int; those of a job of one if there are none."""
-    found = [name for name in LAUNCHER_VARIABLES if name in environ]
-    if not {"RANK", "WORLD_SIZE"} & set(found):
-        alone = {"RANK": 0, "WORLD_SIZE": 1, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}
-        return alone | {"MASTER_ADDR": None, "MASTER_PORT": None}
-    missing = [name for name in LAUNCHER_VARIABLES if name not in found]
-    if missing:
-        raise ValueError(
-            f"{', '.join(found)} are set, but not {', '.join(missing)}: start the script with "
-            "python -m torch.distributed.run, which sets them all, or without any launcher"
-        )
-    may_restart = int(environ.get("TORCHELASTIC_MAX_RESTARTS", 0)) > 0
-    if may_restart and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-        raise ValueError(
-            "--max-restarts needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the environment of the "
-            "launcher, and --standalone or --rdzv-backend c10d: without them, restarted processes "
-            "may wait for dead ones at the old store"
-        )
-    place = {name: int(environ[name]) for name in LAUNCHER_VARIABLES if name != "MASTER_ADDR"}
-    return place | {"MASTER_ADDR": environ["MASTER_ADDR"]}
-
-
-def _join(place, backend, device, timeout):
-    options = {"backend": backend, "timeout": timedelta(seconds=timeout)}
-    if device.type == "cuda":
-        options["device_id"] = device
-    if place["MASTER_ADDR"] is None:
-        # A store in memory: a job of one process needs no port.
-        dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1, **options)
-        return
-    address = f"{place['MASTER_ADDR']}:{place['MASTER_PORT']}"
+@contextmanager
+def _explained(place, timeout):
+    """Say what it means that a process could not meet the others."""
     try:
-        dist.init_process_group(**options)
-    except (dist.DistNetworkError, dist.DistStoreError) as error:
-        if "EADDRINUSE" in str(error):
+        yield
+    except (dist.DistNetworkError, dist.DistStoreError, OSError) as error:
+        is_taken = "EADDRINUSE" in str(error) or getattr(error, "errno", 0) == errno.EADDRINUSE
+        if is_taken:
             raise RuntimeError(
-                f"port {place['MASTER_PORT']} is taken by another program: set MASTER_PORT to a "
-                "free one, or let the launcher find one with --standalone"
+                f"port {place.port} is taken by another program: set MASTER_PORT to a free one, or "
+                "let the launcher find one with --standalone"
             ) from error
+        if isinstance(error, OSError):
+            raise
         raise RuntimeError(
-            f"rank {place['RANK']} of {place['WORLD_SIZE']} could not meet the others at "
-            f"{address} within {timeout:g} s: check that every machine was started with the same "
-            "address, and that none reports an error of its own"
+            f"rank {place.rank} of {place.world_size} could not meet the others at "
+            f"{place.address}:{place.port} within {timeout:g} s: check that every machine was "
+            "started with the same address, and that none reports an error of its own"
         ) from error
+
+
+def _take(device):
+    """Make the GPU this process's own: NCCL uses the current one."""
+    try:
+        torch.cuda.set_device(device)
+        torch.empty(1, device=device)  # the first that has to happen there
+    except RuntimeError as error:
+        if "busy or unavailable" not in str(error):
+            raise
+        raise RuntimeError(
+            f"{device} serves one process at a time (compute mode EXCLUSIVE_PROCESS), and another "
+            "holds it: end that one (if it is the kernel of a notebook, run this from a terminal), "
+            "or change the mode with nvidia-smi -c DEFAULT, or take --device cpu"
+        ) from error
+
+
+def _leave(backend):
+    if backend == "gloo":
+        time.sleep(SECONDS_FOR_GLOO_TO_FINISH)
+    dist.destroy_process_group()
 
 
 def _lost_contact(error):

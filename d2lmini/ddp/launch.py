@@ -1,9 +1,25 @@
 """Start a script as a job of several processes, from a notebook, a test or a benchmark."""
 
-import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
+
+from d2lmini.ddp.records import FILE_VARIABLE, read_records
+
+# Otherwise restarted processes meet at the store of the first start, find the addresses of dead
+# processes there, and wait for these (PyTorch issue 135712).
+OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+
+LOOPBACK_INTERFACE = {"linux": "lo", "darwin": "lo0"}
+
+# What the launcher takes at most to end its processes.
+SECONDS_TO_END = 40
+
+REMEDIES = {
+    "built without libuv": "PyTorch for Windows has no libuv, which its launcher needs: use WSL"
+}
 
 
 def torchrun_command(
@@ -35,6 +51,7 @@ def torchrun_command(
     Returns
     -------
     list of str
+        Complete: it can be printed and typed, on Linux and macOS also with `max_restarts`.
 
     Raises
     ------
@@ -43,8 +60,8 @@ def torchrun_command(
 
     Examples
     --------
-    >>> print(*torchrun_command("train.py", "--lr", 0.1, nproc_per_node=2, python="python"))
-    python -m torch.distributed.run --nproc-per-node 2 --standalone train.py --lr 0.1
+    >>> print(*torchrun_command("train.py", nproc_per_node=2, python="python"))
+    python -m torch.distributed.run --nproc-per-node 2 --standalone --local-addr 127.0.0.1 train.py
     """
     if callable(script):
         raise ValueError(
@@ -53,46 +70,50 @@ def torchrun_command(
         )
     command = [python, "-m", "torch.distributed.run", "--nproc-per-node", nproc_per_node]
     if nnodes == 1:
-        command += ["--standalone"]  # finds a free port
+        # A free port; and no name of the machine, which not every machine can resolve.
+        command += ["--standalone", "--local-addr", "127.0.0.1"]
     elif endpoint is None:
         raise ValueError(f"{nnodes} machines need an endpoint such as 'first-machine:29400'")
     else:
         command += ["--nnodes", nnodes, "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint]
     if max_restarts:
         command += ["--max-restarts", max_restarts]
+        if sys.platform != "win32":  # Windows has no such program
+            command[:0] = ["env", *(f"{name}={value}" for name, value in OWN_STORE.items())]
     return [str(part) for part in [*command, script, *args]]
 
 
-def launcher_environment(threads=1):
+def launcher_environment(threads=1, nnodes=1):
     """Return the variables that the launcher should be started with.
 
     Parameters
     ----------
     threads : int
         CPU threads of each process. More than cores / processes make all slower.
+    nnodes : int
+        Machines. With one, gloo's messages stay inside it, unless GLOO_SOCKET_IFNAME is set.
 
     Returns
     -------
     dict of str to str
-        This process's own, and the two that matter.
+        This process's own, and those that matter.
     """
-    return os.environ | {
-        "OMP_NUM_THREADS": str(threads),
-        # Otherwise restarted processes meet at the store of the first start, find the addresses
-        # of dead processes there, and wait for these (PyTorch issue 135712).
-        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-    }
+    inside = {}
+    if nnodes == 1 and sys.platform in LOOPBACK_INTERFACE:
+        inside = {"GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE[sys.platform]}
+    return inside | os.environ | {"OMP_NUM_THREADS": str(threads)} | OWN_STORE
 
 
-def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, **options):
-    """Run a script under torchrun and return the records that it printed.
+def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, nnodes=1, **options):
+    """Run a script under torchrun and return the records of rank 0.
 
     A fresh interpreter for every process (nothing is forked): it does not matter whether this
-    one has used a GPU already.
+    one has used a GPU already. What the processes print is printed here, at the end; what they
+    write to standard error is shown if the job fails.
 
     Parameters
     ----------
-    script, *args, nproc_per_node, **options
+    script, *args, nproc_per_node, nnodes, **options
         See `torchrun_command`.
     threads : int
         CPU threads of each process, default 1.
@@ -102,17 +123,49 @@ def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, **options):
     Returns
     -------
     list of dict
-        The lines of standard output, each a JSON object.
+        What rank 0 gave to `Group.report`, as far as it runs on this machine.
 
     Raises
     ------
     RuntimeError
-        If the job fails, with the end of what it wrote to standard error.
+        If the job fails or takes too long, with the end of what it wrote to standard error.
     """
-    command = torchrun_command(script, *args, nproc_per_node=nproc_per_node, **options)
-    env = launcher_environment(threads)
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout)
-    if done.returncode != 0:
-        end = "\n".join(done.stderr.splitlines()[-40:])
-        raise RuntimeError(f"{' '.join(command)}\nended with code {done.returncode}:\n{end}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    how = {"nproc_per_node": nproc_per_node, "nnodes": nnodes, **options}
+    command = torchrun_command(script, *args, **how)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records"
+        env = launcher_environment(threads, nnodes) | {FILE_VARIABLE: str(path)}
+        failure, output, errors = _run(command, env, timeout)
+        records = read_records(path)
+    print(output, end="")
+    if failure:
+        tail = "\n".join(errors.splitlines()[-100:])
+        remedies = "".join(f"\n{text}" for sign, text in REMEDIES.items() if sign in errors)
+        raise RuntimeError(f"{' '.join(command)}\n{failure}:\n{tail}{remedies}")
+    return records
+
+
+def _run(command, env, timeout):
+    """Return how a command failed, if it did, and what it wrote to standard output and error."""
+    how = {"text": True, "encoding": "utf-8", "errors": "replace"}
+    with subprocess.Popen(
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how
+    ) as job:
+        try:
+            output = job.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            return f"did not end within {timeout:g} s", *_end(job)
+        except BaseException:  # the reader does not want to wait any more
+            _end(job)
+            raise
+    return f"ended with code {job.returncode}" if job.returncode else None, *output
+
+
+def _end(job):
+    """End a launcher such that it can end its processes; return what they wrote."""
+    job.terminate()
+    try:
+        return job.communicate(timeout=SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        return job.communicate()

@@ -1,0 +1,217 @@
+"""Start jobs: the command, the records, what else the processes write."""
+
+import multiprocessing
+import subprocess
+import sys
+import time
+from unittest import mock
+
+import pytest
+import torch
+
+from d2lmini import ddp
+from d2lmini.ddp import records
+
+CELL = """
+import multiprocessing
+def worker():
+    print("worked")
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=worker)
+    process.start()
+    process.join()
+    raise SystemExit(process.exitcode)
+"""
+
+
+class TestLaunch:
+    """Known bug: workers that cannot import a function defined in a cell; forks of a used state."""
+
+    def test_a_worker_cannot_import_a_function_of_a_cell(self, tmp_path):
+        done = subprocess.run([sys.executable, "-"], input=CELL, capture_output=True, text=True)
+        assert done.returncode != 0  # as in a notebook: the code is in no file
+        script = tmp_path / "worker.py"
+        script.write_text(CELL)
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "worked\n")
+
+    def test_a_function_is_refused(self):
+        def worker():
+            pass
+
+        with pytest.raises(ValueError, match=r"worker is a function, .* write it to a file"):
+            ddp.launch(worker)
+
+    def test_a_fork_inherits_what_a_launched_process_does_not(self, tmp_path):
+        script = tmp_path / "state.py"
+        script.write_text(
+            "import torch\n"
+            "from d2lmini import ddp\n"
+            "with ddp.process_group('cpu') as group:\n"
+            "    group.report('state', used=getattr(torch, 'used_by_parent', False))\n"
+        )
+        queue = multiprocessing.get_context("fork").SimpleQueue()
+        with mock.patch.object(torch, "used_by_parent", True, create=True):
+            forked = multiprocessing.get_context("fork").Process(
+                target=lambda: queue.put(hasattr(torch, "used_by_parent"))
+            )
+            forked.start()
+            assert queue.get() is True  # as it would inherit CUDA's state, which a child cannot use
+            forked.join()
+            assert ddp.launch(script) == [{"event": "state", "used": False}]
+
+    def test_several_machines_need_a_meeting_point(self):
+        with pytest.raises(ValueError, match="2 machines need an endpoint"):
+            ddp.torchrun_command("train.py", nnodes=2)
+
+    def test_one_machine_needs_no_name(self):
+        command = " ".join(ddp.torchrun_command("train.py"))
+        assert "--standalone --local-addr 127.0.0.1 train.py" in command
+        options = {"nnodes": 2, "endpoint": "first:29400"}
+        assert "local-addr" not in " ".join(ddp.torchrun_command("train.py", **options))
+
+    def test_a_command_with_restarts_is_complete(self, monkeypatch):
+        """Known bug: processes of a second start wait at the store of the first for dead ones."""
+        command = ddp.torchrun_command("train.py", max_restarts=3, python="python")
+        start = ["env", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1", "python"]
+        assert command[:3] == start
+        assert ddp.torchrun_command("train.py", python="python")[0] == "python"
+        monkeypatch.setattr(sys, "platform", "win32")  # which has no `env`
+        command = ddp.torchrun_command("train.py", max_restarts=3, python="python")
+        assert command[0] == "python"
+
+    def test_messages_stay_inside_one_machine(self, monkeypatch):
+        monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+        for system, interface in [("linux", "lo"), ("darwin", "lo0"), ("win32", None)]:
+            monkeypatch.setattr(sys, "platform", system)
+            assert ddp.launcher_environment().get("GLOO_SOCKET_IFNAME") == interface
+            assert "GLOO_SOCKET_IFNAME" not in ddp.launcher_environment(nnodes=2)
+        monkeypatch.setenv("GLOO_SOCKET_IFNAME", "eth0")
+        assert ddp.launcher_environment()["GLOO_SOCKET_IFNAME"] == "eth0"
+
+
+# What a program may print: JSON, NCCL's log, bytes that are no text, and no end of line.
+NOISY = """
+import os, sys, threading
+from d2lmini import ddp
+
+LINES = [
+    'no end of line',
+    '{"event": "step", "step": -1}\\n',
+    "{'event': 'end'}\\n",
+    '[1, 2]\\nnull\\n3\\n',
+    '{"event": "cut off',
+    'NCCL version 2.30.3+cuda13.0\\n',
+    f'host:{os.getpid()}:{os.getpid()} [0] NCCL INFO Bootstrap: Using lo:127.0.0.1<0>\\n',
+    '\\xff\\xfe\\u2028 \\r\\n',
+]
+
+def make_noise():
+    for number in range(400):
+        os.write(1, LINES[number % len(LINES)].encode('latin-1', 'ignore'))
+
+with ddp.process_group('cpu') as group:
+    noise = threading.Thread(target=make_noise)
+    noise.start()
+    for step in range(200):
+        sys.stdout.write(f'half a line of rank {group.rank} ')
+        group.report('step', step=step, text='\\u2028 é \\n', share=step / 3)
+    noise.join()
+    print(f'{{"event": "last line of rank {group.rank}"}}', end='')
+"""
+
+
+def run(script, tmp_path, **options):
+    path = tmp_path / "script.py"
+    path.write_text(script)
+    return ddp.launch(path, **options)
+
+
+class TestRecords:
+    def test_records_are_those_of_rank_0_whatever_is_printed(self, tmp_path, capsys):
+        found = run(NOISY, tmp_path, nproc_per_node=2)
+        steps = range(200)
+        texts = {"event": "step", "text": "\u2028 é \n"}
+        assert found == [texts | {"step": step, "share": step / 3} for step in steps]
+        printed = capsys.readouterr().out
+        assert printed.count("NCCL version 2.30.3+cuda13.0") == 100
+        assert printed.count('{"event": "step", "step": -1}') == 100
+        for rank in (0, 1):
+            assert printed.count(f"half a line of rank {rank}") == 200
+            assert f"last line of rank {rank}" in printed
+
+    def test_by_hand_they_are_lines_of_json(self, capsys, monkeypatch):
+        monkeypatch.delenv(records.FILE_VARIABLE, raising=False)
+        for rank in (0, 1):
+            ddp.Group(rank, 2, torch.device("cpu"), "gloo", "").report("here", rank=rank)
+        assert capsys.readouterr().out == '{"event": "here", "rank": 0}\n'
+
+    def test_a_record_that_was_cut_off_takes_no_other_with_it(self, tmp_path, monkeypatch):
+        path = tmp_path / "records"
+        monkeypatch.setenv(records.FILE_VARIABLE, str(path))
+        records.write_record({"step": 1})
+        with open(path, "ab") as file:
+            file.write(b'\n{"step": 2, "lo')  # killed
+        records.write_record({"step": 2})
+        assert records.read_records(path) == [{"step": 1}, {"step": 2}]
+
+    def test_no_record_is_an_empty_list(self, tmp_path, capsys):
+        assert run("print('hello')", tmp_path) == []
+        assert capsys.readouterr().out == "hello\n"
+
+
+class TestFailures:
+    def test_what_was_printed_is_seen(self, tmp_path, capsys):
+        with pytest.raises(RuntimeError, match=r"(?s)ended with code 1.*built without libuv.*WSL"):
+            run("print('so far')\nraise SystemExit('PyTorch was built without libuv')", tmp_path)
+        assert capsys.readouterr().out == "so far\n"
+
+    def test_a_job_that_takes_too_long_is_ended_with_its_processes(self, tmp_path):
+        script = (
+            "import os, pathlib, sys, time\n"
+            "pathlib.Path(sys.argv[1], os.environ['RANK']).write_text(str(os.getpid()))\n"
+            "print('waiting', file=sys.stderr, flush=True)\n"
+            "time.sleep(600)\n"
+        )
+        path = tmp_path / "script.py"
+        path.write_text(script)
+        begin = time.monotonic()
+        with pytest.raises(RuntimeError, match=r"(?s)did not end within 15 s.*waiting"):
+            ddp.launch(path, tmp_path, nproc_per_node=2, timeout=15)
+        assert time.monotonic() - begin < 50
+        for rank in "01":
+            assert not is_running(int((tmp_path / rank).read_text()))
+
+    def test_a_wish_that_cannot_be_granted_is_read(self, tmp_path):
+        script = (
+            "from d2lmini import ddp\n"
+            "from unittest import mock\n"
+            "with mock.patch.object(ddp.choice, 'usable_gpus', lambda: (0, 'too old')):\n"
+            "    with ddp.process_group('cuda'):\n"
+            "        pass\n"
+        )
+        with pytest.raises(RuntimeError, match=r"ValueError: too old; or take --device cpu"):
+            run(script, tmp_path, nproc_per_node=2)
+
+
+def is_running(pid):
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return done.stdout.strip()[:1] not in ("", "Z")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux answers at 127.0.0.2")
+def test_the_meeting_point_of_one_machine_is_not_open_to_others(tmp_path):
+    """A port that listens at all addresses of the machine would answer at 127.0.0.2, too."""
+    script = (
+        "import os, socket\n"
+        "from d2lmini import ddp\n"
+        "def answers(address):\n"
+        "    with socket.socket() as sock:\n"
+        "        return sock.connect_ex((address, int(os.environ['MASTER_PORT']))) == 0\n"
+        "with ddp.process_group('cpu') as group:\n"
+        "    answer = [answers('127.0.0.1'), answers('127.0.0.2')]\n"
+        "    group.report('port', address=os.environ['MASTER_ADDR'], answers=answer)\n"
+    )
+    (found,) = run(script, tmp_path, nproc_per_node=2)
+    assert found["address"] == "127.0.0.1"
+    assert found["answers"] == [True, False]
