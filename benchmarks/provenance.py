@@ -34,7 +34,7 @@ def hardware():
         if hasattr(os, "sched_getaffinity")
         else os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "memory": _memory(),
         "gpus": [{"name": gpu.name, "memory": gpu.total_memory} for gpu in gpus],
     }
 
@@ -62,6 +62,13 @@ def _cpu():
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _memory():
+    """Return the bytes of the machine; None where Python cannot say, as on Windows."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _commit():

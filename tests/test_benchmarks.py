@@ -176,6 +176,12 @@ def test_a_failing_benchmark_keeps_the_others_and_records_nothing(monkeypatch, c
     assert "out of luck" in printed.err
 
 
+def test_memory_is_left_out_where_the_system_does_not_say(monkeypatch):
+    assert provenance.hardware()["memory"] > 2**30
+    monkeypatch.delattr("os.sysconf")  # as on Windows
+    assert provenance.hardware()["memory"] is None
+
+
 def test_commit_can_be_named_where_there_is_no_git(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("D2LMINI_COMMIT", raising=False)

@@ -50,7 +50,8 @@ def check_python(version=None):
     if not OLDEST <= version <= NEWEST:
         fail(
             "Python {}.{} is not supported; this project needs 3.{} to 3.{}.\n"
-            "Name another one, for instance: make book PYTHON=python3.12".format(
+            "Name another one, for instance: make book PYTHON=python3.12\n"
+            "(without make: python3.12 -m tools.make book)".format(
                 version[0], version[1], OLDEST[1], NEWEST[1]
             )
         )
@@ -93,10 +94,14 @@ def made_by_this_python():
         return "version = {}.{}.".format(*sys.version_info[:2]) in f.read()
 
 
+def python():
+    """Return the path of the environment's Python."""
+    return os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
+
+
 def pip(*arguments):
     """Run pip in the environment; show its output and explain a failure."""
-    python = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
-    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    command = [python(), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
     process = subprocess.Popen(
         command + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

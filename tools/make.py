@@ -1,0 +1,87 @@
+"""What make calls, and what takes its place where it is not there.
+
+``python -m tools.make book`` does what ``make book`` does. Like `tools.setup_env`, this runs under
+any Python.
+"""
+# ruff: noqa: RUF005
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+from tools import setup_env
+
+BOOK = ["tools/build_book.py"]
+LINT = [
+    ["-m", "ruff", "check", "."],
+    ["-m", "ruff", "format", "--check", "."],
+    ["tools/notebooks.py", "--check"],
+]
+NBVAL = ["-m", "pytest", "--nbval", "--nbval-cell-timeout", "600", "--nbval-sanitize-with"]
+TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
+TEST += ["--doctest-modules", "chapters", "d2lmini", "tests"]
+
+# What the Python of .venv is called with, one after the other.
+COMMANDS = {
+    "setup": [],
+    "book": [BOOK],
+    "test": LINT + [TEST, BOOK],
+    "test-gpu": [NBVAL + ["tests/sanitise-gpu.cfg", "chapters"]],
+    "lint": LINT,
+    "outputs": [["tools/notebooks.py", "--run"]],
+    "lab": [["-m", "jupyterlab", "chapters"]],
+    "bench": [["-m", "benchmarks"]],
+    "bench-check": [["-m", "benchmarks", "--check"]],
+}
+
+# Reproducible: simulated GPUs, whose times and outputs are the same on every machine.
+SIMULATED = {"D2LMINI_GPUS": "sim", "OMP_NUM_THREADS": "1"}
+VARIABLES = {"test": SIMULATED, "outputs": SIMULATED, "test-gpu": {"D2LMINI_GPUS": "auto"}}
+
+
+def environment(name):
+    """Return the variables that a command is run with."""
+    variables = dict(os.environ, **VARIABLES.get(name, {}))
+    if variables.get("D2LMINI_DATA"):  # notebooks would look for a relative folder in chapters/
+        variables["D2LMINI_DATA"] = os.path.abspath(variables["D2LMINI_DATA"])
+    return variables
+
+
+def run(call, variables):
+    """Run a Python of .venv to its end; return its exit status."""
+    # Ctrl-C reaches it as well, and what it does about it is its own affair.
+    handler = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        return subprocess.call([setup_env.python()] + call, env=variables)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def clean():
+    """Remove what was built; .venv stays."""
+    for folder in ("_build", ".pytest_cache", ".ruff_cache", ".hypothesis"):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(name="", *arguments):
+    """Run a command, its last part with further arguments; return the exit status."""
+    if name == "clean":
+        return clean() or 0
+    if name not in COMMANDS:
+        sys.stderr.write("name one of: {}, clean\n".format(", ".join(COMMANDS)))
+        return 2
+    setup_env.main()
+    calls = [list(call) for call in COMMANDS[name]]
+    if calls:
+        calls[-1] += arguments
+    for call in calls:
+        status = run(call, environment(name))
+        if status:
+            return status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
