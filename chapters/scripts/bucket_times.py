@@ -1,7 +1,7 @@
 """Measure what the size of gradient buckets does to the time of a step.
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 \\
-        bucket_times.py --mib 0.1 1 25
+    python -m torch.distributed.run --nproc-per-node 2 \\
+        --standalone --local-addr 127.0.0.1 bucket_times.py --mib 0.1 1 25
 
 Prints one JSON object per bucket size: how many messages a step sends, the
 median seconds per step, and a hash of the gradients, which must not change.

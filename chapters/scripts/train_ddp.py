@@ -6,13 +6,14 @@ One process:
 
 Two:
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 train_ddp.py
+    python -m torch.distributed.run --nproc-per-node 2 \\
+        --standalone --local-addr 127.0.0.1 train_ddp.py
 
 Two machines with eight GPUs each, restarted when a process dies. The same lines
 on both; `first` is the name of one, /shared a folder that both see:
 
-    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
-    python -m torch.distributed.run --nnodes 2 --nproc-per-node 8 \\
+    env TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 \\
+        python -m torch.distributed.run --nproc-per-node 8 --nnodes 2 \\
         --rdzv-backend c10d --rdzv-endpoint first:29400 --max-restarts 3 \\
         train_ddp.py --checkpoint /shared/run.pt
 
@@ -50,7 +51,13 @@ def parse_args(argv=None):
     add("--lr", type=float, default=0.1)
     add("--warmup", type=int, default=0, help="steps until --lr is reached")
     add("--momentum", type=float, default=0.0)
-    add("--precision", choices=["auto", "float32", "bfloat16"], default="auto")
+    add(
+        "--precision",
+        choices=["auto", "float32", "bfloat16"],
+        default="auto",
+        help="float32: on GPUs since Ampere, convolutions multiply in TF32 all "
+        "the same, unless torch.backends.cudnn.allow_tf32 is set to False",
+    )
     add("--device", choices=["auto", "cuda", "cpu"], default="auto")
     add("--deterministic", action="store_true", help="same bits on GPUs")
     add("--seed", type=int, default=0)

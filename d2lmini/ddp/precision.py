@@ -11,6 +11,9 @@ def choose_precision(device, asked="auto"):
     bfloat16 pays where the hardware multiplies it directly; elsewhere it is emulated and slower.
     Weights, gradients and their sum over the ranks stay float32 (`torch.autocast`).
 
+    float32 is the dtype of the numbers. GPUs of compute capability 8.0 and later round the factors
+    of convolutions to TF32 all the same, unless ``torch.backends.cudnn.allow_tf32`` is False.
+
     Parameters
     ----------
     device : torch.device
