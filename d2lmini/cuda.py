@@ -45,7 +45,7 @@ def _why_not_available():
     try:
         torch.cuda.init()  # fails, here, and leaves nothing behind
     except (RuntimeError, AssertionError) as error:
-        message = " ".join(str(error).split())
+        message = " ".join(str(error).split()).rstrip(".")
         if not any(sign in message for sign in NO_GPU):
             return f"PyTorch cannot use a GPU here: {message}"
     return None
