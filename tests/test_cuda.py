@@ -11,7 +11,7 @@ from d2lmini import cuda
 TOO_OLD = (
     "The NVIDIA driver on your system is too old (found version 11040). Please update your GPU "
     "driver by downloading and installing a new version from the URL: "
-    "http://www.nvidia.com/Download/index.aspx"
+    "http://www.nvidia.com/Download/index.aspx."
 )
 WHEEL = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
 
@@ -79,6 +79,7 @@ def test_a_driver_too_old_is_named(machine):
     count, problem = cuda.usable_gpus()
     assert count == 0
     assert "cannot use a GPU here: The NVIDIA driver on your system is too old" in problem
+    assert problem.endswith("index.aspx")  # a part of a sentence
 
 
 def test_a_gpu_that_pytorch_was_not_compiled_for_is_named(machine):

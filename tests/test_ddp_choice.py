@@ -59,6 +59,15 @@ def test_processes_that_see_only_their_own_gpu_take_it(visible):
     assert choose(offers)[:2] == ("nccl", "cuda")
 
 
+def test_two_groups_of_processes_share_out_their_own_gpus(visible):
+    offers = []
+    for local_rank, uuids in enumerate(["ab", "ab", "cd", "cd"]):
+        visible(*uuids)
+        offers.append(choice.make_offer("auto", local_rank))
+    assert [offer.gpu for offer in offers] == ["a", "b", "c", "d"]
+    assert choose(offers)[:2] == ("nccl", "cuda")
+
+
 def test_processes_that_share_a_gpu_do_not_take_it(visible):
     visible("GPU-a")
     offers = [choice.make_offer("auto", local_rank) for local_rank in range(2)]
