@@ -29,6 +29,7 @@ COMMANDS = {
     "book": [BOOK],
     "test": LINT + [TEST, BOOK],
     "test-gpu": [NBVAL + ["tests/sanitise-gpu.cfg", "chapters"]],
+    "test-double": [["-m", "pytest", "-n", "2", "-m", "long", "tests"]],
     "lint": LINT,
     "outputs": [["tools/notebooks.py", "--run"]],
     "lab": [["-m", "jupyterlab", "chapters"]],
@@ -38,7 +39,12 @@ COMMANDS = {
 
 # Reproducible: simulated GPUs, whose times and outputs are the same on every machine.
 SIMULATED = {"D2LMINI_GPUS": "sim", "OMP_NUM_THREADS": "1"}
-VARIABLES = {"test": SIMULATED, "outputs": SIMULATED, "test-gpu": {"D2LMINI_GPUS": "auto"}}
+VARIABLES = {
+    "test": SIMULATED,
+    "test-double": SIMULATED,
+    "outputs": SIMULATED,
+    "test-gpu": {"D2LMINI_GPUS": "auto"},
+}
 
 
 def environment(name):
