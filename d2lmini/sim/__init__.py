@@ -16,6 +16,10 @@ runs as products and a softmax, dropout as three kernels), FLOPs of factorisatio
 that fill up, caches, clocks that change, fragmentation, and Python's own time. The backward pass
 runs on the stream that is current when it is called, not on those of the forward pass.
 
+Values are computed at once, in the order of the program. So a stream that does not wait, a buffer
+that is overwritten too early or memory that is reused too early shows in times at most, never in
+values: `check_races` finds them.
+
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, lazy modules,
 generators on a device, `torch.distributed`. A module that moves *to the host* gets new parameters
 there, so make an optimiser after that move. Conjugate and negative views are copies.
@@ -57,6 +61,7 @@ from d2lmini.sim.calibration import calibrate, from_calibration
 from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link, find_cpu, find_gpu, find_link
 from d2lmini.sim.host import host_ops
 from d2lmini.sim.hostmemory import empty_pinned, is_pinned, pin_memory
+from d2lmini.sim.races import RaceError, check_races
 from d2lmini.sim.span import Span
 from d2lmini.sim.streams import Event, Stream
 from d2lmini.sim.tensor import SimTensor
@@ -71,10 +76,12 @@ __all__ = [
     "LINKS",
     "Event",
     "Link",
+    "RaceError",
     "SimTensor",
     "Span",
     "Stream",
     "calibrate",
+    "check_races",
     "configure",
     "current_device",
     "current_stream",

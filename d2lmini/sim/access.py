@@ -258,7 +258,8 @@ def synchronize(*devices) -> None:
     machine = current_machine()
     with machine.lock:
         found = [find_device(device) for device in devices] if devices else machine.devices
-        machine.wait_until(max(device.end() for device in found))
+        streams = [stream for device in found for stream in device.streams]
+        machine.wait_until(max(stream.end for stream in streams), marks=streams)
 
 
 def reset() -> None:

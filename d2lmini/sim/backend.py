@@ -10,7 +10,7 @@ import warnings
 import torch
 from torch.utils._pytree import tree_map_only
 
-from d2lmini.sim import accelerator, access, autocast
+from d2lmini.sim import accelerator, access, autocast, races
 from d2lmini.sim.copies import to_device
 from d2lmini.sim.dispatch import run_seeded, set_generator
 from d2lmini.sim.naming import claim_slot, device_type, is_accelerator
@@ -69,6 +69,8 @@ def _make_factory(name):
         device.machine.launch(
             device, op.name, device.machine.gpu.seconds(0, data.nbytes), 0, data.nbytes
         )
+        if races.active is not None:
+            races.active.touch(device, op.name, writes=[tensor])
         return tensor
 
     return factory

@@ -12,7 +12,7 @@ As on a real GPU:
 
 import torch
 
-from d2lmini.sim import access
+from d2lmini.sim import access, races
 from d2lmini.sim.dispatch import DISPATCH, run
 from d2lmini.sim.hostmemory import (
     HostCopy,
@@ -36,13 +36,14 @@ def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch
     if data.numel() == 0:
         return result
     end = machine.copy_to_host(device, data.nbytes, pinned=non_blocking)
+    if non_blocking:
+        if machine.numerics:
+            values, result = result, torch.empty_like(result)
+            machine.pending.append(HostCopy(result.data, values, end))
+        mark_pinned(result)
+    _check_races(device, (device.name, "cpu"), tensor, result)
     if not non_blocking:
-        machine.wait_until(end, f"wait for copy {device.name} -> cpu")
-        return result
-    if machine.numerics:
-        values, result = result, torch.empty_like(result)
-        machine.pending.append(HostCopy(result.data, values, end))
-    mark_pinned(result)
+        machine.wait_until(end, f"wait for copy {device.name} -> cpu", (device.current_stream(),))
     return result
 
 
@@ -56,29 +57,38 @@ def to_device(data, device, dtype=None, non_blocking=False, memory_format=None) 
     else:
         values = torch.empty_like(values, device=META)
     result = wrap(values, device)
-    _charge_to_device(data, values.nbytes, device, non_blocking)
+    _charge_to_device(data, result, values.nbytes, non_blocking)
     return result
 
 
-def _charge_to_device(data, num_bytes, device, non_blocking):
+def _charge_to_device(data, target, num_bytes, non_blocking):
     if num_bytes == 0:
         return
+    device = target._device
     machine = device.machine
     pinned = is_pinned(data)
     end = machine.copy_to_device(device, num_bytes, pinned=pinned)
-    if not (pinned and non_blocking):
-        machine.wait_until(end, f"wait for copy cpu -> {device.name}")
+    _check_races(device, ("cpu", device.name), data, target)
+    if not (pinned and non_blocking):  # CUDA promises to have *read* pageable memory, no more
+        marks = () if non_blocking else (device.current_stream(),)
+        machine.wait_until(end, f"wait for copy cpu -> {device.name}", marks)
 
 
 def to_peer(tensor, device, dtype=None, memory_format=None) -> SimTensor:
     """Copy a simulated tensor to another simulated device; the host does not wait."""
     tensor = _prepare(tensor, dtype)
     data = tensor._data
-    block = Block(device.memory, data.nbytes)
-    values = _clone(data, memory_format)
+    block = Block(device, data.nbytes)
+    result = wrap(_clone(data, memory_format), device, block)
     if data.numel():
         device.machine.copy_peer(tensor._device, device, data.nbytes)
-    return wrap(values, device, block)
+        _check_races(tensor._device, (tensor._device.name, device.name), tensor, result, device)
+    return result
+
+
+def _check_races(device, names, source, target, peer=None):
+    if races.active is not None:
+        races.active.touch(device, "copy {} -> {}".format(*names), [source], [target], peer)
 
 
 def _clone(data, memory_format):
@@ -143,16 +153,20 @@ def _copy_into_device(target, source, device, non_blocking):
         _check_shapes(target, values)
         if num_bytes:
             device.machine.copy_peer(source._device, device, num_bytes)
+            names = source._device.name, device.name
+            _check_races(source._device, names, source, target, device)
     else:
         values = source
         _check_shapes(target, values)
-        _charge_to_device(source, source.numel() * target.element_size(), device, non_blocking)
+        _charge_to_device(source, target, source.numel() * target.element_size(), non_blocking)
     if device.machine.numerics:
         target._data.copy_(values)
     if not _is_dense(target._data):  # the copy engine wrote to a dense buffer: now scatter it
         machine = device.machine
         num_bytes = 2 * target._data.nbytes
         machine.launch(device, "copy", machine.gpu.seconds(0, num_bytes), 0, num_bytes)
+        if races.active is not None:
+            races.active.touch(device, "copy", writes=[target])
 
 
 def _copy_into_host(target, source, non_blocking):
@@ -164,9 +178,10 @@ def _copy_into_host(target, source, non_blocking):
         return
     pinned = is_pinned(target)
     end = machine.copy_to_host(device, values.nbytes, pinned=pinned)
+    _check_races(device, (device.name, "cpu"), source, target)
     waits = not (pinned and non_blocking)
     if waits:
-        machine.wait_until(end, f"wait for copy {device.name} -> cpu")
+        machine.wait_until(end, f"wait for copy {device.name} -> cpu", (device.current_stream(),))
     if not machine.numerics:
         if not is_placeholder(target):
             poison(target)
@@ -197,7 +212,9 @@ def _local_scalar(func, args, kwargs):
     if not machine.numerics:
         raise shapes_only("item()")
     end = machine.copy_to_host(device, tensor.element_size(), pinned=False)
-    machine.wait_until(end, "item")
+    if races.active is not None:
+        races.active.touch(device, "item", [tensor])
+    machine.wait_until(end, "item", (device.current_stream(),))
     return func(tensor._data)
 
 

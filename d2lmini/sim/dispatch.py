@@ -3,7 +3,7 @@
 import torch
 from torch.utils._pytree import tree_leaves
 
-from d2lmini.sim import access
+from d2lmini.sim import access, races
 from d2lmini.sim.ops import MAX_REMEMBERED, lookup, signature
 from d2lmini.sim.tensor import (
     META,
@@ -90,10 +90,11 @@ def run(func, args, kwargs):
         out = func(*inner_args, **inner_kwargs)
     wrapped = _wrap_all(op, device, outer, out)  # raises first if the memory is full
     if op.kernel:
-        _launch(op, device, _cost(op, call, inner, out))
+        _launch(op, device, _cost(op, call, inner, out), outer, wrapped)
         if op.syncs or (op.packet_name == "index" and _has_mask(inner_args[1])):
             machine = device.machine
-            machine.wait_until(machine.copy_to_host(device, 8, pinned=False), op.name)
+            end = machine.copy_to_host(device, 8, pinned=False)
+            machine.wait_until(end, op.name, (device.current_stream(),))
     return wrapped
 
 
@@ -126,7 +127,7 @@ def _run_shapes(op, device, call, outer, inner):
         out, cost = known
     wrapped = _wrap_all(op, device, outer, out)
     if op.kernel:
-        _launch(op, device, cost)
+        _launch(op, device, cost, outer, wrapped)
     return wrapped
 
 
@@ -144,11 +145,15 @@ def _cost(op, call, inner, out):
     return flops, op.traffic(call.tensors, outs), call.tensors[0].dtype
 
 
-def _launch(op, device, cost):
+def _launch(op, device, cost, outer, wrapped):
     flops, num_bytes, dtype = cost
     peak = op.peak(dtype) if flops else "float32"
     machine = device.machine
     machine.launch(device, op.name, machine.gpu.seconds(flops, num_bytes, peak), flops, num_bytes)
+    if races.active is not None:
+        reads, writes = races.tensors_of(op, *outer)
+        made = [leaf for leaf in tree_leaves(wrapped) if isinstance(leaf, SimTensor)]
+        races.active.touch(device, op.name, reads, writes + made)
 
 
 def _changed(op, args):
@@ -195,8 +200,9 @@ def _check_plain(op, call, args):
         if tensor.dim() == 0:
             continue
         if op.packet_name in _TAKE_HOST_INDICES and _in_indices(tensor, args):
-            machine = call.device.machine
-            machine.wait_until(machine.copy_to_device(call.device, tensor.nbytes, pinned=False))
+            device, machine = call.device, call.device.machine
+            end = machine.copy_to_device(device, tensor.nbytes, pinned=False)
+            machine.wait_until(end, marks=(device.current_stream(),))
             continue
         if op.packet_name in _TAKE_HOST_LENGTHS:
             continue

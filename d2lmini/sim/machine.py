@@ -9,6 +9,7 @@ import threading
 
 import torch
 
+from d2lmini.sim import races
 from d2lmini.sim.engine import Engine, reserve
 from d2lmini.sim.hardware import GPU, Link
 from d2lmini.sim.memory import Memory
@@ -44,11 +45,9 @@ class Device:
 
     def set_current_stream(self, stream: Stream) -> None:
         """Make `stream` the one on which this thread issues work for this device."""
+        if races.active is not None:
+            races.active.switch(self, stream)
         _local.__dict__[self.machine.serial, self.index] = stream
-
-    def end(self) -> float:
-        """Return when everything issued so far will have finished, in seconds."""
-        return max(stream.end for stream in self.streams)
 
     def clear(self) -> None:
         """Make all engines and streams free, and forget the peak."""
@@ -151,9 +150,14 @@ class Machine:
         self.host += overhead
         return max(self.host, stream.end)
 
-    def wait_until(self, moment: float, name="synchronize") -> None:
-        """Let the host wait; copies to the host that have ended by then become readable."""
+    def wait_until(self, moment: float, name="synchronize", marks=()) -> None:
+        """Let the host wait; copies to the host that have ended by then become readable.
+
+        `marks` are the streams and events that it asks about: what it waits for by intention.
+        """
         with self.lock:
+            if races.active is not None:
+                races.active.host_waits(marks)
             if moment > self.host:
                 self.trace.add(HOST, SYNC, 0, name, self.host, moment - self.host)
                 self.host = moment
@@ -172,7 +176,8 @@ class Machine:
     def reset(self) -> None:
         """Wait for everything, then set the clock to 0 and forget trace and peaks."""
         with self.lock:
-            self.wait_until(max(device.end() for device in self.devices))
+            streams = [stream for device in self.devices for stream in device.streams]
+            self.wait_until(max(stream.end for stream in streams), marks=streams)
             self.host = 0.0
             self.trace.clear()
             for device in self.devices:

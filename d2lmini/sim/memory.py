@@ -8,6 +8,8 @@ the workspaces of convolutions.
 
 import torch
 
+from d2lmini.sim import races
+
 GRANULE = 512  # bytes, to which every block is rounded up
 
 
@@ -59,14 +61,17 @@ class Memory:
 class Block:
     """The memory behind one tensor and all views of it; freed when the last of them goes."""
 
-    __slots__ = ("address", "memory", "num_bytes")
+    __slots__ = ("_sim_history", "address", "memory", "num_bytes")
 
-    def __init__(self, memory, num_bytes):
+    def __init__(self, device, num_bytes):
         rounded = _rounded(num_bytes)
         self.num_bytes = 0  # in case `take` raises
-        self.memory = memory
-        self.address = memory.take(rounded)
+        self._sim_history = None  # of its uses, while races are looked for
+        self.memory = device.memory
+        self.address = self.memory.take(rounded)
         self.num_bytes = rounded
+        if races.active is not None:
+            races.active.allocate(self, device)
 
     def resize(self, num_bytes):
         """Grow to hold `num_bytes` (never shrinks, as PyTorch's storages do not)."""
@@ -79,6 +84,8 @@ class Block:
         if self.num_bytes:
             with self.memory.lock:
                 self.memory.allocated -= self.num_bytes
+            if self._sim_history is not None:
+                self._sim_history.drop()
 
 
 class SimStorage:

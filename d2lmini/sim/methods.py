@@ -4,7 +4,7 @@ import copy
 
 import torch
 
-from d2lmini.sim import access
+from d2lmini.sim import access, races
 from d2lmini.sim.memory import SimStorage
 from d2lmini.sim.naming import torch_device
 from d2lmini.sim.tensor import SimTensor, is_ordinary
@@ -169,6 +169,12 @@ def _no_dlpack(self, **_):
     raise BufferError(f"a tensor on {self._device.name} cannot be exported; use .cpu() first")
 
 
+def _record_stream(self, stream):
+    """Keep the memory, once dropped, until `stream` is done; values never depend on it here."""
+    if races.active is not None:
+        races.active.keep_for(self, stream)
+
+
 def _share(self):
     return self  # as for CUDA tensors: nothing to do
 
@@ -208,7 +214,7 @@ for _name, _value in {
     "is_shared": lambda self: True,
     "share_memory_": _share,
     "type": _type,
-    "record_stream": lambda self, stream: None,
+    "record_stream": _record_stream,
     "__hash__": torch.Tensor.__hash__,
 }.items():
     setattr(SimTensor, _name, _value)

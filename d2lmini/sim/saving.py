@@ -6,7 +6,7 @@ A saved tensor remembers its device as a CUDA tensor does. ``map_location`` send
 
 import torch
 
-from d2lmini.sim import access
+from d2lmini.sim import access, races
 from d2lmini.sim.memory import Block
 from d2lmini.sim.naming import NAME, SLOT
 from d2lmini.sim.tensor import META, SimTensor, shapes_only, wrap
@@ -27,10 +27,12 @@ def _put(data, untyped, device):
     """Put loaded data on a device; tensors that shared memory when saved share it again."""
     block = getattr(untyped, "_sim_block", None)
     if block is None:
-        block = untyped._sim_block = Block(device.memory, untyped.nbytes())
+        block = untyped._sim_block = Block(device, untyped.nbytes())
         if untyped.nbytes():
             end = device.machine.copy_to_device(device, untyped.nbytes(), pinned=False)
-            device.machine.wait_until(end, f"wait for copy cpu -> {device.name}")
+            device.machine.wait_until(
+                end, f"wait for copy cpu -> {device.name}", (device.current_stream(),)
+            )
     if not device.machine.numerics:
         data = torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device=META)
     return wrap(data, device, block)
@@ -43,7 +45,11 @@ def _reduce(self, protocol):
         raise shapes_only("saving a tensor")
     if data.nbytes:
         end = device.machine.copy_to_host(device, data.nbytes, pinned=False)
-        device.machine.wait_until(end, f"wait for copy {device.name} -> cpu")
+        if races.active is not None:
+            races.active.touch(device, f"copy {device.name} -> cpu", [self])
+        device.machine.wait_until(
+            end, f"wait for copy {device.name} -> cpu", (device.current_stream(),)
+        )
     storage = data.untyped_storage()
     storage._sim_location = device.name
     typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=data.dtype, _internal=True)

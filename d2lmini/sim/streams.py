@@ -2,6 +2,8 @@
 
 import torch
 
+from d2lmini.sim import races
+
 
 class Stream:
     """A queue of work on one simulated GPU; work in one stream runs in order.
@@ -67,18 +69,22 @@ class Stream:
 
     def synchronize(self) -> None:
         """Let the host wait until everything issued so far in this stream is done."""
-        self._machine().wait_until(self.end, f"synchronize stream {self.number}")
+        self._machine().wait_until(self.end, f"synchronize stream {self.number}", (self,))
 
     def wait_event(self, event: "Event") -> None:
         """Hold later work in this stream back until `event`; the host does not wait."""
         with self._machine().lock:
             if event._moment is not None:
                 self.end = max(self.end, event._moment)
+                if races.active is not None:
+                    races.active.wait(self, event)
 
     def wait_stream(self, stream: "Stream") -> None:
         """Hold later work in this stream back until what is now in `stream` is done."""
         with self._machine().lock:
             self.end = max(self.end, stream.end)
+            if races.active is not None:
+                races.active.wait(self, stream)
 
     def record_event(self, event: "Event | None" = None) -> "Event":
         """Record `event` (default: a new one) behind the work that is now in this stream."""
@@ -88,7 +94,7 @@ class Stream:
 
     def query(self) -> bool:
         """Whether all work in this stream is done; asking costs the host a microsecond."""
-        return _poll(self._machine(), self.end)
+        return _poll(self._machine(), self.end, self)
 
     def __enter__(self):
         machine = self._machine()
@@ -174,6 +180,8 @@ class Event:
         with machine.lock:
             self._device = stream._device
             self._moment = max(machine.host, stream.end)
+            if races.active is not None:
+                races.active.record(self, stream)
 
     def wait(self, stream: Stream | None = None) -> None:
         """Hold later work in `stream` (default: the current one) back until the event."""
@@ -186,11 +194,11 @@ class Event:
     def synchronize(self) -> None:
         """Let the host wait until the work before the event is done."""
         if self._moment is not None:
-            self._machine().wait_until(self._moment, "synchronize event")
+            self._machine().wait_until(self._moment, "synchronize event", (self,))
 
     def query(self) -> bool:
         """Whether the work before the event is done; asking costs the host a microsecond."""
-        return self._moment is None or _poll(self._machine(), self._moment)
+        return self._moment is None or _poll(self._machine(), self._moment, self)
 
     def elapsed_time(self, end_event: "Event") -> float:
         """Time from this event to `end_event`, in milliseconds.
@@ -226,10 +234,10 @@ class Event:
 POLL_SECONDS = 1e-6  # so that a loop which asks until it is done comes to an end
 
 
-def _poll(machine, moment):
+def _poll(machine, moment, mark):
     with machine.lock:
         machine.host += POLL_SECONDS
         if moment > machine.host:
             return False
-        machine.wait_until(machine.host)  # the host now knows: earlier copies may be read
+        machine.wait_until(machine.host, marks=(mark,))  # now it knows: results may be read
         return True

@@ -51,7 +51,7 @@ def wrap(data, device, block=None) -> SimTensor:
     if data.layout is not torch.strided:
         raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
     if block is None:
-        block = Block(device.memory, data.untyped_storage().nbytes())
+        block = Block(device, data.untyped_storage().nbytes())
     tensor = _make_wrapper(
         SimTensor, data.size(), data.stride(), data.storage_offset(), None, data.dtype,
         data.layout, device.cpp_device, False, False, None, False, False, _AUTOCAST_KEYS,
