@@ -89,6 +89,22 @@ found["name"] = torch._C._get_privateuse1_backend_name()
     assert on_a_machine(program, 2, setting="sim") == {"same": False, "name": "sim"}
 
 
+@pytest.mark.parametrize(("setting", "name"), [("auto", "privateuseone"), ("sim", "sim")])
+def test_a_setting_that_is_made_later_does_not_rename_the_slot(setting, name):
+    """It can be taken back, and then the real GPUs are used. (The double claims the slot early.)"""
+    program = """
+import os, torch
+torch.accelerator.is_available = lambda: True
+from d2lmini import gpus
+os.environ["D2LMINI_GPUS"] = "sim:t4"
+gpus(1)
+print(torch._C._get_privateuse1_backend_name())
+"""
+    env = os.environ | {"D2LMINI_GPUS": setting, "PYTHONPATH": str(TESTS.parent)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1:] == [name], done.stderr
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_gpus_are_real_where_there_are_enough_and_else_all_simulated(count):
     program = """

@@ -3,8 +3,8 @@
 PyTorch keeps one slot for device types from outside. Whoever *renames* it makes it the
 accelerator of the process: then ``backward()``, side streams and pinned memory of real GPUs fail.
 So where there is a real accelerator the slot keeps PyTorch's own name, ``privateuseone``; where
-there is none, or ``D2LMINI_GPUS=sim`` says that it is not used, the slot is called ``sim``, and a
-simulated GPU is the accelerator. `device_name` says ``sim:0`` in both cases.
+there is none, or a process begins with ``D2LMINI_GPUS=sim`` and does not use it, the slot is called
+``sim``, and a simulated GPU is the accelerator. `device_name` says ``sim:0`` in both cases.
 """
 
 import os
@@ -13,6 +13,8 @@ import torch
 
 NAME, SLOT = "sim", "privateuseone"
 TYPES = {NAME, SLOT}  # PyTorch's types of devices that are simulated
+# Later settings can change again, and real GPUs be used; the name of the slot stays.
+_FORCED = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
 
 
 def claim_slot() -> str:
@@ -35,8 +37,7 @@ def claim_slot() -> str:
 
 
 def _may_be_the_accelerator():
-    forced, _, _ = os.environ.get("D2LMINI_GPUS", "").partition(":")
-    return forced == NAME or not torch.accelerator.is_available()
+    return _FORCED or not torch.accelerator.is_available()
 
 
 def device_type() -> str:
