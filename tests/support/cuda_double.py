@@ -307,6 +307,7 @@ def _answer_for_cuda(machine, model):
     cuda.set_device = lambda device: machine.set_current_index(find(device).index)
     cuda.device, cuda.stream = Current, lambda stream: stream
     cuda.synchronize = wait
+    cuda.can_device_access_peer = lambda device, peer: machine.link.peer
     cuda.memory_allocated = lambda device=None: find(device).memory.allocated
     cuda.memory_reserved = lambda device=None: find(device).memory.peak  # kept, as CUDA does
     cuda.max_memory_allocated = lambda device=None: find(device).memory.peak
