@@ -79,7 +79,7 @@ def _large_product(func, args, kwargs):
     inner = call.unwrap(args)
     rows, columns = inner[0].shape[0], inner[1].shape[1]
     device = call.device
-    if device is None or not device.machine.numerics or 2 * rows * columns * len(inner[1]) < 2e9:
+    if device is None or not device.machine.numerics or 2 * rows * columns * len(inner[1]) < 5e9:
         return run(func, args, kwargs)
     out = inner[0].new_zeros(rows, columns)
     wrapped = _wrap_all(op, device, (args, kwargs), out)
