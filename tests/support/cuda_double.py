@@ -272,8 +272,8 @@ def _answer_for_cuda(machine, model):
         return access.find_device(device)
 
     def wait(device=None):
-        device = find(device)
-        machine.wait_until(device.end())
+        streams = find(device).streams
+        machine.wait_until(max(stream.end for stream in streams), marks=streams)
 
     def seed(value):
         for device in machine.devices:
