@@ -42,8 +42,8 @@ def allreduce_ring(data):
     if not all(d.is_contiguous() for d in data):
         raise ValueError("allreduce_ring needs contiguous tensors; call .contiguous() on them")
     chunks = [d.view(-1).tensor_split(k) for d in data]  # chunks[device][j]: (about n / k,)
-    # A copy waits for the streams of both devices: if neighbours sent at once, each copy would wait
-    # for the one before it, all the way round. So the even devices send first.
+    # A copy waits for the current streams of both devices: if neighbours sent at once, each copy
+    # would wait for the one before it, all the way round. So the even devices send first.
     order = [*range(0, k, 2), *range(1, k, 2)]
     for step in range(k - 1):  # in step 0 device i passes chunk i on
         for i in order:
@@ -67,7 +67,8 @@ def allreduce_bucketed(grads, bucket_bytes=25 * 2**20, allreduce=allreduce):
         One list a device, equal in length, shapes and dtype. The tensors are changed in place.
     bucket_bytes : int, default 25 MiB
         A bucket is closed before it would grow beyond this. A larger tensor is a bucket of its own.
-        25 MiB is what DistributedDataParallel uses (Li et al. 2020).
+        DistributedDataParallel (Li et al. 2020) closes a bucket once it has reached 25 MiB, the
+        first one already at 1 MiB, so that sending begins early.
     allreduce : callable, default `d2lmini.allreduce`
         Sums one tensor a device in place.
 

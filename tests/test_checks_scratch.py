@@ -1,5 +1,9 @@
 """The checkers accept right solutions and reject the bugs that people really made."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -184,3 +188,29 @@ def evaluate_on(devices_used, read):
 def test_evaluation_that_uses_one_device_or_waits_for_each_batch_is_rejected():
     rejects(check_evaluate, evaluate_on(1, lambda right: right.item()), "sim:1 computed nothing")
     rejects(check_evaluate, evaluate_on(9, lambda right: right.item()), "results were read")
+
+
+def test_checkers_accept_right_solutions_beside_a_real_gpu():
+    # PyTorch calls simulated GPUs "privateuseone" there.
+    names = ("allreduce", "evaluate", "get_params", "split_batch", "train_batch")
+    program = f"""
+import torch
+torch.accelerator.is_available = lambda: True
+from d2lmini import *
+from d2lmini import checks
+def evaluate(device_params, data_iter, devices):
+    correct, count = [torch.zeros((), dtype=int, device=d) for d in devices], 0
+    for X, y in data_iter:
+        for c, *shard, params in zip(correct, *split_batch(X, y, devices), device_params):
+            c += accuracy(lenet(shard[0], params), shard[1])
+        count += len(y)
+    return sum(c.item() for c in correct) / count
+for name in {names}:
+    getattr(checks, "check_" + name)(globals()[name])
+assert sim.configure(1)[0].type == "privateuseone"
+"""
+    env = os.environ | {"D2LMINI_GPUS": "auto"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [f"{name}: passed" for name in names], done.stderr
+    assert done.returncode == 0, done.stderr

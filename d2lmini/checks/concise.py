@@ -299,8 +299,9 @@ def _check_run(events, in_flight, limit):
     assert len(events) == NUM_STEPS, f"{where}: {len(events)} steps were launched"
     assert max(in_flight) <= limit, (
         f"{where}: {max(in_flight)} were. Without a wait the host launches everything at once: "
-        "batches and results of all these steps are in memory together, and what you measure is "
-        "how long launching takes. Wait for the oldest step before you launch the next"
+        "memory that it lends to the steps, such as pinned buffers, is lent to all of them "
+        "together, and what you measure is how long launching takes. Wait for the oldest step "
+        "before you launch the next"
     )
     assert all(event.query() for event in events), (
         f"{where}: the loop returns before the last steps are done; wait for them, or the time "

@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from d2lmini import sim
+from d2lmini.devices import device_name
 from d2lmini.training import get_params, init_params, lenet
 
 CPU = torch.device("cpu")
@@ -269,7 +270,7 @@ def check_evaluate(evaluate):
     devices = sim.configure(2)
     evaluate([get_params(params, device) for device in devices], [_batch(8)] * 4, devices)
     spans = sim.trace()
-    for device in map(str, devices):
+    for device in map(device_name, devices):
         assert any(s.device == device and s.engine == "compute" for s in spans), (
             f"{device} computed nothing; split every batch over all devices"
         )
