@@ -26,7 +26,7 @@ def load_d2l():
     from IPython import display
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-    import d2lmini._torchvision  # noqa: F401 (d2l imports torchvision, which may need our help)
+    import benchmarks.import_torchvision  # noqa: F401 (d2l imports torchvision, which may need it)
 
     for message in ("This DataLoader will create", "Attempting to set identical low and high"):
         warnings.filterwarnings("ignore", message)

@@ -2,16 +2,17 @@
 
 import hashlib
 import os
+import re
 
 import numpy as np
 import pytest
-import tiny_idx
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import tiny_data
 from torch.nn import functional
 
-from d2lmini._torchvision import torchvision
+from benchmarks.import_torchvision import torchvision
 from d2lmini.data import (
     FASHION_MNIST_CLASSES,
     Batches,
@@ -19,8 +20,7 @@ from d2lmini.data import (
     load_data_fashion_mnist,
 )
 from d2lmini.data.digits import enlarge, make_digits
-from d2lmini.data.loader import load_from, to_float
-from d2lmini.data.places import Places
+from d2lmini.data.loader import to_float
 
 
 def numbered(num, batch_size, **options):
@@ -151,26 +151,23 @@ def test_test_images_come_in_order():
     assert passes(numbered(10, 4), 2) == [list(range(10))] * 2
 
 
-@pytest.mark.parametrize("batch_size", [0, -1, 2.0, "8", None, True])
-def test_bad_batch_size(batch_size):
-    with pytest.raises(ValueError, match=r"batch_size is .*; give a whole number of at least 1"):
-        load_data_fashion_mnist(batch_size)
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        ({"batch_size": [0, -1, 2.0, "8", None, True]}, "a whole number of at least 1"),
+        ({"resize": [0, -4, 1.5, (8,), (8, 0), (8, 8, 8), "8", True]}, "a side in pixels"),
+        ({"seed": [-1, 0.5, None, 2**63]}, "a whole number from 0"),
+    ],
+)
+def test_bad_argument(arguments, remedy):
+    ((name, values),) = arguments.items()
+    for value in values:
+        with pytest.raises(ValueError, match=re.escape(f"{name} is {value!r}; give {remedy}")):
+            load_data_fashion_mnist(**{"batch_size": 8, name: value})
 
 
 def test_numpy_numbers_are_numbers():
     assert len(numbered(10, np.int64(4), resize=np.int32(14))) == 3
-
-
-@pytest.mark.parametrize("resize", [0, -4, 1.5, (8,), (8, 0), (8, 8, 8), "8", True])
-def test_bad_resize(resize):
-    with pytest.raises(ValueError, match=r"resize is .*; give a side in pixels"):
-        load_data_fashion_mnist(4, resize)
-
-
-@pytest.mark.parametrize("seed", [-1, 0.5, None, 2**63])
-def test_bad_seed(seed):
-    with pytest.raises(ValueError, match=r"seed is .*; give a whole number from 0"):
-        load_data_fashion_mnist(4, seed=seed)
 
 
 # --- conversion and resizing against torchvision
@@ -280,10 +277,10 @@ def test_enlarging_is_bilinear():
 # --- the loader as a whole, on small files
 
 
-def test_load_prints_one_line_without_a_path(tmp_path, capsys):
-    tiny_idx.write(tmp_path)
-    places = Places({"D2LMINI_DATA": str(tmp_path)}, tiny_idx.FILES)
-    train_iter, test_iter = load_from(places, 8, None, 0)
+def test_load_prints_one_line_without_a_path(tmp_path, monkeypatch, capsys):
+    tiny_data.use(monkeypatch, tmp_path)
+    monkeypatch.setenv("D2LMINI_DATA", str(tiny_data.write(tmp_path / "given")))
+    train_iter, test_iter = load_data_fashion_mnist(8)
     line = "data: Fashion-MNIST, 20 + 10 images, from D2LMINI_DATA\n"
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == (line, "")
@@ -293,11 +290,16 @@ def test_load_prints_one_line_without_a_path(tmp_path, capsys):
     assert train_iter.classes == FASHION_MNIST_CLASSES
 
 
-def test_batch_size_beyond_the_data(tmp_path):
-    tiny_idx.write(tmp_path)
-    places = Places({"D2LMINI_DATA": str(tmp_path)}, tiny_idx.FILES)
-    train_iter, _ = load_from(places, 1000, None, 0)
-    assert [len(y) for _, y in train_iter] == [20]
+def test_switch_to_the_digits_is_printed(tmp_path, monkeypatch, capsys):
+    tiny_data.use(monkeypatch, tmp_path)
+    _, test_iter = load_data_fashion_mnist(8)
+    line = (
+        "data: handwritten digits, 20 + 10 images, embedded (Fashion-MNIST could not be "
+        "downloaded: the connection failed, ConnectionError; set D2LMINI_DATA to a folder that "
+        "holds it)\n"
+    )
+    assert capsys.readouterr() == (line, "")
+    assert len(test_iter) == 2
 
 
 @pytest.mark.skipif(not os.environ.get("D2LMINI_DATA"), reason="D2LMINI_DATA is not set")

@@ -1,222 +1,209 @@
 """The places that data come from: D2LMINI_DATA, the cache, a mirror on this machine, the digits."""
 
 import gzip
+import importlib
 import os
 import re
 import runpy
 import subprocess
 import sys
-import textwrap
 import threading
-import time
-from dataclasses import replace
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
+import pooch
 import pytest
-import tiny_idx
-from tiny_mirror import Mirror, send
+from support import tiny_data
+from support.tiny_data import CONTENTS, IMAGES, LABELS, LAST, Mirror, send
 
-from d2lmini.data import DataError
-from d2lmini.data.digits import make_digits
-from d2lmini.data.download import DownloadError, download, fashion_mnist_mirrors
+from d2lmini.data import DataError, cache, fashion
 from d2lmini.data.fashion import read_folder
-from d2lmini.data.places import Places, cache_folder, find_data
+from d2lmini.data.places import find_data
 
-IMAGES = "train-images-idx3-ubyte"
-LABELS = "train-labels-idx1-ubyte"
-REASON = r"handwritten digits, .* embedded \(Fashion-MNIST could not be downloaded: {}; set D2LMINI"
+FROM_CACHE = "Fashion-MNIST, 20 + 10 images, from the cache"
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture
-def mirror(monkeypatch):
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
+def mirror():
     mirror = Mirror()
     yield mirror
     mirror.close()
 
 
-def few_digits():
-    return make_digits(20, 10)
+@pytest.fixture
+def folder(tmp_path, mirror, monkeypatch):
+    """Return the cache folder, which is not there; `mirror` has the files."""
+    return tiny_data.use(monkeypatch, tmp_path, mirror.url)
 
 
-def places_for(tmp_path, *urls, timeout=10.0, **environ):
-    environ = {"XDG_CACHE_HOME": str(tmp_path), **environ}
-    return Places(environ, tiny_idx.FILES, lambda: urls, timeout, few_digits)
-
-
-def cached(tmp_path):
-    return tmp_path / "d2lmini" / "fashion-mnist"
-
-
-def assert_nothing_left(folder):
-    """Check that neither the folder nor a temporary one is there."""
-    assert not folder.exists(), sorted(folder.iterdir())
-    assert not folder.parent.exists() or not list(folder.parent.iterdir())
+def assert_digits(reason):
+    """Check that the data are the digits, for this reason, which holds no path or address."""
+    source = find_data().source
+    reasons = rf"\(Fashion-MNIST could not be downloaded: {reason}; set D2LMINI_DATA to .*\)"
+    assert re.fullmatch(rf"handwritten digits, 20 \+ 10 images, embedded {reasons}", source), source
+    assert not re.search(r"127\.0\.0|/", source), source
 
 
 # --- from a mirror into the cache
 
 
-def test_download_once_then_from_the_cache(tmp_path, mirror, capfd):
-    places = places_for(tmp_path, mirror.url)
-    data = find_data(places)
-    assert data.source == "Fashion-MNIST, 20 + 10 images, from the cache"
-    assert data.train[0].flatten().tolist() == list(tiny_idx.CONTENTS[IMAGES][16:])
-    assert sorted(mirror.requests) == sorted(mirror.answers)
-    assert find_data(places).source == data.source
+def test_download_once_then_from_the_cache(folder, mirror, capfd):
+    data = find_data()
+    assert data.source == FROM_CACHE
+    assert data.train[0].flatten().tolist() == list(CONTENTS[IMAGES][16:])
+    assert [f"/data/{name}.gz" for name in CONTENTS] == mirror.requests
+    assert find_data().source == FROM_CACHE
     assert len(mirror.requests) == 4
     assert capfd.readouterr() == ("", "")  # no bar where nobody watches
-    assert [path.name for path in cached(tmp_path).parent.iterdir()] == ["fashion-mnist"]
+    assert sorted(path.name for path in folder.iterdir()) == sorted(CONTENTS)
     umask = os.umask(0)
     os.umask(umask)
-    assert cached(tmp_path).stat().st_mode & 0o777 == 0o777 & ~umask
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o666 & ~umask}
 
 
-def test_progress_bar_on_a_terminal(tmp_path, mirror, capsys, monkeypatch):
+def test_progress_bar_on_a_terminal(folder, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    find_data(places_for(tmp_path, mirror.url))
+    find_data()
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "t10k-labels-idx1-ubyte.gz: 100%" in captured.err
+    assert captured.err.count("100%") >= 4
 
 
 def half(handler):
     """Announce all and break off in the middle."""
-    content = gzip.compress(tiny_idx.CONTENTS[IMAGES])
+    content = gzip.compress(CONTENTS[Path(handler.path).stem])
     send(handler, content[: len(content) // 2], announced=len(content))
 
 
-def other_image(_=None):
-    content = bytearray(tiny_idx.CONTENTS[IMAGES])
-    content[500] ^= 1
-    return gzip.compress(bytes(content))
+def endless(handler):
+    """Begin well and then send more and more."""
+    send(handler, gzip.compress(CONTENTS[IMAGES]), announced=10**12)
+    for _ in range(300):
+        handler.wfile.write(bytes(100_000))
 
 
+CHECKSUM = f"the server's {IMAGES}.gz has a wrong checksum"
 BAD_ANSWERS = {
     "404": (404, "HTTP status 404"),
-    "503": (503, "HTTP status 503"),
-    "connection broken": (half, ".*(broke|ended too early)"),
-    "cut": (gzip.compress(tiny_idx.CONTENTS[IMAGES])[:-20], ".*gz ended too early"),
-    "nothing": (b"", ".*gz ended too early"),
-    "web page": (b"<html>Please log in</html>", ".*is not a gzip file"),
-    "wrong hash": (other_image(), ".*has a wrong checksum"),
-    "other file": (gzip.compress(tiny_idx.CONTENTS[LABELS]), ".*has a wrong checksum"),
-    "bomb": (gzip.compress(bytes(10_000_000)), ".*is too long"),
+    "connection broken": (half, r"the connection failed, \w+"),
+    "cut": (gzip.compress(CONTENTS[IMAGES])[:-20], CHECKSUM),
+    "nothing": (b"", CHECKSUM),
+    "web page": (b"<html>Please log in</html>", CHECKSUM),
+    "one bit": (gzip.compress(CONTENTS[IMAGES][:-1] + bytes([CONTENTS[IMAGES][-1] ^ 1])), CHECKSUM),
+    "other file": (gzip.compress(CONTENTS[LABELS]), CHECKSUM),
+    "bomb": (gzip.compress(bytes(10_000_000)), CHECKSUM),
+    "endless": (endless, CHECKSUM),
 }
 
 
 @pytest.mark.parametrize("kind", BAD_ANSWERS)
-def test_bad_answer_leads_to_the_digits_and_leaves_nothing(tmp_path, mirror, kind):
+def test_bad_answer_leads_to_the_digits_and_leaves_nothing(folder, mirror, kind):
     mirror.answers[f"{IMAGES}.gz"], reason = BAD_ANSWERS[kind]
-    data = find_data(places_for(tmp_path, mirror.url))
-    assert_matches(REASON.format(reason), data.source)
-    assert str(tmp_path) not in data.source
-    assert "127.0.0.1" not in data.source
-    assert_nothing_left(cached(tmp_path))
+    assert_digits(reason)
+    assert not list(folder.iterdir())
 
 
-def assert_matches(pattern, text):
-    assert re.match(pattern, text), text
-
-
-def test_second_mirror_helps(tmp_path, mirror):
+def test_second_mirror_helps(folder, mirror, monkeypatch):
     other = Mirror()
-    other.answers = dict.fromkeys(other.answers, 404)
-    other.answers[f"{LABELS}.gz"] = b"garbage"
-    data = find_data(places_for(tmp_path, other.url, mirror.url.rstrip("/")))
+    other.answers = dict.fromkeys(other.answers, 404) | {f"{LABELS}.gz": b"garbage"}
+    monkeypatch.setattr(fashion, "MIRRORS", (other.url, mirror.url))
+    assert find_data().source == FROM_CACHE
     other.close()
-    assert data.source == "Fashion-MNIST, 20 + 10 images, from the cache"
 
 
-def test_slow_mirror_is_waited_for(tmp_path, mirror):
-    def trickle(handler):
-        content = gzip.compress(tiny_idx.CONTENTS[IMAGES])
-        handler.send_response(200)
-        handler.end_headers()
-        for start in range(0, len(content), 4000):
-            time.sleep(0.1)
-            handler.wfile.write(content[start : start + 4000])
-
-    mirror.answers[f"{IMAGES}.gz"] = trickle
-    data = find_data(places_for(tmp_path, mirror.url))
-    assert data.source.startswith("Fashion-MNIST")
-
-
-def test_silent_mirror_is_given_up_once(tmp_path, mirror):
-    mirror.answers[f"{IMAGES}.gz"] = lambda _: mirror.released.wait(60)
-    attempts = []
-
-    def count_attempts():
-        attempts.append(1)
-        return (mirror.url,)
-
-    places = replace(places_for(tmp_path, timeout=0.2), mirrors=count_attempts)
+def test_silent_mirror_is_given_up_once(folder, mirror, monkeypatch):
+    monkeypatch.setattr(cache, "TIMEOUT", (0.2, 0.2))
+    mirror.answers[f"{IMAGES}.gz"] = lambda _: mirror.released.wait(5)
     for _ in range(2):
-        assert_matches(REASON.format("no answer within 0.2 s"), find_data(places).source)
-    assert len(attempts) == 1
-    assert_nothing_left(cached(tmp_path))
+        assert_digits("the connection failed, ReadTimeout")
+    assert len(mirror.requests) == 1
+    tiny_data.write(folder)
+    assert find_data().source == FROM_CACHE
 
 
-def test_nobody_listens(tmp_path, mirror):
+def test_nobody_listens(folder, mirror):
     mirror.close()
-    data = find_data(places_for(tmp_path, mirror.url))
-    assert_matches(REASON.format("connection refused"), data.source)
+    assert_digits("the connection failed, ConnectionError")
 
 
-def test_mirrors_are_torchvisions():
-    assert all(url.startswith("http") for url in fashion_mnist_mirrors())
-    assert fashion_mnist_mirrors()
+def test_proxy_of_the_environment_is_used(folder, mirror, monkeypatch):
+    monkeypatch.setattr(fashion, "MIRRORS", ("http://no-such-host.invalid/data/",))
+    monkeypatch.setenv("http_proxy", mirror.url)
+    assert find_data().source == FROM_CACHE
+    assert mirror.requests[0] == f"http://no-such-host.invalid/data/{IMAGES}.gz"
 
 
-def test_cache_folder_that_cannot_be_written(tmp_path, mirror):
+def test_cache_folder_that_cannot_be_written(folder, tmp_path):
     (tmp_path / "d2lmini").write_text("in the way")
-    data = find_data(places_for(tmp_path, mirror.url))
-    assert_matches(REASON.format("cache folder: .*"), data.source)
-    assert str(tmp_path) not in data.source
+    assert_digits("cache folder: not a directory")
+
+
+def test_cache_folder_that_cannot_be_looked_at(folder, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", f"/{'x' * 300}")
+    assert_digits("cache folder: file name too long")
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_no_home_folder(folder, tmp_path, monkeypatch, is_refused):
+    def os_cache(name):
+        if is_refused:  # as new versions of platformdirs do
+            raise RuntimeError("Could not determine home directory.")
+        return Path("~nosuchuser", ".cache", name)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pooch, "os_cache", os_cache)
+    assert_digits("there is no home folder to keep it in")
+    assert not list(tmp_path.iterdir())
+
+
+def test_import_in_a_notebook_without_widgets_is_silent(monkeypatch):
+    def forget():
+        for name in [n for n in sys.modules if n.startswith(("pooch", "tqdm.auto", "tqdm.note"))]:
+            monkeypatch.delitem(sys.modules, name)
+
+    for name in ("ipywidgets", "IPython.html.widgets", "ipykernel.zmqshell"):
+        monkeypatch.setitem(sys.modules, name, None)  # the last one is looked for, not imported
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    forget()
+    with pytest.warns(match="ipywidgets"):
+        importlib.import_module("pooch")
+    forget()
+    with warnings.catch_warnings(record=True) as caught:
+        runpy.run_path(cache.__file__)
+    assert not caught
 
 
 # --- interruptions and races
 
 
-def naive_download(folder, mirrors, files):
-    """Wrong: writes to the final place while it downloads."""
-    from urllib.request import urlopen
-
-    folder.mkdir(parents=True)
-    for file in files:
-        with urlopen(f"{mirrors[0]}{file.name}.gz") as response:
-            (folder / file.name).write_bytes(gzip.decompress(response.read()))
-
-
-def check_interrupted_download(download_function, mirror, folder):
-    mirror.answers["t10k-labels-idx1-ubyte.gz"] = 500  # the last file of the four
-    with pytest.raises((DownloadError, OSError)):
-        download_function(folder, (mirror.url,), tiny_idx.FILES)
-    assert_nothing_left(folder)
+def test_interrupted_download_goes_on(folder, mirror):
+    good, mirror.answers[f"{LAST}.gz"] = mirror.answers[f"{LAST}.gz"], half
+    assert_digits(r"the connection failed, \w+")
+    assert {path.name for path in folder.iterdir()} == set(CONTENTS) - {LAST}
+    mirror.answers[f"{LAST}.gz"] = good
+    cache._failures.clear()  # as in a new process
+    assert find_data().source == FROM_CACHE
+    assert len(mirror.requests) == 4 + 1
 
 
-def test_interrupted_download_leaves_nothing(tmp_path, mirror):
-    check_interrupted_download(download, mirror, tmp_path / "good")
-    with pytest.raises(AssertionError):
-        check_interrupted_download(naive_download, mirror, tmp_path / "bad" / "data")
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from support import tiny_data
+from d2lmini.data import cache, fashion
+fashion.FILES, fashion.MIRRORS = tiny_data.FILES, (sys.argv[2],)
+cache.fill()
+"""
 
 
-SCRIPT = textwrap.dedent("""
-    import sys
-    from pathlib import Path
-    import tiny_idx
-    from d2lmini.data.download import download
-    download(Path(sys.argv[1]), (sys.argv[2],), tiny_idx.FILES)
-""")
+def start_download(url):
+    command = [sys.executable, "-c", SCRIPT, str(TESTS), url]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def start_download(folder, url):
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", SCRIPT, str(folder), url]
-    return subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True)
-
-
-def test_killed_process_leaves_nothing_that_counts(tmp_path, mirror):
+def test_killed_process_leaves_nothing_that_counts(folder, mirror):
     under_way = threading.Event()
     good = mirror.answers[f"{LABELS}.gz"]
 
@@ -226,78 +213,76 @@ def test_killed_process_leaves_nothing_that_counts(tmp_path, mirror):
         mirror.released.wait(60)
 
     mirror.answers[f"{LABELS}.gz"] = stall
-    folder = cached(tmp_path)
-    process = start_download(folder, mirror.url)
+    process = start_download(mirror.url)
     assert under_way.wait(60)
     process.kill()
     process.communicate()
-    assert not folder.exists()
-    (rest,) = folder.parent.iterdir()
+    assert {path.name for path in folder.iterdir()} & set(CONTENTS) == {IMAGES}
     mirror.answers[f"{LABELS}.gz"] = good
-    find_data(places_for(tmp_path, mirror.url))
-    assert rest.exists()  # a living process may own it
-    os.utime(rest, (0, 0))
-    download(folder.parent / "fashion-mnist", (mirror.url,), tiny_idx.FILES)
-    assert not rest.exists()
+    assert find_data().source == FROM_CACHE
 
 
-def test_two_processes_at_once(tmp_path, mirror):
+def test_two_processes_at_once(folder, mirror):
     barrier = threading.Barrier(2)
-    last = "t10k-labels-idx1-ubyte.gz"
-    content = mirror.answers[last]
 
-    def both_there(handler):
-        barrier.wait(60)
-        send(handler, content)
+    def both_there(name):
+        def answer(handler):
+            barrier.wait(60)
+            send(handler, gzip.compress(CONTENTS[name]))
 
-    mirror.answers[last] = both_there
-    folder = tmp_path / "cache" / "data"
-    processes = [start_download(folder, mirror.url) for _ in range(2)]
+        return answer
+
+    mirror.answers = {f"{name}.gz": both_there(name) for name in CONTENTS}
+    processes = [start_download(mirror.url) for _ in range(2)]
     for process in processes:
         _, error = process.communicate(timeout=60)
-        assert process.returncode == 0, error
-    assert [path.name for path in folder.parent.iterdir()] == ["data"]
-    read_folder(folder, "here", "", tiny_idx.FILES)
+        assert (process.returncode, error) == (0, "")  # no path or address is printed
+    assert sorted(path.name for path in folder.iterdir()) == sorted(CONTENTS)
+    read_folder(folder, "here", "")
 
 
 # --- D2LMINI_DATA and the cache
 
 
-def test_given_folder_comes_first(tmp_path, mirror):
-    given = tiny_idx.write(tmp_path / "given")
-    data = find_data(places_for(tmp_path, mirror.url, D2LMINI_DATA=str(given)))
-    assert data.source == "Fashion-MNIST, 20 + 10 images, from D2LMINI_DATA"
+def test_given_folder_comes_first(folder, mirror, tmp_path, monkeypatch):
+    tiny_data.write(tmp_path / "given")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("D2LMINI_DATA", "~/given")
+    assert find_data().source == "Fashion-MNIST, 20 + 10 images, from D2LMINI_DATA"
     assert mirror.requests == []
 
 
 @pytest.mark.parametrize("files", [None, {LABELS: b"damaged"}])
-def test_given_folder_is_never_replaced(tmp_path, mirror, files):
+def test_given_folder_is_never_replaced(folder, mirror, tmp_path, monkeypatch, files):
     given = tmp_path / "given"
     if files is not None:
-        tiny_idx.write(given, **files)
-    tiny_idx.write(cached(tmp_path))
+        tiny_data.write(given, **files)
+    tiny_data.write(folder)
+    monkeypatch.setenv("D2LMINI_DATA", str(given))
     with pytest.raises(DataError, match="or unset it") as caught:
-        find_data(places_for(tmp_path, mirror.url, D2LMINI_DATA=str(given)))
+        find_data()
     assert str(given) in str(caught.value)
     assert mirror.requests == []
 
 
-def test_relative_folder_is_named_in_full(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["nowhere", "~nosuchuser"])
+def test_folder_that_is_not_there_is_named_in_full(folder, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="D2LMINI_DATA is 'nowhere'") as caught:
-        find_data(places_for(tmp_path, D2LMINI_DATA="nowhere"))
-    assert str(tmp_path / "nowhere") in str(caught.value)
+    monkeypatch.setenv("D2LMINI_DATA", name)
+    with pytest.raises(DataError, match=f"D2LMINI_DATA is '{name}'") as caught:
+        find_data()
+    assert str(caught.value).startswith(f"{tmp_path / name}: no such folder")
 
 
-def test_empty_variable_is_not_set(tmp_path, mirror):
-    data = find_data(places_for(tmp_path, mirror.url, D2LMINI_DATA=""))
-    assert data.source.endswith("from the cache")
+def test_empty_variable_is_not_set(folder, monkeypatch):
+    monkeypatch.setenv("D2LMINI_DATA", "")
+    assert find_data().source == FROM_CACHE
 
 
-def test_damaged_cache_is_reported(tmp_path, mirror):
-    tiny_idx.write(cached(tmp_path), **{IMAGES: tiny_idx.CONTENTS[IMAGES][:100]})
+def test_damaged_cache_is_reported(folder, mirror):
+    tiny_data.write(folder, **{IMAGES: CONTENTS[IMAGES][:100]})
     with pytest.raises(DataError, match=r"truncated, .* Delete the folder .*fashion-mnist; it"):
-        find_data(places_for(tmp_path, mirror.url))
+        find_data()
     assert mirror.requests == []
 
 
@@ -305,27 +290,3 @@ def test_command_line(tmp_path, monkeypatch):
     monkeypatch.setenv("D2LMINI_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(SystemExit, match="nowhere: no such folder"):
         runpy.run_module("d2lmini.data", run_name="__main__")
-
-
-@pytest.mark.parametrize(
-    ("platform", "environ", "base"),
-    [
-        ("linux", {"HOME": "/home/me"}, "/home/me/.cache"),
-        ("linux", {"HOME": "/home/me", "XDG_CACHE_HOME": "/fast"}, "/fast"),
-        ("linux", {"HOME": "/home/me", "XDG_CACHE_HOME": "relative"}, "/home/me/.cache"),
-        ("darwin", {"HOME": "/Users/me"}, "/Users/me/Library/Caches"),
-        ("win32", {"LOCALAPPDATA": "/C/Local", "HOME": "/x"}, "/C/Local"),
-    ],
-)
-def test_cache_folder(platform, environ, base):
-    assert cache_folder(environ, platform) == Path(base, "d2lmini", "fashion-mnist")
-
-
-def test_no_home_folder(monkeypatch):
-    def no_home():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", no_home)
-    assert_matches(
-        REASON.format("there is no home folder.*"), find_data(Places({}, digits=few_digits)).source
-    )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from d2lmini._torchvision import torchvision
+from benchmarks.import_torchvision import torchvision
 from d2lmini.resnet import Residual, group_norm, resnet18
 
 TORCHVISION_NAMES = [

@@ -1,13 +1,12 @@
 """Fashion-MNIST: its files, its classes, and reading it from a folder."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from d2lmini.data.idx import DataError, IdxFile, find_file, read_idx
+from d2lmini.data.idx import DataError, IdxFile, read_idx
 
 FASHION_MNIST_CLASSES = (
     "t-shirt",
@@ -22,9 +21,12 @@ FASHION_MNIST_CLASSES = (
     "ankle boot",
 )
 
+# The folders that torchvision downloads from: they hold each file as NAME.gz.
+MIRRORS = ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",)
+
 # In the order train images, train labels, test images, test labels. The hashes are those of the
 # uncompressed files.
-FASHION_MNIST_FILES = (
+FILES = (
     IdxFile(
         "train-images-idx3-ubyte",
         (60000, 28, 28),
@@ -98,9 +100,7 @@ def fashion_mnist_labels(labels: Iterable[int]) -> list[str]:
     return [FASHION_MNIST_CLASSES[number] for number in numbers]
 
 
-def read_folder(
-    root: Path, place: str, remedy: str, files: tuple[IdxFile, ...] = FASHION_MNIST_FILES
-) -> ImageData:
+def read_folder(root: Path, place: str, remedy: str) -> ImageData:
     """Read the four files of Fashion-MNIST from a folder.
 
     Parameters
@@ -110,21 +110,20 @@ def read_folder(
     place : str
         How to call the folder in `ImageData.source`.
     remedy : str
-        What the reader of an error message should do.
-    files : tuple of IdxFile
-        What the files must contain; tests give small ones.
+        What the reader of an error message should do; ends every message.
 
     Raises
     ------
     DataError
         If a file is missing or is not the published one.
     """
-    folder = _find_folder(root, files, remedy)
-    paths = [find_file(folder, file) for file in files]
-    missing = [file.name for file, path in zip(files, paths, strict=True) if path is None]
-    if missing:
-        raise DataError(f"{folder}: {', '.join(missing)} missing. {remedy}")
-    arrays = [read_idx(path, file, remedy) for path, file in zip(paths, files, strict=True)]
+    try:
+        paths = _find_files(root)
+        arrays = [read_idx(path, file) for path, file in zip(paths, FILES, strict=True)]
+    except OSError as error:
+        raise DataError(f"{root}: cannot be read ({error.strerror}). {remedy}") from error
+    except DataError as error:
+        raise DataError(f"{error}. {remedy}") from error
     train_images, train_labels, test_images, test_labels = arrays
     num_train, num_test = len(train_labels), len(test_labels)
     return ImageData(
@@ -135,17 +134,18 @@ def read_folder(
     )
 
 
-def _find_folder(root: Path, files: tuple[IdxFile, ...], remedy: str) -> Path:
-    """Return the folder below `root` that holds at least one of the files."""
+def _find_files(root: Path) -> list[Path]:
+    """Return the paths of the files in the folder below `root` that holds at least one of them."""
     candidates = (root / "FashionMNIST" / "raw", root)
-    try:
-        for folder in candidates:
-            if any(find_file(folder, file) for file in files):
-                return folder
-    except OSError as error:
-        raise DataError(f"{root}: cannot be read ({error.strerror}). {remedy}") from error
-    state = "no Fashion-MNIST files there" if os.path.isdir(root) else "no such folder"
+    for folder in candidates:
+        paths = [file.find(folder) for file in FILES]
+        missing = [file.name for file, path in zip(FILES, paths, strict=True) if path is None]
+        if not missing:
+            return paths
+        if len(missing) < len(FILES):
+            raise DataError(f"{folder}: {', '.join(missing)} missing")
+    state = "no Fashion-MNIST files there" if root.is_dir() else "no such folder"
     raise DataError(
-        f"{root}: {state} (looked for {files[0].name} and the others in {candidates[0]} "
-        f"and in the folder itself). {remedy}"
+        f"{root}: {state} (looked for {FILES[0].name} and the others in {candidates[0]} "
+        "and in the folder itself)"
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+GZIP_ERRORS = (EOFError, zlib.error, gzip.BadGzipFile)
 _UNSIGNED_BYTE = 8
 
 
@@ -43,20 +44,23 @@ class IdxFile:
     sha256: str
 
     @property
+    def header(self) -> bytes:
+        """The first bytes of the file."""
+        num_dims = len(self.shape)
+        return struct.pack(f">4B{num_dims}I", 0, 0, _UNSIGNED_BYTE, num_dims, *self.shape)
+
+    @property
     def size(self) -> int:
         """Bytes of the uncompressed file, header included."""
-        return 4 + 4 * len(self.shape) + math.prod(self.shape)
+        return len(self.header) + math.prod(self.shape)
+
+    def find(self, folder: Path) -> Path | None:
+        """Return the path of the file in `folder`, plain or compressed, or None."""
+        paths = (folder / self.name, folder / f"{self.name}.gz")
+        return next((path for path in paths if path.exists()), None)
 
 
-def find_file(folder: Path, expected: IdxFile) -> Path | None:
-    """Return the path of the file in `folder`, plain or compressed, or None."""
-    for path in (folder / expected.name, folder / f"{expected.name}.gz"):
-        if path.exists():
-            return path
-    return None
-
-
-def read_idx(path: Path, expected: IdxFile, remedy: str) -> torch.Tensor:
+def read_idx(path: Path, expected: IdxFile) -> torch.Tensor:
     """Read an IDX file of unsigned bytes and check its header, its length and its hash.
 
     Parameters
@@ -65,8 +69,6 @@ def read_idx(path: Path, expected: IdxFile, remedy: str) -> torch.Tensor:
         The file; a name ending in ``.gz`` is uncompressed while reading.
     expected : IdxFile
         What it must contain.
-    remedy : str
-        What the reader of an error message should do; ends every message.
 
     Returns
     -------
@@ -78,48 +80,29 @@ def read_idx(path: Path, expected: IdxFile, remedy: str) -> torch.Tensor:
     DataError
         If the file cannot be read or is not exactly the expected one.
     """
-    content = _read_bytes(path, remedy)
-    header = 4 + 4 * len(expected.shape)
-    dims = _read_dims(content)
-    if dims is None:
-        raise DataError(f"{path}: not an IDX file of unsigned bytes. {remedy}")
-    if dims != expected.shape:
-        raise DataError(
-            f"{path}: holds an array of shape {dims} instead of {expected.shape}. {remedy}"
-        )
-    if len(content) < expected.size:
-        raise DataError(
-            f"{path}: truncated, {len(content):,} of {expected.size:,} bytes are there. {remedy}"
-        )
-    if len(content) > expected.size:
-        raise DataError(f"{path}: {len(content) - expected.size:,} bytes too long. {remedy}")
-    values = torch.frombuffer(content, dtype=torch.uint8, offset=header).reshape(expected.shape)
-    if len(expected.shape) == 1 and values.max() > 9:
-        raise DataError(f"{path}: holds the label {values.max()}; labels are 0 to 9. {remedy}")
+    header, size = expected.header, expected.size
+    content = _read_bytes(path, size + 1)  # one byte more shows that a file is too long
+    if content[: len(header)] != header:
+        raise DataError(f"{path}: not an IDX file of unsigned bytes of shape {expected.shape}")
+    if len(content) < size:
+        raise DataError(f"{path}: truncated, {len(content):,} of {size:,} bytes are there")
+    if len(content) > size:
+        raise DataError(f"{path}: too long, {size:,} bytes are expected")
     if hashlib.sha256(content).hexdigest() != expected.sha256:
-        raise DataError(
-            f"{path}: corrupted, its SHA-256 is not that of the published file. {remedy}"
-        )
-    return values
+        raise DataError(f"{path}: corrupted, its SHA-256 is not that of the published file")
+    values = torch.frombuffer(content, dtype=torch.uint8, offset=len(header))
+    return values.reshape(expected.shape)
 
 
-def _read_bytes(path: Path, remedy: str) -> bytearray:
-    """Return the (uncompressed) content in memory that a tensor may share and write to."""
+def _read_bytes(path: Path, limit: int) -> bytearray:
+    """Return the first `limit` (uncompressed) bytes, in memory that a tensor may write to."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
+        if not path.is_file():  # opening a named pipe would wait for a writer
+            raise DataError(f"{path}: cannot be read (not a regular file)")
         with opener(path, "rb") as file:
-            return bytearray(file.read())
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: truncated or corrupted gzip file ({error}). {remedy}") from error
+            return bytearray(file.read(limit))
+    except GZIP_ERRORS as error:
+        raise DataError(f"{path}: truncated or corrupted gzip file ({error})") from error
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}). {remedy}") from error
-
-
-def _read_dims(content: bytearray) -> tuple[int, ...] | None:
-    """Return the dimensions that the header states, None if it is no such header."""
-    if len(content) < 4 or content[:3] != bytes([0, 0, _UNSIGNED_BYTE]):
-        return None
-    num_dims = content[3]
-    if len(content) < 4 + 4 * num_dims:
-        return None
-    return struct.unpack_from(f">{num_dims}I", content, offset=4)
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from error

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch.nn import functional
 
-from d2lmini.data.places import Places, find_data
+from d2lmini.data.places import find_data
 
 
 class Batches:
@@ -64,7 +64,7 @@ class Batches:
         assert len(images) == len(labels), (len(images), len(labels))
         self.images = images
         self.labels = labels
-        self.batch_size = _check_count("batch_size", batch_size)
+        self.batch_size = _check_count(batch_size)
         self.size = _check_size(resize)
         self.classes = classes
         self.source = source
@@ -179,18 +179,11 @@ def load_data_fashion_mnist(
     >>> X.shape, y.shape
     (torch.Size([256, 1, 28, 28]), torch.Size([256]))
     """
-    return load_from(None, batch_size, resize, seed)
-
-
-def load_from(
-    places: Places | None, batch_size: int, resize: int | tuple[int, int] | None, seed: int
-) -> tuple[Batches, Batches]:
-    """Do what `load_data_fashion_mnist` does, with the data from `places`."""
     # Before the data are looked for: a wrong number should not cost a download.
-    _check_count("batch_size", batch_size)
+    _check_count(batch_size)
     _check_size(resize)
     _check_seed(seed)
-    data = find_data(places)
+    data = find_data()
     print(f"data: {data.source}")
     about = {"resize": resize, "classes": data.classes, "source": data.source}
     return (
@@ -199,37 +192,34 @@ def load_from(
     )
 
 
-def _check_int(value: object) -> int | None:
-    """Return an int of any kind (NumPy's too) as int, None for everything else."""
-    if isinstance(value, bool):
-        return None
+def _is_whole(value: object, low: int) -> bool:
+    """Say whether `value` is an integer, of any kind (NumPy's too), and not below `low`."""
     try:
-        return operator.index(value)
+        return not isinstance(value, bool) and operator.index(value) >= low
     except TypeError:
-        return None
+        return False
 
 
-def _check_count(name: str, value: object) -> int:
-    number = _check_int(value)
-    if number is None or number < 1:
-        raise ValueError(f"{name} is {value!r}; give a whole number of at least 1, for example 256")
-    return number
+def _check_count(value: object) -> int:
+    if not _is_whole(value, 1):
+        raise ValueError(
+            f"batch_size is {value!r}; give a whole number of at least 1, for example 256"
+        )
+    return int(value)
 
 
 def _check_seed(value: object) -> int:
-    number = _check_int(value)
-    if number is None or not 0 <= number < 2**63:
+    if not _is_whole(value, 0) or int(value) >= 2**63:
         raise ValueError(f"seed is {value!r}; give a whole number from 0 on, for example 0")
-    return number
+    return int(value)
 
 
-def _check_size(resize: object) -> tuple[int, int] | None:
+def _check_size(resize: object) -> tuple[int, ...] | None:
     if resize is None:
         return None
-    pair = tuple(resize) if isinstance(resize, (tuple, list)) else (resize, resize)
-    sides = tuple(_check_int(side) for side in pair)
-    if len(sides) != 2 or any(side is None or side < 1 for side in sides):
+    sides = resize if isinstance(resize, (tuple, list)) else (resize, resize)
+    if len(sides) != 2 or not all(_is_whole(side, 1) for side in sides):
         raise ValueError(
             f"resize is {resize!r}; give a side in pixels such as 64, or (height, width), or None"
         )
-    return sides
+    return tuple(int(side) for side in sides)

@@ -4,7 +4,7 @@ The registry's torchvision wheel is compiled for CUDA. Beside a CPU build of tor
 cannot be loaded, and ``import torchvision`` stops at "operator torchvision::nms does not exist",
 although data sets, transforms and models need none of them. Declaring the two missing schemas is
 enough. This is the one place that does so: import torchvision from here, ``from
-d2lmini._torchvision import torchvision``.
+benchmarks.import_torchvision import torchvision``.
 """
 
 import torch
