@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from d2lmini import empty_pinned, get_params, init_params, now, sim, synchronize, train_batch
 from d2lmini.resnet import resnet18
-from d2lmini.sim.measuring import KINDS, float32_precision, timings
+from d2lmini.sim.hardware.stopwatch import KINDS, float32_precision, timings
 
 
 def product(n, dtype, device):

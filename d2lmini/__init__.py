@@ -17,9 +17,8 @@ from d2lmini.devices import (
     try_gpu,
 )
 from d2lmini.plotting import Animator
-from d2lmini.recording import record
 from d2lmini.resnet import Residual, group_norm, resnet18
-from d2lmini.timeline import Timeline
+from d2lmini.timeline import Timeline, record
 from d2lmini.timing import Benchmark, Timer
 from d2lmini.training import (
     accuracy,

@@ -9,7 +9,7 @@ import torch
 from d2lmini import sim
 from d2lmini.cuda import usable_gpus
 from d2lmini.seconds import MEASURED, SIMULATED, Seconds
-from d2lmini.sim.hardware import find_gpu, find_link
+from d2lmini.sim.hardware.presets import find_gpu, find_link
 from d2lmini.sim.naming import device_name, is_simulated, torch_device
 
 __all__ = [

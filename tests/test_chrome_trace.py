@@ -10,9 +10,9 @@ import pytest
 import torch
 from profiler_traces import PID, busy_gpu, device_event, host_event, plain_count, write
 
-from d2lmini import recording
-from d2lmini.sim.span import Span
-from d2lmini.timeline import Timeline
+from d2lmini.sim.clock.span import Span
+from d2lmini.timeline import recording
+from d2lmini.timeline.timeline import Timeline
 
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -451,7 +451,7 @@ def test_a_packed_file_that_breaks_off(tmp_path):
 
 def test_a_file_too_large_is_refused(tmp_path, monkeypatch):
     path = write(tmp_path / "t.json.gz", busy_gpu(1), packed=True)
-    monkeypatch.setattr("d2lmini._timeline_json.MAX_BYTES", 1000)
+    monkeypatch.setattr("d2lmini.timeline.files.MAX_BYTES", 1000)
     with pytest.raises(ValueError, match=r"t\.json\.gz holds more than .* record fewer steps"):
         Timeline.from_chrome(path)
 

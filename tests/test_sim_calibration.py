@@ -12,9 +12,9 @@ import torch
 
 from benchmarks import records
 from d2lmini import sim
-from d2lmini.sim import measuring
-from d2lmini.sim.calibration import calibrate, fit, from_calibration
-from d2lmini.sim.measuring import Runtime
+from d2lmini.sim.hardware import stopwatch
+from d2lmini.sim.hardware.calibration import calibrate, fit, from_calibration
+from d2lmini.sim.hardware.stopwatch import Runtime
 
 PROVENANCE = {"hardware": "Test GPU", "date": "2026-11-20", "repeats": 3}
 
@@ -28,7 +28,7 @@ def measured(gpu, link, with_peer=False):
         event=lambda: sim.Event(enable_timing=True),
         empty_pinned=sim.empty_pinned,
     )
-    return measuring.measure(device, runtime, repeats=3, peer=peer if with_peer else None)
+    return stopwatch.measure(device, runtime, repeats=3, peer=peer if with_peer else None)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_calibrating_a_simulated_gpu_finds_its_numbers(gpu, link):
 
 
 def test_one_disturbed_repetition_does_not_matter():
-    slower = [measuring._row("x", 1, [1.0, 5.0, 1.0]), measuring._row("x", 1, [1.0, 1.0, 1.0])]
+    slower = [stopwatch._row("x", 1, [1.0, 5.0, 1.0]), stopwatch._row("x", 1, [1.0, 1.0, 1.0])]
     assert [row["median"] for row in slower] == [1, 1]
     assert [row["spread"] for row in slower] == [4, 0]
 
@@ -103,9 +103,9 @@ def test_a_real_gpu_beside_simulated_ones_is_predicted():
     sim.configure(1)
     gpu, _ = from_calibration(calibrate("cuda:0", repeats=3))
     a = torch.randn(3000, 3000, device="cuda:0")
-    clock = measuring.cuda_runtime("cuda:0").settled_clock
-    with measuring.float32_precision("highest"):
-        seconds = min(measuring.timings(lambda: torch.mm(a, a), clock, repeats=3))
+    clock = stopwatch.cuda_runtime("cuda:0").settled_clock
+    with stopwatch.float32_precision("highest"):
+        seconds = min(stopwatch.timings(lambda: torch.mm(a, a), clock, repeats=3))
     assert gpu.seconds(2 * 3000**3, 3 * a.nbytes) == pytest.approx(seconds, rel=0.3)
     assert 1e-7 < gpu.kernel_overhead < gpu.launch_overhead < 1e-4
 
@@ -125,7 +125,7 @@ def cuda_of_two(monkeypatch):
         "get_device_properties": types.SimpleNamespace(total_memory=80 * 2**30),
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
-    monkeypatch.setattr(measuring, "measure", measure)
+    monkeypatch.setattr(stopwatch, "measure", measure)
     return peers
 
 

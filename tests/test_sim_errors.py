@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from d2lmini import sim
+from d2lmini.sim.clock import current
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.0, "2", True, None, 129])
@@ -59,10 +60,9 @@ def test_what_is_no_simulated_device(device):
 
 
 def test_nothing_is_there_before_configure():
-    from d2lmini.sim import machine
 
-    state = dict(machine._state)
-    machine._state["machine"] = None
+    former = current.state.machine
+    current.state.machine = None
     try:
         assert sim.device_count() == 0
         for use in (sim.now, sim.synchronize, sim.trace, sim.reset, sim.current_stream):
@@ -71,7 +71,7 @@ def test_nothing_is_there_before_configure():
         with pytest.raises(RuntimeError, match="configure"), sim.host_ops():
             pass
     finally:
-        machine._state.update(state)
+        current.state.machine = former
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import math
 
 import pytest
 
-from d2lmini.sim import specs
 from d2lmini.sim.hardware import (
     CPUS,
     DTYPES,
@@ -16,6 +15,7 @@ from d2lmini.sim.hardware import (
     find_cpu,
     find_gpu,
     find_link,
+    specs,
 )
 
 PRODUCT_FLOPS = 2 * 4000**3

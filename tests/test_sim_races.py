@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from d2lmini import sim
 from d2lmini.collectives import allreduce_bucketed, allreduce_ring
-from d2lmini.sim import races
-from d2lmini.sim.regions import contains, overlap, region
+from d2lmini.sim.races import detector as races
+from d2lmini.sim.races.regions import contains, overlap, region
 from d2lmini.training import get_params, init_params, train_batch
 
 shapes_or_values = pytest.mark.parametrize("numerics", [True, False])

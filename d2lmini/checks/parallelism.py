@@ -11,8 +11,8 @@ import torch
 from d2lmini import sim
 from d2lmini.checks._graph_run import GraphRun, random_graph
 from d2lmini.checks._slow_machine import CPU, EPSILON, GPU, LINK, SIZE, close, matrices
-from d2lmini.sim.span import Span
-from d2lmini.timeline import Timeline
+from d2lmini.sim.clock.span import Span
+from d2lmini.timeline.timeline import Timeline
 
 
 def check_products_on_streams(products_on_streams):

@@ -37,34 +37,31 @@ Examples
 True
 """
 
-from d2lmini.sim import methods as _methods  # noqa: F401  (completes SimTensor)
 from d2lmini.sim import saving as _saving
-from d2lmini.sim.access import (
-    configure,
-    current_device,
+from d2lmini.sim.backend.check_races import check_races
+from d2lmini.sim.backend.host_ops import host_ops
+from d2lmini.sim.backend.pinned import empty_pinned, is_pinned, pin_memory
+from d2lmini.sim.backend.tensor import SimTensor
+from d2lmini.sim.clock.current import current_device, device_count, is_numeric, set_device
+from d2lmini.sim.clock.queries import (
     current_stream,
     default_stream,
-    device_count,
     get_device_spec,
     get_link_spec,
-    is_numeric,
     max_memory_allocated,
     memory_allocated,
     now,
     reset,
     reset_peak_memory_stats,
-    set_device,
     synchronize,
     trace,
 )
-from d2lmini.sim.calibration import calibrate, from_calibration
+from d2lmini.sim.clock.span import Span
+from d2lmini.sim.clock.streams import Event, Stream
+from d2lmini.sim.configure import configure, machine
 from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link, find_cpu, find_gpu, find_link
-from d2lmini.sim.host import host_ops
-from d2lmini.sim.hostmemory import empty_pinned, is_pinned, pin_memory
-from d2lmini.sim.races import RaceError, check_races
-from d2lmini.sim.span import Span
-from d2lmini.sim.streams import Event, Stream
-from d2lmini.sim.tensor import SimTensor
+from d2lmini.sim.hardware.calibration import calibrate, from_calibration
+from d2lmini.sim.races.detector import RaceError
 
 _saving.register()
 
@@ -97,6 +94,7 @@ __all__ = [
     "host_ops",
     "is_numeric",
     "is_pinned",
+    "machine",
     "max_memory_allocated",
     "memory_allocated",
     "now",

@@ -50,6 +50,11 @@ def is_accelerator() -> bool:
     return device_type() == NAME
 
 
+def is_ordinary(device) -> bool:
+    """Whether a device that PyTorch names is not a simulated one (C++ calls those ``meta:i``)."""
+    return device.type not in TYPES and (device.type != "meta" or device.index is None)
+
+
 def is_simulated(device) -> bool:
     """Say whether `device` (a `torch.device` or a name) is a simulated GPU.
 

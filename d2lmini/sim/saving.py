@@ -4,12 +4,15 @@ A saved tensor remembers its device as a CUDA tensor does. ``map_location`` send
 ``map_location="cpu"`` it can be loaded where nothing is simulated (`d2lmini` must be importable).
 """
 
+import copyreg
+
 import torch
 
-from d2lmini.sim import access, races
-from d2lmini.sim.memory import Block
+from d2lmini.sim.backend.tensor import META, SimTensor, shapes_only, wrap
+from d2lmini.sim.clock import current
+from d2lmini.sim.clock.memory import Block
 from d2lmini.sim.naming import NAME, SLOT
-from d2lmini.sim.tensor import META, SimTensor, shapes_only, wrap
+from d2lmini.sim.races import detector as races
 
 
 def _rebuild(storage, offset, size, stride, requires_grad, is_parameter):
@@ -17,7 +20,7 @@ def _rebuild(storage, offset, size, stride, requires_grad, is_parameter):
     untyped = storage._untyped_storage
     data = torch.empty(0, dtype=storage.dtype, device="cpu").set_(untyped, offset, size, stride)
     location = getattr(untyped, "_sim_location", None)
-    tensor = data if location is None else _put(data, untyped, access.find_device(location))
+    tensor = data if location is None else _put(data, untyped, current.find_device(location))
     if is_parameter:
         return torch.nn.Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad)
@@ -29,33 +32,27 @@ def _put(data, untyped, device):
     if block is None:
         block = untyped._sim_block = Block(device, untyped.nbytes())
         if untyped.nbytes():
-            end = device.machine.copy_to_device(device, untyped.nbytes(), pinned=False)
-            device.machine.wait_until(
-                end, f"wait for copy cpu -> {device.name}", (device.current_stream(),)
-            )
+            device.from_host(untyped.nbytes())
     if not device.machine.numerics:
         data = torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device=META)
     return wrap(data, device, block)
 
 
-def _reduce(self, protocol):
-    device, data = self._device, self._data
-    access.check_alive(device.machine, f"a tensor on {device.name}")
+def _reduce(tensor):
+    device, data = tensor._device, tensor._data
+    current.check_alive(device.machine, f"a tensor on {device.name}")
     if not device.machine.numerics:
         raise shapes_only("saving a tensor")
     if data.nbytes:
-        end = device.machine.copy_to_host(device, data.nbytes, pinned=False)
         if races.active is not None:
-            races.active.touch(device, f"copy {device.name} -> cpu", [self])
-        device.machine.wait_until(
-            end, f"wait for copy {device.name} -> cpu", (device.current_stream(),)
-        )
+            races.active.touch(device, f"copy {device.name} -> cpu", [tensor])
+        device.to_host(data.nbytes)
     storage = data.untyped_storage()
     storage._sim_location = device.name
     typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=data.dtype, _internal=True)
     state = (
-        typed, data.storage_offset(), tuple(data.shape), data.stride(), self.requires_grad,
-        getattr(self, "_is_param", False),
+        typed, data.storage_offset(), tuple(data.shape), data.stride(), tensor.requires_grad,
+        getattr(tensor, "_is_param", False),
     )  # fmt: skip
     return _rebuild, state
 
@@ -69,7 +66,7 @@ def _restore(storage, location):
     if kind not in (NAME, SLOT):
         return None
     index = int(index) if index else None
-    count = access.device_count()
+    count = current.device_count()
     if count == 0 or (index is not None and index >= count):
         raise RuntimeError(
             f"Attempting to deserialize object on {location} but there are {count} simulated "
@@ -82,6 +79,6 @@ def _restore(storage, location):
 
 def register() -> None:
     """Teach `torch.save` and `torch.load` about simulated devices."""
-    SimTensor.__reduce_ex__ = _reduce
+    copyreg.pickle(SimTensor, _reduce)
     torch.serialization.register_package(9, _tag, _restore)
     torch.serialization.add_safe_globals([_rebuild])

@@ -21,13 +21,16 @@ import torch
 
 import d2lmini
 from d2lmini import devices
-from d2lmini.sim import access, backend, hostmemory, naming, streams
-from d2lmini.sim.dispatch import DISPATCH, _Call, _cost, _launch, _wrap_all, run
-from d2lmini.sim.hardware import find_gpu, find_link
-from d2lmini.sim.host import host_ops
-from d2lmini.sim.machine import Machine
-from d2lmini.sim.ops import lookup
-from d2lmini.sim.tensor import SimTensor
+from d2lmini.sim import naming
+from d2lmini.sim.backend import pinned as hostmemory
+from d2lmini.sim.backend import register as backend
+from d2lmini.sim.backend.host_ops import host_ops
+from d2lmini.sim.backend.ops import lookup
+from d2lmini.sim.backend.run import DISPATCH, _Call, _cost, _launch, _wrap_all, run
+from d2lmini.sim.backend.tensor import SimTensor
+from d2lmini.sim.clock import access, streams
+from d2lmini.sim.clock.machine import Machine
+from d2lmini.sim.hardware.presets import find_gpu, find_link
 
 FIRST_IN_CPP = 64  # cuda:i is meta:(64 + i) to PyTorch's C++
 MODELS = {

@@ -1,0 +1,117 @@
+"""Charging work on CPU tensors to the simulated host clock."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from d2lmini.sim.backend.ops import lookup
+from d2lmini.sim.backend.pinned import is_placeholder, placeholder, poison
+from d2lmini.sim.backend.tensor import META, SimTensor, shapes_only
+from d2lmini.sim.clock import current
+from d2lmini.sim.hardware.presets import CPU, find_cpu
+from d2lmini.sim.naming import is_ordinary
+
+
+class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
+    """Charge operations on CPU tensors inside a ``with`` block to the simulated host clock.
+
+    Outside such a block they cost no simulated time: there, the host only launches and waits. An
+    operation lasts ``op_overhead + max(FLOPs / peak, bytes / bandwidth)`` by the CPU's spec, and
+    the host does nothing else meanwhile, while devices go on with what they were given.
+
+    Where the machine keeps shapes only, so do operations on floating-point CPU tensors in the
+    block: their results are NaN and take no memory.
+
+    Parameters
+    ----------
+    cpu : str or CPU
+        Name of a preset (`d2lmini.sim.CPUS`) or a spec.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1)
+    >>> x = torch.ones(500, 500)
+    >>> with sim.host_ops("laptop4"):
+    ...     y = x @ x
+    >>> [(span.engine, span.name, span.flops) for span in sim.trace()]
+    [('cpu', 'mm', 250000000)]
+    """
+
+    def __init__(self, cpu: str | CPU = "server16"):
+        super().__init__()
+        self.cpu = find_cpu(cpu)
+
+    @property
+    def machine(self):
+        """The machine whose host clock is charged: the one in use."""
+        return current.current_machine()
+
+    def __enter__(self):
+        _ = self.machine  # an error if there is none
+        return super().__enter__()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Run one operation and charge it if all its tensors are on the CPU."""
+        kwargs = kwargs or {}
+        leaves = tree_leaves((args, kwargs))
+        inputs = [t for t in leaves if isinstance(t, torch.Tensor)]
+        device = kwargs.get("device")
+        if (
+            any(isinstance(t, SimTensor) or t.device.type != "cpu" for t in inputs)
+            or (device is not None and (not is_ordinary(device) or device.type != "cpu"))
+        ):  # fmt: skip
+            return func(*args, **kwargs)
+        op = lookup(func)
+        machine = self.machine
+        if not machine.numerics and _is_floating(inputs, kwargs):
+            out, seen_in, seen_out = _run_on_shapes(op, inputs, args, kwargs)
+        else:
+            out = func(*args, **kwargs)
+            seen_in = inputs
+            seen_out = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
+        if op.kernel and (seen_in or seen_out):
+            flops = op.flops(args, kwargs, out) if op.formula else 0
+            num_bytes = op.traffic(seen_in, seen_out)
+            dtype = op.peak((seen_in or seen_out)[0].dtype)
+            machine.compute_on_host(
+                op.name, self.cpu.seconds(flops, num_bytes, dtype), flops, num_bytes
+            )
+        return out
+
+
+def _is_floating(inputs, kwargs):
+    if inputs:
+        return any(t.dtype.is_floating_point for t in inputs)
+    return (kwargs.get("dtype") or torch.get_default_dtype()).is_floating_point
+
+
+def _run_on_shapes(op, inputs, args, kwargs):
+    """Work out the shapes of one operation; returns the result and what was read and written."""
+    if op.syncs:
+        raise shapes_only(op.name)
+    to_meta = {id(t): torch.empty(t.shape, dtype=t.dtype, device=META) for t in inputs}
+    meta_args, meta_kwargs = tree_map_only(
+        torch.Tensor, lambda t: to_meta[id(t)], (args, dict(kwargs))
+    )
+    meta_kwargs.pop("generator", None)
+    if "device" in meta_kwargs or not inputs:
+        meta_kwargs["device"] = META
+    meta_out = op.func(*meta_args, **meta_kwargs)
+    seen_out = [t for t in tree_leaves(meta_out) if isinstance(t, torch.Tensor)]
+    if op.mutable:
+        for position, name in (alias for alias in op.aliases if alias is not None):
+            changed = args[position] if position < len(args) else kwargs[name]
+            if not is_placeholder(changed):
+                poison(changed)
+        written = {id(m): t for t, m in ((t, to_meta[id(t)]) for t in inputs)}
+        out = tree_map_only(torch.Tensor, lambda t: written.get(id(t), t), meta_out)
+    else:
+        out = tree_map_only(torch.Tensor, placeholder, meta_out)
+    return out, list(to_meta.values()), seen_out

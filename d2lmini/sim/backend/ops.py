@@ -1,0 +1,196 @@
+"""What the simulator knows about each PyTorch operation: name, kind, FLOPs, bytes, aliases."""
+
+import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+aten = torch.ops.aten
+
+_PEAKS = {
+    torch.float64: "float64",
+    torch.complex128: "float64",
+    torch.float32: "float32",
+    torch.bfloat16: "bfloat16",
+    torch.float16: "float16",
+}  # every other type runs at float32's peak
+_NO_KERNEL = {
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
+    "resize_", "set_", "is_same_size", "record_stream", "is_pinned", "is_set_to", "_version",
+    "is_coalesced", "sym_size", "dense_dim", "lift_fresh", "lift",
+}  # fmt: skip
+_UNDECLARED_VIEWS = {"_unsafe_view", "lift_fresh", "lift"}
+_WRITES_ONLY = {
+    "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_", "cauchy_",
+    "log_normal_", "geometric_", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+    "randint_like", "new_zeros", "new_ones", "new_full", "_foreach_zero_",
+}  # fmt: skip
+# These read as many elements of their first tensor as they write, not all of it.
+_GATHERS = {"index", "gather", "index_select", "embedding", "take", "_unsafe_index"}
+# These touch as many elements of the tensor they change as they are given.
+_SCATTERS = {
+    "index_put_", "_index_put_impl_", "scatter_", "scatter_add_", "index_add_", "index_copy_",
+    "index_fill_",
+}  # fmt: skip
+
+
+def _attention_flops(query, key, value, embed_dim, *_, out_val=None, **__):
+    """Four projections, and two products of length x length for each sequence."""
+    batch, length = query.shape[:2]
+    return 8 * batch * length * embed_dim**2 + 4 * batch * length**2 * embed_dim
+
+
+def _encoder_layer_flops(src, embed_dim, *rest, out_val=None, **_):
+    """Attention and the two products of the feed-forward part."""
+    hidden = rest[12].shape[0]  # of ffn_weight_1
+    feed_forward = 4 * src.shape[0] * src.shape[1] * embed_dim * hidden
+    return _attention_flops(src, src, src, embed_dim) + feed_forward
+
+
+# Fused operations of inference for which PyTorch has no formula.
+_OWN_FORMULAS = {
+    aten._native_multi_head_attention: _attention_flops,
+    aten._transformer_encoder_layer_fwd: _encoder_layer_flops,
+}
+
+
+MAX_REMEMBERED = 20_000  # calls of different shapes whose cost is kept
+
+
+class Op:
+    """The facts about one operation (an `OpOverload`) that each call of it needs."""
+
+    __slots__ = (
+        "_flops", "aliases", "changed", "composite", "formula", "func", "generator",
+        "inplace_view", "is_conv", "kernel", "mutable", "name", "num_outs", "num_returns",
+        "packet_name", "seeded", "syncs", "view",
+    )  # fmt: skip
+
+    def __init__(self, func):
+        schema = func._schema
+        tags = set(func.tags)
+        self.func = func
+        self.packet_name = func.overloadpacket.__name__
+        self.name = self.packet_name.rstrip("_")
+        self.num_returns = len(schema.returns)
+        self.aliases = tuple(_alias(schema, r) for r in schema.returns)
+        self.mutable = schema.is_mutable
+        self.view = not schema.is_mutable and any(a is not None for a in self.aliases)
+        if self.packet_name in _UNDECLARED_VIEWS:
+            self.view, self.aliases = True, ((0, None),)
+        self.num_outs = sum(a.is_out for a in schema.arguments)
+        self.changed = [
+            i for i, a in enumerate(schema.arguments)
+            if a.alias_info is not None and a.alias_info.is_write
+        ]  # fmt: skip
+        self.inplace_view = (
+            torch.Tag.inplace_view in tags
+            or self.num_outs > 0
+            or self.packet_name in ("resize_", "set_", "resize_as_")
+        )
+        self.kernel = not (
+            self.view or torch.Tag.inplace_view in tags or self.packet_name in _NO_KERNEL
+        )
+        self.generator = next(
+            (i for i, a in enumerate(schema.arguments) if a.name == "generator"), None
+        )
+        self.seeded = torch.Tag.nondeterministic_seeded in tags and self.generator is None
+        self.syncs = self.packet_name != "index" and bool(
+            tags & {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+        )
+        packet = func.overloadpacket
+        # In inference mode these arrive whole; elsewhere PyTorch takes them apart itself.
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+        self.composite = has_kernel(func.name(), "CompositeImplicitAutograd") and not (
+            has_kernel(func.name(), "CPU")
+        )
+        self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
+        self._flops = {}
+        self.is_conv = "conv" in self.packet_name
+
+    def flops(self, args, kwargs, out) -> int:
+        """Floating-point operations of one call, by PyTorch's own formulas."""
+        key = signature(args), signature(kwargs.values())
+        known = self._flops.get(key)
+        if known is None:
+            if len(self._flops) >= MAX_REMEMBERED:
+                self._flops.clear()
+            known = self._flops[key] = int(self.formula(*args, **kwargs, out_val=out))
+        return known
+
+    def traffic(self, tensors, outs) -> int:
+        """Bytes that one call reads and writes, each tensor once."""
+        written = sum(map(_bytes, outs))
+        name = self.packet_name
+        if self.num_outs:
+            tensors = tensors[: -self.num_outs]
+        if name in _WRITES_ONLY:
+            return written
+        if name in _GATHERS:
+            return 2 * written + sum(map(_bytes, tensors[1:]))
+        if name in _SCATTERS:
+            given = sum(map(_bytes, tensors[1:]))
+            return given + 2 * _bytes(tensors[-1])
+        if name == "copy_":
+            return written + _bytes(tensors[1])
+        return written + sum(map(_bytes, tensors))
+
+    def peak(self, dtype) -> str:
+        """Return the key into `GPU.flops` at which this operation runs on data of `dtype`."""
+        if dtype is torch.float32:
+            if self.is_conv:
+                return "tf32" if torch._C._get_cudnn_allow_tf32() else "float32"
+            return "tf32" if torch._C._get_cublas_allow_tf32() else "float32"
+        return _PEAKS.get(dtype, "float32")
+
+
+_ops: dict = {}
+
+
+def lookup(func) -> Op:
+    """Return the facts about `func`, gathered once."""
+    op = _ops.get(func)
+    if op is None:
+        op = _ops[func] = Op(func)
+    return op
+
+
+def signature(values) -> tuple:
+    """Return what the shapes and the cost of a call depend on, as a key of a dictionary."""
+    return tuple([
+        (v.shape, v.stride(), v.storage_offset(), v.dtype, v.untyped_storage().nbytes())
+        if isinstance(v, torch.Tensor)
+        else signature(v) if type(v) in (list, tuple) else (type(v), v)
+        for v in values
+    ])  # fmt: skip
+
+
+def _bytes(tensor):
+    # A broadcast tensor repeats what it has: its storage is all there is to read.
+    return min(tensor.nbytes, tensor.untyped_storage().nbytes())
+
+
+def _alias(schema, returned):
+    """Position and name of the argument whose memory a result shares, or None."""
+    info = returned.alias_info
+    if info is None:
+        return None
+    for i, argument in enumerate(schema.arguments):
+        other = argument.alias_info
+        if other is not None and other.before_set & info.before_set:
+            return i, argument.name
+    for i, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None:
+            return i, argument.name
+    return None
+
+
+def tensors_of(op, args, kwargs):
+    """Return the tensors of whose values one call reads some, and those that it changes."""
+    reads, writes = [], []
+    for i, argument in enumerate(op.func._schema.arguments):
+        value = args[i] if i < len(args) else kwargs.get(argument.name)
+        found = writes if i in op.changed else reads
+        found += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    if op.packet_name.endswith("_like") or op.packet_name.startswith("new_"):
+        reads = []  # asks for its shape alone
+    return reads, writes

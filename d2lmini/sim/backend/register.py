@@ -1,0 +1,96 @@
+"""Telling PyTorch about simulated GPUs, once a process."""
+
+import functools
+import importlib
+import sys
+import warnings
+
+import torch
+
+from d2lmini.sim.backend import accelerator, autocast, device_module
+from d2lmini.sim.backend.factories import (
+    FROM_NUMBERS,
+    empty,
+    empty_strided,
+    make_factory,
+    route_meta,
+)
+from d2lmini.sim.backend.tensor import SimTensor
+from d2lmini.sim.clock import current
+from d2lmini.sim.naming import claim_slot, device_type, is_accelerator, is_ordinary
+
+_libraries = []
+
+
+def _group_by_real_device(group):
+    """Let PyTorch's grouping of optimiser tensors name simulated devices as users do."""
+
+    @functools.wraps(group)
+    def grouped(*args, **kwargs):
+        return {
+            (device if is_ordinary(device) else current.find_device(device).torch_device, dtype): ts
+            for (device, dtype), ts in group(*args, **kwargs).items()
+        }
+
+    return grouped
+
+
+def _refuse_data_parallel():
+    """Let `nn.DataParallel` say that it cannot, where it would quietly use one device."""
+    own = importlib.import_module("torch.nn.parallel.data_parallel")
+    find_type = own._get_available_device_type
+    init, forward = own.DataParallel.__init__, own.DataParallel.forward
+
+    def refuse(module):
+        if any(isinstance(p, SimTensor) for p in module.parameters()):
+            raise NotImplementedError(
+                "nn.DataParallel scatters and gathers with code for CUDA only; on simulated GPUs "
+                "copy the module to each device and split the batch yourself"
+            )
+
+    @functools.wraps(init)
+    def checked_init(self, module, *args, **kwargs):
+        refuse(module)
+        init(self, module, *args, **kwargs)
+
+    @functools.wraps(forward)
+    def checked_forward(self, *inputs, **kwargs):
+        refuse(self)
+        return forward(self, *inputs, **kwargs)
+
+    def real_type():
+        kind = find_type()
+        return None if kind == device_type() else kind
+
+    own._get_available_device_type = real_type  # modules on the host stay there, as without GPUs
+    own.DataParallel.__init__, own.DataParallel.forward = checked_init, checked_forward
+
+
+def register() -> None:
+    """Tell PyTorch about simulated GPUs, once a process.
+
+    `configure` calls this, not the import: a process that only uses real GPUs is not touched.
+    Beside a real accelerator nothing that belongs to it changes (`d2lmini.sim.naming`).
+    """
+    if _libraries:
+        return
+    module = device_module.make()
+    torch._register_device_module(claim_slot(), module)
+    torch.sim = sys.modules["torch.sim"] = module
+    if is_accelerator():
+        accelerator.register()
+    library = torch.library.Library("aten", "IMPL")
+    makers = {"empty.memory_format": empty, "empty_strided": empty_strided}
+    makers.update((name, make_factory(name)) for name in FROM_NUMBERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that Meta's kernels are replaced is the intention
+        for name, make in makers.items():
+            library.impl(name, make, "PrivateUse1")
+            library.impl(name, route_meta(name, make), "Meta", allow_override=True)
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        importlib.import_module(name)._foreach_supported_types.append(SimTensor)
+    _refuse_data_parallel()
+    torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
+        torch._C._group_tensors_by_device_and_dtype
+    )
+    _libraries.extend((library, *autocast.register()))

@@ -1,0 +1,99 @@
+"""The simulated tensor: real numbers on the CPU, and a device that is simulated."""
+
+import torch
+
+from d2lmini.sim.backend.methods import CudaMethods
+from d2lmini.sim.clock.memory import Block
+
+META = torch.device("meta")
+everything_else = "everything else"
+_handlers: dict = {}  # operations (aten's packets) -> what runs them
+_make_wrapper = torch.Tensor._make_wrapper_subclass
+_AUTOCAST_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+
+
+def handles(operation):
+    """Register a function ``(func, args, kwargs)`` for an operation on simulated tensors."""
+
+    def register(function):
+        _handlers[operation] = function
+        return function
+
+    return register
+
+
+class SimTensor(CudaMethods, torch.Tensor):
+    """A tensor on a simulated GPU.
+
+    To PyTorch's C++ it is a tensor on the device ``meta:i``: shapes and strides, no data. `_data`
+    holds the values (a CPU tensor, or a meta tensor where only shapes are wanted), `_device` the
+    simulated device and `_block` its piece of that device's memory, which views share.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> import torch
+    >>> type(torch.ones(2, device=device)).__name__
+    'SimTensor'
+    """
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @property
+    def device(self):
+        """The simulated device, ``sim:i`` (see `d2lmini.sim.naming`)."""
+        return self._device.torch_device
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        """Hand an operation to whoever handles it."""
+        handler = _handlers.get(func.overloadpacket) or _handlers[everything_else]
+        return handler(func, args, kwargs or {})
+
+    def __tensor_flatten__(self):
+        return ["_data"], (self._device, self._block)
+
+    @staticmethod
+    def __tensor_unflatten__(inner, context, size, stride):
+        return wrap(inner["_data"], *context)
+
+
+def wrap(data, device, block=None) -> SimTensor:
+    """Return a simulated tensor around `data`, in new memory unless a `block` is given."""
+    if data.layout is not torch.strided:
+        raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
+    if block is None:
+        block = Block(device, data.untyped_storage().nbytes())
+    tensor = _make_wrapper(
+        SimTensor, data.size(), data.stride(), data.storage_offset(), None, data.dtype,
+        data.layout, device.cpp_device, False, False, None, False, False, _AUTOCAST_KEYS,
+    )  # fmt: skip
+    tensor._data = data
+    tensor._device = device
+    tensor._block = block
+    return tensor
+
+
+def refresh(tensor):
+    """Give the wrapper the size and strides that its data have now."""
+    data = tensor._data
+    if data.shape != tensor.shape or data.stride() != tensor.stride():
+        tensor._block.resize(data.untyped_storage().nbytes())
+        torch.Tensor.data.__set__(tensor, wrap(data, tensor._device, tensor._block))
+
+
+def mixed_devices(first, second):
+    """Return PyTorch's own error for operands on two devices."""
+    return RuntimeError(
+        "Expected all tensors to be on the same device, but found at least two devices, "
+        f"{first} and {second}!"
+    )
+
+
+def shapes_only(name):
+    """Return the error for an operation that needs values where there are none."""
+    return RuntimeError(
+        f"{name} needs values, but this simulated machine keeps shapes only "
+        "(numerics=False); configure it with numerics=True"
+    )

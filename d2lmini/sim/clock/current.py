@@ -1,0 +1,131 @@
+"""The machine in use, and how its devices are named and found."""
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from d2lmini.sim.naming import NAME, SLOT, split
+
+if TYPE_CHECKING:
+    from d2lmini.sim.clock.machine import Device, Machine
+
+DEFAULT_SEED = 67280421310721  # PyTorch's own, where nobody has called torch.manual_seed
+state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
+
+
+def current_machine() -> "Machine":
+    """Return the machine in use.
+
+    Raises
+    ------
+    RuntimeError
+        If `configure` was not called yet.
+    """
+    machine = state.machine
+    if machine is None:
+        raise RuntimeError(
+            "there are no simulated GPUs yet; call d2lmini.sim.configure(k) (or d2lmini.gpus(k))"
+        )
+    return machine
+
+
+def check_alive(machine: "Machine", what: str) -> None:
+    """Raise an error if `machine` is not in use; `what` names the thing that belongs to it."""
+    if machine.alive:
+        return
+    if machine.set_aside:
+        raise RuntimeError(
+            f"{what} belongs to a simulated machine that is set aside while a `with sim.machine()` "
+            "block is open; use it behind that block, or copy tensors to the host before it"
+        )
+    raise RuntimeError(
+        f"{what} belongs to a simulated machine that a later sim.configure() (or gpus()) "
+        "replaced; create it again after that call, or copy tensors to the host before it"
+    )
+
+
+def find_device(device=None) -> "Device":
+    """Return the simulated device that `device` (a name, a number, or None) stands for.
+
+    Raises
+    ------
+    ValueError
+        If it is not a simulated GPU, or there is none of that number.
+    """
+    machine = current_machine()
+    if device is None:
+        index = machine.current_index()
+    elif isinstance(device, int) and not isinstance(device, bool):
+        index = device
+    else:
+        kind, index = split(device)
+        in_cpp = kind == "meta" and index is not None  # there, sim:i is taken for meta:i
+        if kind not in (NAME, SLOT) and not in_cpp:
+            raise ValueError(f"{device} is not a simulated GPU; give one like 'sim:0'")
+        index = machine.current_index() if index is None else index
+    if not 0 <= index < len(machine.devices):
+        raise ValueError(
+            f"there is no sim:{index}: this machine has {len(machine.devices)} simulated GPU(s), "
+            f"sim:0 to sim:{len(machine.devices) - 1}; configure({index + 1}) would make it"
+        )
+    return machine.devices[index]
+
+
+def is_cpp_device(device) -> bool:
+    """Whether a meta device of PyTorch's C++ stands for a simulated GPU."""
+    return device.index is not None and device.index < device_count()
+
+
+def device_count() -> int:
+    """Return the number of simulated GPUs; 0 before `configure`.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> devices = sim.configure(3)
+    >>> sim.device_count()
+    3
+    """
+    machine = state.machine
+    return 0 if machine is None else len(machine.devices)
+
+
+def current_device() -> int:
+    """Return the number of the device that ``"sim"`` without a number stands for.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> sim.current_device()
+    0
+    """
+    machine = state.machine
+    return 0 if machine is None else machine.current_index()
+
+
+def set_device(device) -> None:
+    """Make `device` the one that ``"sim"`` without a number stands for, in this thread.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> devices = sim.configure(2)
+    >>> sim.set_device(1)
+    >>> sim.current_device()
+    1
+    """
+    device = find_device(device)
+    device.machine.set_current_index(device.index)
+
+
+def is_numeric() -> bool:
+    """Whether the machine computes values (False after ``configure(..., numerics=False)``).
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> devices = sim.configure(1, numerics=False)
+    >>> sim.is_numeric()
+    False
+    """
+    return current_machine().numerics

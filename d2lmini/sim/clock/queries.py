@@ -1,0 +1,190 @@
+"""What can be asked of the machine in use, and told to it; the names are those of `torch.cuda`."""
+
+from d2lmini.sim.clock.current import current_machine, find_device, state
+from d2lmini.sim.clock.streams import Stream
+from d2lmini.sim.hardware.specs import GPU, Link
+
+
+def current_stream(device=None) -> Stream:
+    """Return the stream on which work for `device` is now issued.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> with sim.Stream(device) as side:
+    ...     sim.current_stream(device) == side
+    True
+    """
+    return find_device(device).current_stream()
+
+
+def default_stream(device=None) -> Stream:
+    """Return the stream of `device` that is there from the start; its number is 0.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> sim.default_stream(device) == sim.current_stream(device)
+    True
+    """
+    return find_device(device).default_stream
+
+
+def get_device_spec(device=None) -> GPU:
+    """Return the spec of the GPU that `device` simulates.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> sim.get_device_spec(device).name
+    'v100'
+    """
+    return find_device(device).machine.gpu
+
+
+def get_link_spec() -> Link:
+    """Return the spec of the link between the simulated GPUs and the host.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> sim.get_link_spec().name
+    'pcie3'
+    """
+    return current_machine().link
+
+
+def now() -> float:
+    """Return the host clock of the simulated machine, in seconds.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> sim.now()
+    0.0
+    """
+    return current_machine().host
+
+
+def synchronize(*devices) -> None:
+    """Let the host wait until all work on `devices` (none given: on every device) is done.
+
+    Unlike ``torch.cuda.synchronize()``, which waits for one device, no argument means all.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> import torch
+    >>> x = torch.ones(1000, 1000, device=device)
+    >>> before = sim.now()
+    >>> sim.synchronize(device)
+    >>> sim.now() > before
+    True
+    """
+    machine = current_machine()
+    with machine.lock:
+        found = [find_device(device) for device in devices] if devices else machine.devices
+        streams = [stream for device in found for stream in device.streams]
+        machine.wait_until(max(stream.end for stream in streams), marks=streams)
+
+
+def reset() -> None:
+    """Wait for all devices, then set the clock to 0 and forget trace and memory peaks.
+
+    Tensors stay valid; events recorded before are worth nothing afterwards.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> import torch
+    >>> x = torch.ones(2, device=device)
+    >>> sim.reset()
+    >>> sim.now(), sim.trace()
+    (0.0, [])
+    """
+    current_machine().reset()
+
+
+def trace() -> list:
+    """Return what ran since the start (or the last `reset`) as a list of `Span`.
+
+    The spans are in the order in which the host issued them; times are in seconds.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> import torch
+    >>> x = torch.ones(2, device=device)
+    >>> [(span.device, span.engine) for span in sim.trace()]
+    [('host', 'launch'), ('sim:0', 'compute')]
+    """
+    machine = current_machine()
+    with machine.lock:
+        return machine.trace.spans()
+
+
+def memory_allocated(device=None) -> int:
+    """Return the bytes that tensors on `device` occupy, in blocks of 512 as on CUDA.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> import torch
+    >>> x = torch.ones(1000, device=device)  # 4000 bytes
+    >>> sim.memory_allocated(device)
+    4096
+    """
+    return find_device(device).memory.allocated
+
+
+def max_memory_allocated(device=None) -> int:
+    """Return the peak of `memory_allocated` since the start or the last reset, in bytes.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> import torch
+    >>> x = torch.ones(1000, device=device)
+    >>> del x
+    >>> sim.memory_allocated(device), sim.max_memory_allocated(device)
+    (0, 4096)
+    """
+    return find_device(device).memory.peak
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Let the peak of `device` start again from what is allocated now.
+
+    Examples
+    --------
+    >>> from d2lmini import sim
+    >>> (device,) = sim.configure(1, gpu="v100")
+    >>> import torch
+    >>> x = torch.ones(1000, device=device)
+    >>> del x
+    >>> sim.reset_peak_memory_stats(device)
+    >>> sim.max_memory_allocated(device)
+    0
+    """
+    memory = find_device(device).memory
+    with memory.lock:
+        memory.peak = memory.allocated
+
+
+def seed_all(seed: int) -> None:
+    """Seed every device's generator; `torch.manual_seed` calls this."""
+    state.seed = int(seed)
+    machine = state.machine
+    if machine is not None:
+        for device in machine.devices:
+            device.generator.manual_seed(state.seed)

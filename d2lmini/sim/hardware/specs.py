@@ -1,0 +1,350 @@
+"""What a simulated GPU, link or CPU is: a few numbers, checked, and the two formulas on them.
+
+- A kernel lasts ``overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``
+  (the roofline of Williams, Waterman and Patterson, 2009).
+- A copy lasts ``latency + bytes / bandwidth``.
+
+The presets are in ``presets.py``. What no data sheet gives (efficiencies, overheads, rates
+of pageable copies) is one module constant here, the same for *all* presets. Two of them are chosen
+to agree with published measurements, `PAGEABLE_TO_HOST` and `STAGING_CHUNK`; the others are round
+numbers. `d2lmini.sim.calibrate` measures most of them where there is a real GPU.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
+
+# Large, well-shaped products reach between six and nine tenths of a data sheet's peak (clocks drop
+# under load, tiles do not fit exactly); streaming kernels reach about four fifths of the bandwidth.
+COMPUTE_EFFICIENCY = 0.75
+MEMORY_EFFICIENCY = 0.8
+# Python, dispatcher and driver together, for one operation of an eager program.
+LAUNCH_OVERHEAD = 5e-6
+# From the end of one short kernel to the start of the next, in a queue that is full.
+KERNEL_OVERHEAD = 2e-6
+# The same for an operation that runs on the CPU itself: no driver, no queue.
+CPU_OVERHEAD = 2e-6
+# Packet headers and flow control take about a fifth of a link's raw rate. Large copies between GPUs
+# were measured at 0.77 (PCIe 4: 24 of 31.5 GB/s, NVIDIA/nccl issue 841), 0.89 (PCIe 5: 56 of 63,
+# local-inference-lab/rtx6kpro), 0.96 (NVLink 2: 48 of 50, Dell on PowerEdge C4130), 0.87 (NVLink 3:
+# 519 of 600, both directions, NVIDIA/nccl-tests issue 100) and 0.83 (NVLink 4: 375 of 450,
+# NVIDIA/nccl issue 1264). Kernels get 0.8 of NVLink (20 of 25, NVIDIA/nccl-tests issue 149).
+LINK_EFFICIENCY = 0.8
+COPY_LATENCY = 5e-6
+# One host thread copies between ordinary memory and a pinned buffer. On the way to the host the
+# result lands in pages that the operating system must first find and clear, which is slower still.
+# Neither depends on the link.
+PAGEABLE_TO_DEVICE = 6e9
+# No prediction: 3.2 GB in the 2.13 s that Dive into Deep Learning published for RTX 4090s (2.30 to
+# 2.78 s in an older edition). Hosts differ; 1.5 to 4 GB/s are common.
+PAGEABLE_TO_HOST = 1.5e9
+# Without peer access the driver passes a copy between GPUs through pinned host memory, in chunks:
+# one goes up while the next comes down. With this size (bytes) large copies reach 22.5 GB/s over
+# PCIe 4 and 40.6 over PCIe 5; p2pBandwidthLatencyTest measured 20.0 to 22.4 on RTX 4090s
+# (NVIDIA/nccl issue 814), and 36.3 to 38.9 on H100s and RTX 5090s (NVIDIA/nccl issue 1264,
+# NVIDIA/nccl-tests issue 287). Short copies took 12 to 14 us there, two latencies here.
+STAGING_CHUNK = 2**20
+
+
+def _check_positive(spec, names):
+    """Refuse numbers that would stop the simulated clock or turn it back."""
+    for name in names:
+        value = getattr(spec, name)
+        if not _is_number(value) or not math.isfinite(value) or value <= 0:
+            raise ValueError(
+                f"{type(spec).__name__} {spec.name!r}: {name} is {value!r}; "
+                "give a positive, finite number in SI units (bytes, seconds, FLOP/s)"
+            )
+
+
+def _check_times(spec, names):
+    for name in names:
+        value = getattr(spec, name)
+        if not _is_number(value) or not math.isfinite(value) or value < 0:
+            raise ValueError(
+                f"{type(spec).__name__} {spec.name!r}: {name} is {value!r}; "
+                "give a time in seconds, zero or more"
+            )
+
+
+def _check_efficiencies(spec):
+    _check_positive(spec, ("compute_efficiency", "memory_efficiency"))
+    for name in ("compute_efficiency", "memory_efficiency"):
+        if getattr(spec, name) > 1:
+            raise ValueError(
+                f"{type(spec).__name__} {spec.name!r}: {name} is {getattr(spec, name)!r}; "
+                "an efficiency is a share of the peak, at most 1"
+            )
+
+
+def _check_flops(spec):
+    kind = type(spec).__name__
+    if not isinstance(spec.flops, Mapping):
+        raise ValueError(f"{kind} {spec.name!r}: flops is {spec.flops!r}; give a dict by dtype")
+    missing = [dtype for dtype in DTYPES if dtype not in spec.flops]
+    if missing:
+        raise ValueError(
+            f"{kind} {spec.name!r}: flops lacks {', '.join(missing)}; give a peak for each of "
+            f"{', '.join(DTYPES)} (repeat float32's where the hardware has no faster path)"
+        )
+    for dtype, peak in spec.flops.items():
+        if not _is_number(peak) or not math.isfinite(peak) or peak <= 0:
+            raise ValueError(
+                f"{kind} {spec.name!r}: flops[{dtype!r}] is {peak!r}; give a positive FLOP/s"
+            )
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _check_name(spec):
+    if not isinstance(spec.name, str) or not spec.name:
+        raise ValueError(f"{type(spec).__name__}: name is {spec.name!r}; give a non-empty string")
+
+
+def _roofline(spec, flops, nbytes, dtype):
+    """Seconds that the slower of arithmetic and memory traffic takes."""
+    if dtype not in spec.flops:
+        raise ValueError(
+            f"{spec.name} has no peak for dtype {dtype!r}; known: {', '.join(spec.flops)}"
+        )
+    arithmetic = flops / (spec.flops[dtype] * spec.compute_efficiency)
+    traffic = nbytes / (spec.memory_bandwidth * spec.memory_efficiency)
+    return max(arithmetic, traffic)
+
+
+@dataclass(frozen=True)
+class GPU:
+    """One GPU: what it could do at best, and how much of that a program gets.
+
+    Attributes
+    ----------
+    name : str
+        Name of the preset or of the measured device.
+    flops : dict of str to float
+        Peak FLOP/s for each of ``"float64"``, ``"float32"``, ``"tf32"``, ``"bfloat16"``,
+        ``"float16"``. ``"tf32"`` is what float32 data get where tensor cores may round them:
+        convolutions by default on Ampere and later, matrix products only when
+        ``torch.backends.cuda.matmul.allow_tf32`` is set.
+    memory_bandwidth : float
+        Peak of the device memory, bytes/s.
+    memory : int
+        Capacity, bytes.
+    launch_overhead : float
+        Host seconds that issuing one operation takes.
+    kernel_overhead : float
+        Device seconds that every kernel takes besides its work.
+    compute_efficiency, memory_efficiency : float
+        Share of the two peaks that kernels reach, in (0, 1].
+    sources : dict of str to str
+        Where each number comes from.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive and finite (overheads may be 0), an efficiency is above 1, or
+        a dtype's peak is missing.
+
+    Examples
+    --------
+    >>> from d2lmini.sim.hardware.presets import find_gpu
+    >>> find_gpu("v100").flops["float32"]
+    15700000000000.0
+    """
+
+    name: str
+    flops: Mapping[str, float] = field(hash=False)
+    memory_bandwidth: float
+    memory: int
+    launch_overhead: float = LAUNCH_OVERHEAD
+    kernel_overhead: float = KERNEL_OVERHEAD
+    compute_efficiency: float = COMPUTE_EFFICIENCY
+    memory_efficiency: float = MEMORY_EFFICIENCY
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
+
+    def __post_init__(self):
+        _check_name(self)
+        _check_flops(self)
+        _check_positive(self, ("memory_bandwidth", "memory"))
+        _check_times(self, ("launch_overhead", "kernel_overhead"))
+        _check_efficiencies(self)
+
+    def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
+        """Device time of one kernel, in seconds.
+
+        Parameters
+        ----------
+        flops : float
+            Floating-point operations.
+        nbytes : float
+            Bytes read plus bytes written.
+        dtype : str
+            Key of `flops`; default ``"float32"``.
+
+        Examples
+        --------
+        A product of two 4000 x 4000 matrices, in milliseconds:
+
+        >>> from d2lmini.sim.hardware.presets import find_gpu
+        >>> round(1e3 * find_gpu("v100").seconds(2 * 4000**3, 3 * 4 * 4000**2), 2)
+        10.87
+        """
+        return self.kernel_overhead + _roofline(self, flops, nbytes, dtype)
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a machine's GPUs reach the host and each other; every rate is per GPU and direction.
+
+    GPUs with NVLink still reach the host over PCIe, so a link has two halves.
+
+    Attributes
+    ----------
+    name : str
+        Name of the preset or of the measured machine.
+    bandwidth : float
+        Copies from and to pinned host memory, bytes/s.
+    pageable_bandwidth : float
+        Copies from ordinary host memory to the device, bytes/s.
+    pageable_to_host : float
+        Copies from the device into ordinary host memory that is fresh, bytes/s.
+    latency : float
+        Seconds that every copy between host and device takes besides moving bytes.
+    peer : bool
+        True: GPUs copy to each other directly. False: through pinned host memory, in chunks.
+    peer_bandwidth, peer_latency : float
+        Copies from GPU to GPU, bytes/s and seconds; used only if `peer`.
+    sources : dict of str to str
+        Where each number comes from.
+
+    Raises
+    ------
+    ValueError
+        If a rate is not positive and finite, or a latency is negative.
+
+    Examples
+    --------
+    >>> from d2lmini.sim.hardware.presets import find_link
+    >>> round(1e3 * find_link("pcie3").host_seconds(4 * 4000**2, pinned=True, to_host=True), 2)
+    5.08
+    """
+
+    name: str
+    bandwidth: float
+    pageable_bandwidth: float
+    pageable_to_host: float
+    latency: float
+    peer: bool
+    peer_bandwidth: float
+    peer_latency: float
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
+
+    def __post_init__(self):
+        _check_name(self)
+        _check_positive(
+            self, ("bandwidth", "pageable_bandwidth", "pageable_to_host", "peer_bandwidth")
+        )
+        _check_times(self, ("latency", "peer_latency"))
+        if not isinstance(self.peer, bool):
+            raise ValueError(f"Link {self.name!r}: peer is {self.peer!r}; give True or False")
+
+    def host_seconds(self, nbytes: float, pinned: bool, to_host: bool) -> float:
+        """Time of one copy between host and device, in seconds.
+
+        Parameters
+        ----------
+        nbytes : float
+            Bytes to move.
+        pinned : bool
+            Whether the host's side is page-locked memory.
+        to_host : bool
+            Direction: True from the device to the host.
+        """
+        pageable = self.pageable_to_host if to_host else self.pageable_bandwidth
+        return self.latency + nbytes / (self.bandwidth if pinned else pageable)
+
+    def staging(self, nbytes: float) -> tuple[float, float]:
+        """Time a copy from GPU to GPU through the host's memory, in seconds.
+
+        Parameters
+        ----------
+        nbytes : float
+            Bytes to move, in chunks of `STAGING_CHUNK`, each of which has the link's latency.
+
+        Returns
+        -------
+        head : float
+            From the start of the way down to the start of the way up: the first chunk.
+        way : float
+            How long either way lasts.
+
+        Examples
+        --------
+        >>> from d2lmini.sim.hardware.presets import find_link
+        >>> head, way = find_link("pcie4_staged").staging(64e6)
+        >>> 20 * head < way
+        True
+        """
+        chunks = max(1, math.ceil(nbytes / STAGING_CHUNK))
+        head = self.latency + min(nbytes, STAGING_CHUNK) / self.bandwidth
+        return head, chunks * self.latency + nbytes / self.bandwidth
+
+    def peer_seconds(self, nbytes: float) -> float:
+        """Time of one copy from GPU to GPU, in seconds, direct or staged."""
+        if self.peer:
+            return self.peer_latency + nbytes / self.peer_bandwidth
+        return sum(self.staging(nbytes))
+
+
+@dataclass(frozen=True)
+class CPU:
+    """The host, for operations on CPU tensors that shall be charged to the host clock.
+
+    Attributes
+    ----------
+    name : str
+        Name of the preset.
+    flops : dict of str to float
+        Peak FLOP/s by dtype, with the keys of `GPU.flops`.
+    memory_bandwidth : float
+        Bytes/s of the main memory.
+    op_overhead : float
+        Seconds that every operation takes besides its work.
+    compute_efficiency, memory_efficiency : float
+        Share of the two peaks that operations reach, in (0, 1].
+    sources : dict of str to str
+        Where each number comes from.
+
+    Raises
+    ------
+    ValueError
+        As for `GPU`.
+
+    Examples
+    --------
+    >>> from d2lmini.sim import CPUS
+    >>> CPUS["server16"].seconds(flops=10**9, nbytes=0, dtype="float32") < 0.01
+    True
+    """
+
+    name: str
+    flops: Mapping[str, float] = field(hash=False)
+    memory_bandwidth: float
+    op_overhead: float = CPU_OVERHEAD
+    compute_efficiency: float = COMPUTE_EFFICIENCY
+    memory_efficiency: float = MEMORY_EFFICIENCY
+    sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
+
+    def __post_init__(self):
+        _check_name(self)
+        _check_flops(self)
+        _check_positive(self, ("memory_bandwidth",))
+        _check_times(self, ("op_overhead",))
+        _check_efficiencies(self)
+
+    def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
+        """Time of one operation on the host, in seconds; arguments as in `GPU.seconds`."""
+        return self.op_overhead + _roofline(self, flops, nbytes, dtype)

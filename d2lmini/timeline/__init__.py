@@ -1,0 +1,12 @@
+"""Timelines: what ran where, recorded, drawn, counted, written and read.
+
+`record` makes them, `Timeline` is what they are; start reading in ``timeline.py``. ``lanes``,
+``layout``, ``kinds`` and ``svg`` draw; ``chrome`` writes the format of Chrome and Perfetto and
+reads it, with ``files``, ``profiler``, ``collectives`` and ``ranks`` for what PyTorch's profiler
+writes. Imports nothing of the package but `d2lmini.devices` and the spans of `d2lmini.sim`.
+"""
+
+from d2lmini.timeline.recording import record
+from d2lmini.timeline.timeline import Busy, Timeline
+
+__all__ = ["Busy", "Timeline", "record"]
