@@ -144,23 +144,6 @@ def test_every_sanitiser_is_read_and_compiles(name):
         assert replacement.strip()
 
 
-def imports_of(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-
-
-def test_layers():
-    for path in (ROOT / "d2lmini").rglob("*.py"):
-        for module in imports_of(path):
-            assert module.split(".")[0] not in ("chapters", "tests", "tools", "d2l"), path
-            if "sim" in path.relative_to(ROOT / "d2lmini").parts[:1]:
-                inside = module.startswith("d2lmini.sim") or not module.startswith("d2lmini")
-                assert inside, f"{path} imports {module}"
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """Build the book once more, into a folder of its own, and return its pages."""

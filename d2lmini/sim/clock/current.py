@@ -1,18 +1,14 @@
 """The machine in use, and how its devices are named and found."""
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from d2lmini.sim.naming import NAME, SLOT, split
-
-if TYPE_CHECKING:
-    from d2lmini.sim.clock.machine import Device, Machine
 
 DEFAULT_SEED = 67280421310721  # PyTorch's own, where nobody has called torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
 
 
-def current_machine() -> "Machine":
+def current_machine():
     """Return the machine in use.
 
     Raises
@@ -28,7 +24,7 @@ def current_machine() -> "Machine":
     return machine
 
 
-def check_alive(machine: "Machine", what: str) -> None:
+def check_alive(machine, what: str) -> None:
     """Raise an error if `machine` is not in use; `what` names the thing that belongs to it."""
     if machine.alive:
         return
@@ -43,7 +39,7 @@ def check_alive(machine: "Machine", what: str) -> None:
     )
 
 
-def find_device(device=None) -> "Device":
+def find_device(device=None):
     """Return the simulated device that `device` (a name, a number, or None) stands for.
 
     Raises

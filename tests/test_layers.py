@@ -1,0 +1,100 @@
+"""Who may import whom: a table, no circles, and no import inside a function to dodge either."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Each line may import what stands above it, and its own line.
+LAYERS = """
+d2lmini.sim.naming  d2lmini.sim.hardware  d2lmini.sim.races
+d2lmini.sim.clock
+d2lmini.sim.backend
+d2lmini.sim.saving  d2lmini.sim.configure
+d2lmini.sim
+d2lmini.cuda  d2lmini.seconds  d2lmini.units
+d2lmini.devices
+d2lmini.timing  d2lmini.timeline  d2lmini.plotting  d2lmini.data  d2lmini.resnet
+d2lmini.training  d2lmini.collectives
+d2lmini.ddp  d2lmini.checks
+d2lmini
+chapters  tools
+benchmarks
+"""
+PLACES = {name: i for i, line in enumerate(LAYERS.split("\n")) for name in line.split()}
+SLOW_TO_IMPORT = {"torchvision", "pooch", "sklearn", "IPython", "nbclient", "matplotlib", "tqdm"}
+
+
+def place(module):
+    """Return the line of the longest name in the table that `module` begins with."""
+    while module and module not in PLACES:
+        module = module.rpartition(".")[0]
+    return PLACES.get(module)
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {
+    name_of(path): path
+    for folder in ("d2lmini", "benchmarks", "tools", "chapters")
+    for path in (ROOT / folder).rglob("*.py")
+}
+
+
+def imports(path):
+    """Yield (module, whether it is imported inside a function) for each import of the project's."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inside = {id(node) for function in functions for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} has a relative import"
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            found = [name if name in MODULES else node.module for name in full]
+        else:
+            continue
+        yield from ((name, id(node) in inside) for name in found)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_its_own_layer_and_those_before_it(module):
+    for imported, _ in imports(MODULES[module]):
+        top = imported.split(".")[0]
+        assert top != "tests" and (top != "d2l" or module.startswith("benchmarks")), imported
+        if place(imported) is not None:
+            assert place(imported) <= place(module), f"{module} imports {imported}"
+
+
+def test_no_circles():
+    graph = {
+        module: {name for name, _ in imports(path) if name in MODULES and name != module}
+        for module, path in MODULES.items()
+    }
+    left = graph
+    while True:  # take away what imports nothing that is left, and what nothing left imports
+        imported = set().union(*left.values())
+        kept = {m: (i & left.keys()) for m, i in left.items() if i & left.keys() and m in imported}
+        if kept == left:
+            break
+        left = kept
+    assert not left, f"these import each other: {left}"
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("d2lmini")])
+def test_imports_stand_at_the_top_except_those_that_are_slow(module):
+    for imported, in_function in imports(MODULES[module]):
+        if in_function:
+            assert imported.split(".")[0] in SLOW_TO_IMPORT, f"{module} imports {imported}"
+
+
+def test_every_folder_of_the_package_says_what_it_is():
+    for folder in {path.parent for path in (ROOT / "d2lmini").rglob("*.py")}:
+        text = (folder / "__init__.py").read_text(encoding="utf-8")
+        assert ast.get_docstring(ast.parse(text)), folder
