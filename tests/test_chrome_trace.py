@@ -11,8 +11,7 @@ import torch
 from profiler_traces import PID, busy_gpu, device_event, host_event, plain_count, write
 
 from d2lmini.sim.clock.span import Span
-from d2lmini.timeline import recording
-from d2lmini.timeline.timeline import Timeline
+from d2lmini.timeline import Timeline, recording
 
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 

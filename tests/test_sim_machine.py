@@ -40,7 +40,7 @@ def test_what_is_set_aside_says_so_and_is_back_behind_the_block():
     with sim.machine(2) as others:
         y = torch.ones(2, device=others[0])
         for use in (lambda: x + x, x.cpu, lambda: x + y, side.synchronize, event.synchronize):
-            with pytest.raises(RuntimeError, match="set aside.*behind that block"):
+            with pytest.raises(RuntimeError, match=r"set aside.*behind that block"):
                 use()
     assert (x + x).tolist() == [2, 2]
     side.synchronize()
@@ -51,13 +51,18 @@ def test_what_is_set_aside_says_so_and_is_back_behind_the_block():
 
 def test_blocks_nest_and_end_by_errors_too():
     sim.configure(4)
-    with pytest.raises(ZeroDivisionError), sim.machine(3):
-        with sim.machine(2):
-            assert sim.device_count() == 2
-        assert sim.device_count() == 3
-        sim.configure(1)  # a checker's program may do so
-        assert sim.device_count() == 1
-        1 / 0  # noqa: B018
+
+    def program():
+        with sim.machine(3):
+            with sim.machine(2):
+                assert sim.device_count() == 2
+            assert sim.device_count() == 3
+            sim.configure(1)
+            assert sim.device_count() == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        program()
     assert sim.device_count() == 4
 
 

@@ -15,9 +15,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from d2lmini.sim.clock.span import Span
+from d2lmini.timeline import Timeline
 from d2lmini.timeline.kinds import kind_of, looks_of
 from d2lmini.timeline.layout import MAX_BOXES, PLOT, _ticks, quantity
-from d2lmini.timeline.timeline import Timeline
 
 US = 1e-6
 
@@ -297,7 +297,7 @@ def test_the_figure_is_the_same_in_another_process():
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r});"
         "from test_timeline import overlap, training;"
-        "from d2lmini.timeline.timeline import Timeline;"
+        "from d2lmini.timeline import Timeline;"
         "sys.stdout.buffer.write(Timeline(overlap() + training(300))._repr_html_().encode())"
     )
     # Another hash seed, hence another order of sets.

@@ -7,11 +7,13 @@ import torch
 
 from d2lmini import sim
 from d2lmini.checks import _slow_machine
+from d2lmini.checks._apart import apart
 
 SIZES = (1, 2, 3, 10, 11, 12, 13)
 WORLD_SIZES = (1, 2, 3)
 
 
+@apart
 def check_my_images(my_images):
     """Check a function that shares a test set out to ranks.
 
@@ -63,6 +65,7 @@ def _check_shares(shares, num_images, where):
     )
 
 
+@apart
 def check_total_accuracy(total_accuracy):
     """Check a function that puts the ranks' counts together.
 
@@ -113,6 +116,7 @@ UNEQUAL_DEVICES = (
 )
 
 
+@apart
 def check_split_unequal(split_unequal):
     """Check a function that splits a batch over devices of different speed.
 
@@ -203,6 +207,7 @@ def _explain_split(counts, batch_size, devices):
     return "All devices should end at the same time, as nearly as whole images allow"
 
 
+@apart
 def check_mean_gradient(mean_gradient):
     """Check a function that puts the gradients of unequal shares together.
 
@@ -246,6 +251,7 @@ def check_mean_gradient(mean_gradient):
 NUM_STEPS = 10
 
 
+@apart
 def check_run_steps(run_steps):
     """Check a loop that lets the host run ahead of the device, but not too far.
 

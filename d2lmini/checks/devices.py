@@ -1,18 +1,16 @@
-"""Checkers for the exercises of the chapter on devices.
-
-Each builds simulated machines of its own (`d2lmini.sim.configure`), so that simulated tensors made
-before it cannot be used after it.
-"""
+"""Checkers for the exercises of the chapter on devices."""
 
 import torch
 from torch import nn
 
 from d2lmini import sim
+from d2lmini.checks._apart import apart
 
 # The first is launch-bound, with kernels long enough to tell the usual mistakes apart.
 PRODUCTS = [("v100", 256, 3), ("v100", 2000, 10), ("k80", 32, 200), ("h100", 64, 1), ("t4", 900, 3)]
 
 
+@apart
 def check_predict(predict, tolerance=0.01):
     """Check a function that predicts the time of a queue of matrix products.
 
@@ -97,6 +95,7 @@ def _explain_prediction(gpu, n, count, got, tolerance):
     return "Compare with the trace: which launch and which kernel are later than you thought?"
 
 
+@apart
 def check_smallest_batch(smallest_batch):
     """Check a function that finds the batch from which on a dense layer is not launch-bound.
 
@@ -152,6 +151,7 @@ def _time_layer(gpu, width, batch):
     return sum(span.duration for span in sim.trace() if span.engine == "compute")
 
 
+@apart
 def check_slower_on_two(program):
     """Check a program that two devices make slower.
 
@@ -215,6 +215,7 @@ OPTIMIZERS = {
 }
 
 
+@apart
 def check_training_bytes(training_bytes, tolerance=0.01):
     """Check a function that tells how much memory training keeps from step to step.
 

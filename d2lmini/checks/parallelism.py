@@ -9,12 +9,14 @@ import math
 import torch
 
 from d2lmini import sim
+from d2lmini.checks._apart import apart
 from d2lmini.checks._graph_run import GraphRun, random_graph
 from d2lmini.checks._slow_machine import CPU, EPSILON, GPU, LINK, SIZE, close, matrices
 from d2lmini.sim.clock.span import Span
-from d2lmini.timeline.timeline import Timeline
+from d2lmini.timeline import Timeline
 
 
+@apart
 def check_products_on_streams(products_on_streams):
     """Check a function that spreads independent products over several streams.
 
@@ -66,6 +68,7 @@ def _of_device(spans):
     return [span for span in spans if span.device != "host"]
 
 
+@apart
 def check_square_all(square_all):
     """Check a function that multiplies many small matrices by themselves in a few launches.
 
@@ -103,6 +106,7 @@ def check_square_all(square_all):
     print("square_all: passed")
 
 
+@apart
 def check_mean_of_squares(mean_of_squares):
     """Check a function that multiplies on the GPU, copies, and averages on the host, overlapped.
 
@@ -167,6 +171,7 @@ def _require_overlap(spans, engines):
     )
 
 
+@apart
 def check_overlap(overlap):
     """Check a function that measures how long two lanes of a timeline are busy together.
 
@@ -210,6 +215,7 @@ def check_overlap(overlap):
     print("overlap: passed")
 
 
+@apart
 def check_run_any_graph(run_any_graph):
     """Check a function that runs a graph of tasks on several devices.
 

@@ -4,6 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from d2lmini import sim
+from d2lmini.checks._apart import apart
 from d2lmini.devices import device_name
 from d2lmini.training import get_params, init_params, lenet
 
@@ -17,6 +18,7 @@ def _batch(size, seed=0):
     return X, torch.randint(10, (size,), generator=generator)
 
 
+@apart
 def check_get_params(get_params):
     """Check a function that copies parameters to a device.
 
@@ -55,6 +57,7 @@ def check_get_params(get_params):
     print("get_params: passed")
 
 
+@apart
 def check_split_batch(split_batch):
     """Check a function that splits a batch over devices.
 
@@ -91,6 +94,7 @@ def check_split_batch(split_batch):
     print("split_batch: passed")
 
 
+@apart
 def check_allreduce(allreduce):
     """Check a function that sums tensors over devices in place.
 
@@ -175,6 +179,7 @@ def reference_update(X, y, params, lr):
     return [(p - lr * g).detach() for p, g in zip(params, grads, strict=True)], loss.item()
 
 
+@apart
 def check_train_batch(train_batch, tolerance=1e-4):
     """Check a function that makes one update over several devices.
 
@@ -229,6 +234,7 @@ def _compare_update(start, wanted, replicas, where, tolerance):
         )
 
 
+@apart
 def check_evaluate(evaluate):
     """Check a function that evaluates on several devices.
 

@@ -22,15 +22,14 @@ import torch
 import d2lmini
 from d2lmini import devices
 from d2lmini.sim import naming
-from d2lmini.sim.backend import pinned as hostmemory
-from d2lmini.sim.backend import register as backend
+from d2lmini.sim.backend import factories, pinned, register
 from d2lmini.sim.backend.host_ops import host_ops
 from d2lmini.sim.backend.ops import lookup
-from d2lmini.sim.backend.run import DISPATCH, _Call, _cost, _launch, _wrap_all, run
-from d2lmini.sim.backend.tensor import SimTensor
-from d2lmini.sim.clock import access, streams
+from d2lmini.sim.backend.run import _Call, _cost, _launch, _wrap_all, run
+from d2lmini.sim.backend.tensor import SimTensor, handles
+from d2lmini.sim.clock import current, streams
 from d2lmini.sim.clock.machine import Machine
-from d2lmini.sim.hardware.presets import find_gpu, find_link
+from d2lmini.sim.hardware import find_gpu, find_link
 
 FIRST_IN_CPP = 64  # cuda:i is meta:(64 + i) to PyTorch's C++
 MODELS = {
@@ -221,9 +220,9 @@ def _gpus(machine, gpus, k, *args, numerics=True, **kwargs):
 
 def _serve(machine):
     """Let simulated tensors be tensors on ``cuda:i``."""
-    backend.register()
+    register.register()
     naming.TYPES.add("cuda")
-    find_device, is_cpp_device = access.find_device, access.is_cpp_device
+    find_device, is_cpp_device = current.find_device, current.is_cpp_device
 
     def find(device=None):
         if device is not None and not isinstance(device, int):
@@ -234,20 +233,20 @@ def _serve(machine):
                 return machine.devices[index - FIRST_IN_CPP]
         return find_device(device)
 
-    access.find_device = find
-    access.is_cpp_device = lambda device: (
+    current.find_device = find
+    current.is_cpp_device = lambda device: (
         is_cpp_device(device)
         or (device.index is not None and 0 <= device.index - FIRST_IN_CPP < len(machine.devices))
     )
     library = torch.library.Library("aten", "IMPL")
-    library.impl("empty.memory_format", backend._empty, "CUDA")
-    library.impl("empty_strided", backend._empty_strided, "CUDA")
-    for name in backend._FACTORIES:
-        library.impl(name, backend._make_factory(name), "CUDA")
+    library.impl("empty.memory_format", factories.empty, "CUDA")
+    library.impl("empty_strided", factories.empty_strided, "CUDA")
+    for name in factories.FROM_NUMBERS:
+        library.impl(name, factories.make_factory(name), "CUDA")
     machine.library = library
-    DISPATCH[torch.ops.aten.mm] = _large_product
+    handles(torch.ops.aten.mm)(_large_product)
     SimTensor.is_cuda = property(lambda self: self.device.type == "cuda")
-    pin, is_pinned, empty = hostmemory.pin_memory, hostmemory.is_pinned, torch.empty
+    pin, is_pinned, empty = pinned.pin_memory, pinned.is_pinned, torch.empty
     torch.Tensor.pin_memory = lambda self, device=None: pin(self)
     torch.Tensor.is_pinned = lambda self, device=None: is_pinned(self)
 
@@ -256,8 +255,8 @@ def _serve(machine):
             return empty(*size, **options)
         tensor = empty(*size, **options)
         if not machine.numerics:
-            tensor = hostmemory.placeholder(tensor)
-        hostmemory.mark_pinned(tensor)
+            tensor = pinned.placeholder(tensor)
+        pinned.mark_pinned(tensor)
         return tensor
 
     torch.empty = empty_maybe_pinned
@@ -272,7 +271,7 @@ def _answer_for_cuda(machine, model):
             return machine.devices[machine.current_index()]
         if isinstance(device, int):
             return machine.devices[device]
-        return access.find_device(device)
+        return current.find_device(device)
 
     def wait(device=None):
         streams = find(device).streams

@@ -16,6 +16,7 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import nbformat
 from nbclient import NotebookClient
@@ -50,23 +51,23 @@ def watch():
     """
     from support import cuda_double
 
-    from d2lmini.sim.machine import _state
+    from d2lmini.sim.clock.current import state
 
     shell, met = get_ipython(), set()  # noqa: F821 - the shell's own
     count, *kinds = os.environ["D2LMINI_DOUBLE"].split(":")
     real = cuda_double.install(int(count), *kinds)
-    seen = {}
+    seen = WeakKeyDictionary()
 
     def work(machine):
         """Say whether the devices of a machine have done something since the last look."""
         if machine is None:
             return False
         spans = list(machine.trace.spans())
-        before, seen[machine.serial] = seen.get(machine.serial, 0), len(spans)
+        before, seen[machine] = seen.get(machine, 0), len(spans)
         return any(span.device != "host" for span in spans[before:])
 
     def after_cell(_):
-        used = [kind for kind, machine in (("real", real), ("simulated", _state["machine"]))
+        used = [kind for kind, machine in (("real", real), ("simulated", state.machine))
                 if work(machine)]  # fmt: skip
         with open(os.environ["D2LMINI_WATCH"], "a", encoding="utf-8") as file:
             file.write(json.dumps({"used": used, "met": sorted(met)}) + "\n")
