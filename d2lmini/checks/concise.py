@@ -27,11 +27,6 @@ def check_my_images(my_images):
     ------
     AssertionError
         If an image is evaluated twice or not at all, or a rank has two more than another.
-
-    Examples
-    --------
-    >>> check_my_images(lambda num_images, rank, world_size: range(rank, num_images, world_size))
-    my_images: passed
     """
     for num_images in SIZES:
         for world_size in WORLD_SIZES:
@@ -79,11 +74,6 @@ def check_total_accuracy(total_accuracy):
     ------
     AssertionError
         If the result is not the share of correct images; the message names the usual mistakes.
-
-    Examples
-    --------
-    >>> check_total_accuracy(lambda correct, evaluated: sum(correct) / sum(evaluated))
-    total_accuracy: passed
     """
     for correct, evaluated in (([3, 2], [4, 4]), ([4, 0], [4, 1]), ([1, 2, 0], [1, 3, 0])):
         wanted, where = sum(correct) / sum(evaluated), f"{correct} of {evaluated} correct"
@@ -133,17 +123,6 @@ def check_split_unequal(split_unequal):
     ------
     AssertionError
         If images are lost or made up, or another split makes the step shorter.
-
-    Examples
-    --------
-    >>> def split_unequal(batch_size, devices):
-    ...     counts = [0] * len(devices)
-    ...     for _ in range(batch_size):  # the next image goes where it is done first
-    ...         ends = [f + (n + 1) * s for n, (f, s) in zip(counts, devices)]
-    ...         counts[ends.index(min(ends))] += 1
-    ...     return counts
-    >>> check_split_unequal(split_unequal)
-    split_unequal: passed
     """
     for batch_size, devices in UNEQUAL_DEVICES:
         counts = list(split_unequal(batch_size, devices))
@@ -167,13 +146,7 @@ def check_split_unequal(split_unequal):
 
 
 def step_seconds(counts, devices):
-    """Return how long a step takes, in seconds; see `check_split_unequal`.
-
-    Examples
-    --------
-    >>> step_seconds([3, 1], [(0.0, 1.0), (0.5, 2.0)])
-    3.0
-    """
+    """Return how long a step takes, in seconds; see `check_split_unequal`."""
     return max(f + n * s if n else 0.0 for n, (f, s) in zip(counts, devices, strict=True))
 
 
@@ -183,11 +156,6 @@ def best_split(batch_size, devices):
     The next image goes where it would be done first. So the batch takes, of all the times at which
     the devices can be done with their first, second, third, ... image, the `batch_size` smallest;
     no other choice of as many times has a smaller largest one.
-
-    Examples
-    --------
-    >>> best_split(12, [(0.0, 1.0), (0.0, 3.0)])
-    [9, 3]
     """
     counts = [0] * len(devices)
     for _ in range(batch_size):
@@ -221,13 +189,6 @@ def check_mean_gradient(mean_gradient):
     ------
     AssertionError
         If it is not that gradient; the message names the usual mistakes.
-
-    Examples
-    --------
-    >>> def mean_gradient(gradients, counts):
-    ...     return sum(g * n for g, n in zip(gradients, counts)) / sum(counts)
-    >>> check_mean_gradient(mean_gradient)
-    mean_gradient: passed
     """
     generator = torch.Generator().manual_seed(0)
     for counts in ([4, 4], [4, 3], [1, 5, 2]):
@@ -267,19 +228,6 @@ def check_run_steps(run_steps):
     AssertionError
         If steps are missing, too many are in flight, the device idles although more were allowed,
         or the last steps are not waited for.
-
-    Examples
-    --------
-    >>> def run_steps(step, num_steps, max_in_flight):
-    ...     events = []
-    ...     for _ in range(num_steps):
-    ...         if len(events) == max_in_flight:
-    ...             events.pop(0).synchronize()
-    ...         events.append(step())
-    ...     for event in events:
-    ...         event.synchronize()
-    >>> check_run_steps(run_steps)
-    run_steps: passed
     """
     for limit in (1, 2, 4):
         (device,) = sim.configure(1, gpu=_slow_machine.GPU, link=_slow_machine.LINK)

@@ -74,15 +74,7 @@ def empty_pinned(*size, dtype=None) -> torch.Tensor:
 
 
 def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a host tensor in pinned memory (the tensor itself if it is there).
-
-    Examples
-    --------
-    >>> import torch
-    >>> from d2lmini import sim
-    >>> sim.is_pinned(sim.pin_memory(torch.ones(2)))
-    True
-    """
+    """Return a copy of a host tensor in pinned memory (the tensor itself if it is there)."""
     if isinstance(tensor, SimTensor):
         raise ValueError(
             f"cannot pin a tensor on {tensor._device.name}; only host tensors can be pinned"
@@ -95,15 +87,7 @@ def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
-    """Whether a host tensor lies in memory that the simulator (or CUDA) has pinned.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from d2lmini import sim
-    >>> sim.is_pinned(torch.ones(2)), sim.is_pinned(sim.empty_pinned(2))
-    (False, True)
-    """
+    """Whether a host tensor lies in memory that the simulator (or CUDA) has pinned."""
     if isinstance(tensor, SimTensor):
         return False
     return getattr(tensor.untyped_storage(), "_sim_pinned", False) or _is_pinned(tensor)

@@ -72,56 +72,23 @@ def is_cpp_device(device) -> bool:
 
 
 def device_count() -> int:
-    """Return the number of simulated GPUs; 0 before `configure`.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> devices = sim.configure(3)
-    >>> sim.device_count()
-    3
-    """
+    """Return the number of simulated GPUs; 0 before `configure`."""
     machine = state.machine
     return 0 if machine is None else len(machine.devices)
 
 
 def current_device() -> int:
-    """Return the number of the device that ``"sim"`` without a number stands for.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> sim.current_device()
-    0
-    """
+    """Return the number of the device that ``"sim"`` without a number stands for."""
     machine = state.machine
     return 0 if machine is None else machine.current_index()
 
 
 def set_device(device) -> None:
-    """Make `device` the one that ``"sim"`` without a number stands for, in this thread.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> devices = sim.configure(2)
-    >>> sim.set_device(1)
-    >>> sim.current_device()
-    1
-    """
+    """Make `device` the one that ``"sim"`` without a number stands for, in this thread."""
     device = find_device(device)
     device.machine.set_current_index(device.index)
 
 
 def is_numeric() -> bool:
-    """Whether the machine computes values (False after ``configure(..., numerics=False)``).
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> devices = sim.configure(1, numerics=False)
-    >>> sim.is_numeric()
-    False
-    """
+    """Whether the machine computes values (False after ``configure(..., numerics=False)``)."""
     return current_machine().numerics

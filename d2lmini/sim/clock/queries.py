@@ -6,68 +6,27 @@ from d2lmini.sim.hardware.specs import GPU, Link
 
 
 def current_stream(device=None) -> Stream:
-    """Return the stream on which work for `device` is now issued.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> with sim.Stream(device) as side:
-    ...     sim.current_stream(device) == side
-    True
-    """
+    """Return the stream on which work for `device` is now issued."""
     return find_device(device).current_stream()
 
 
 def default_stream(device=None) -> Stream:
-    """Return the stream of `device` that is there from the start; its number is 0.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> sim.default_stream(device) == sim.current_stream(device)
-    True
-    """
+    """Return the stream of `device` that is there from the start; its number is 0."""
     return find_device(device).default_stream
 
 
 def get_device_spec(device=None) -> GPU:
-    """Return the spec of the GPU that `device` simulates.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> sim.get_device_spec(device).name
-    'v100'
-    """
+    """Return the spec of the GPU that `device` simulates."""
     return find_device(device).machine.gpu
 
 
 def get_link_spec() -> Link:
-    """Return the spec of the link between the simulated GPUs and the host.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> sim.get_link_spec().name
-    'pcie3'
-    """
+    """Return the spec of the link between the simulated GPUs and the host."""
     return current_machine().link
 
 
 def now() -> float:
-    """Return the host clock of the simulated machine, in seconds.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> sim.now()
-    0.0
-    """
+    """Return the host clock of the simulated machine, in seconds."""
     return current_machine().host
 
 

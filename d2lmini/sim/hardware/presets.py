@@ -244,11 +244,6 @@ def find_gpu(name_or_spec) -> GPU:
     ------
     ValueError
         If there is no such preset; the message lists those there are.
-
-    Examples
-    --------
-    >>> find_gpu("h200").memory // 2**30
-    141
     """
     return _find(name_or_spec, GPU, GPUS)
 
@@ -260,11 +255,6 @@ def find_link(name_or_spec) -> Link:
     ------
     ValueError
         If there is no such preset; the message lists those there are.
-
-    Examples
-    --------
-    >>> find_link("pcie3").name
-    'pcie3'
     """
     return _find(name_or_spec, Link, LINKS)
 
@@ -276,10 +266,5 @@ def find_cpu(name_or_spec) -> CPU:
     ------
     ValueError
         If there is no such preset; the message lists those there are.
-
-    Examples
-    --------
-    >>> find_cpu("server16").name
-    'server16'
     """
     return _find(name_or_spec, CPU, CPUS)
