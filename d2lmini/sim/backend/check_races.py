@@ -15,10 +15,10 @@ class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
 
     - reads what another stream writes, or overwrites what another stream writes or reads, unless
       events, ``wait_stream``, copies between GPUs or waits of the host order the two;
-    - uses memory with which another stream need not be done since a tensor that had it was
-      dropped. Such memory may go to any later tensor that is made in *the stream in which the
-      dropped one was made* (if both have up to 1 MiB, or both more); of other streams the caching
-      allocator knows only those that ``tensor.record_stream(stream)`` has named;
+    - uses memory of a dropped tensor that another stream may still use. Such memory may go to any
+      later tensor that is made in *the same stream as the dropped one* (if both have up to 1 MiB,
+      or both more): the caching allocator waits for no other stream, except those that
+      ``tensor.record_stream(stream)`` has named;
     - reads or overwrites, on the host, pinned memory that a ``non_blocking`` copy still uses.
 
     Only the program counts, not the clock: work that must be over by now, but for which nobody has
@@ -88,10 +88,8 @@ class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Run one operation; if it is the host's own, look at the pinned memory it uses."""
         kwargs = kwargs or {}
-        op = lookup(func)
-        goal = kwargs.get("device")
-        active = detector.active
-        if active is not None and op.kernel and (goal is None or goal.type == "cpu"):
+        op, goal, active = lookup(func), kwargs.get("device"), detector.active
+        if not types and op.kernel and active and (goal is None or goal.type == "cpu"):
             reads, writes = tensors_of(op, args, kwargs)
             if all(t.device.type == "cpu" and t.layout is torch.strided for t in reads + writes):
                 reads, writes = ([t for t in ts if active.history(t)] for ts in (reads, writes))

@@ -53,7 +53,7 @@ class Clocks:
     def switch(self, device, stream):
         """Take note that `stream` is about to become this thread's current one."""
         numbers, streams = self.switches.setdefault(
-            (threading.get_ident(), device), ([0], [device.current_stream()])
+            (threading.current_thread(), device), ([0], [device.current_stream()])
         )
         numbers.append(torch.autograd._get_sequence_nr())  # of the next node of the graph
         streams.append(stream)
@@ -64,7 +64,7 @@ class Clocks:
         task = torch._C._current_graph_task_id()
         if task < 0:
             return current
-        key = threading.get_ident(), device
+        key = threading.current_thread(), device
         if self.callers.get(key, (None,))[0] != task:
             self.callers[key] = task, current
         node = torch._C._current_autograd_node()

@@ -73,11 +73,10 @@ class History:
         if new.stream is None:
             return (
                 f"{second} in pinned memory, with which {first} may not be done yet. Let the host "
-                "wait before: event.synchronize(), stream.synchronize() or synchronize()"
+                "wait first: event.synchronize(), stream.synchronize() or synchronize()"
             )
-        later, earlier = new.stream.number, old.stream.number
         wait = (
-            f"let stream {later} wait for what is in stream {earlier}, before: "
+            f"{_name(new.stream)} should wait for {_name(old.stream)} first, by "
             "stream.wait_event(event) or stream.wait_stream(other)"
         )
         if not old.is_past:
@@ -86,11 +85,11 @@ class History:
             f"memory may be that of a dropped {old.tensor}, with which {first} may not be done yet"
         )
         if old.stream is self.stream:
-            return f"{second} that was made in stream {earlier}, where its {memory}: {wait}"
+            return f"{second} that was made in {_name(self.stream)}. There its {memory}: {wait}"
         return (
-            f"{second}; its {memory}. Call tensor.record_stream(stream), for stream {earlier}, "
-            "before a tensor is dropped; or keep it until the host has waited for that stream; or "
-            f"{wait}"
+            f"{second}. Its {memory}: either {wait}; or, before a tensor is dropped that "
+            f"{_name(old.stream)} uses, call tensor.record_stream(stream), or let the host wait "
+            "for that stream"
         )
 
 
@@ -99,7 +98,9 @@ def _verb(use):
 
 
 def _operation(use):
-    if use.stream is None:
-        return f"{use.name!r} on the host ({use.line})"
-    stream = f"stream {use.stream.number} of {use.stream._device.name}"
-    return f"{use.name!r} in {stream} ({use.line})"
+    place = "on the host" if use.stream is None else f"in {_name(use.stream)}"
+    return f"{use.name!r} {place} ({use.line})"
+
+
+def _name(stream):
+    return f"stream {stream.number} of {stream._device.name}"

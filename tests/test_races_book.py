@@ -1,0 +1,66 @@
+"""The book's own programs have no races, except for the mistakes that chapters make on purpose."""
+
+import ast
+import re
+import warnings
+from pathlib import Path
+
+import matplotlib
+import nbformat
+import pytest
+import torch
+from matplotlib import pyplot as plt
+
+from d2lmini import sim
+
+CHAPTERS = Path(__file__).parents[1] / "chapters"
+ON_PURPOSE = re.compile("early|isnan")  # in a cell that reads before the copy has arrived
+
+
+@pytest.fixture(autouse=True)
+def _as_in_a_notebook(monkeypatch):
+    monkeypatch.setenv("D2LMINI_GPUS", "sim")
+    monkeypatch.chdir(CHAPTERS)
+    matplotlib.use("agg")
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    plt.close("all")
+
+
+def sources(name):
+    notebook = nbformat.read(CHAPTERS / f"{name}.ipynb", as_version=4)
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return [re.sub(r"^[%!].*$", "", source, flags=re.MULTILINE) for source in code]
+
+
+@pytest.mark.parametrize("name", ["devices", "auto-parallelism"])
+def test_chapters_about_streams_race_only_on_purpose(name):
+    found, names = [], {}
+    with sim.check_races(action="warn"):
+        for source in sources(name):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                exec(source, names)
+            found += [(source, str(w.message)) for w in caught if "race: " in str(w.message)]
+    assert found
+    for source, race in found:
+        assert ON_PURPOSE.search(source), f"{race}\nin\n{source}"
+        assert "on the host" in race
+        assert "reads" in race
+
+
+def test_overlapped_training_does_not_race():
+    """The step that sends buckets of gradients in streams of their own, beside backward."""
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+    definitions = [
+        node
+        for source in sources("multiple-gpus-concise")
+        for node in ast.parse(source).body
+        if isinstance(node, kinds)
+    ]
+    names = {}
+    exec(compile(ast.Module(definitions, []), "definitions", "exec"), names)
+    with sim.check_races():
+        for limit in (2**40, 4 * 2**20):
+            names["run_ddp"](2, 8, limit)
