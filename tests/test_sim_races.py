@@ -613,6 +613,29 @@ def test_backward_runs_in_the_streams_of_the_forward_pass(numerics):
     assert races_in(program) is None
 
 
+@shapes_or_values
+def test_backward_through_two_gpus_and_their_side_streams(numerics):
+    d0, d1, s0 = configure(numerics, k=2)
+    s1 = sim.Stream(d1)
+
+    def program():
+        w0, w1 = parameters(d0), parameters(d1)
+        for _ in range(2):
+            for stream in (s0, s1):
+                stream.wait_stream(sim.default_stream(stream.device))
+            with s0:
+                h = (w0 @ w0).relu()
+                with s1:
+                    loss = ((h.to(d1) @ w1).relu() * 2).sum()
+            loss.backward()
+            del h, loss
+            with torch.no_grad():
+                for w in (w0, w1):
+                    w -= 0.1 * w.grad
+
+    assert races_in(program) is None
+
+
 def test_gradients_belong_to_the_stream_that_called_backward():
     device, side = configure()
 

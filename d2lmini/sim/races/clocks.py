@@ -20,7 +20,7 @@ class Clocks:
     """The clocks of streams, events and the host.
 
     A clock says, for each stream, how many of its operations are sure to be over. All methods are
-    called under the machine's lock.
+    called under the machine's lock, except `switch`, which notes what belongs to one thread.
     """
 
     def __init__(self):
