@@ -16,7 +16,6 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import nbformat
 from nbclient import NotebookClient
@@ -51,24 +50,25 @@ def watch():
     """
     from support import cuda_double
 
-    from d2lmini.sim.clock.current import state
+    from d2lmini import sim
 
     shell, met = get_ipython(), set()  # noqa: F821 - the shell's own
     count, *kinds = os.environ["D2LMINI_DOUBLE"].split(":")
     real = cuda_double.install(int(count), *kinds)
-    seen = WeakKeyDictionary()
+    seen = {"real": [], "simulated": []}
 
-    def work(machine):
-        """Say whether the devices of a machine have done something since the last look."""
-        if machine is None:
-            return False
-        spans = list(machine.trace.spans())
-        before, seen[machine] = seen.get(machine, 0), len(spans)
-        return any(span.device != "host" for span in spans[before:])
+    def works(kind, spans):
+        """Say whether a device has done something since the last look."""
+        before, seen[kind] = seen[kind], spans
+        is_same_machine = spans[: len(before)] == before
+        return any(s.device != "host" for s in spans[len(before) if is_same_machine else 0 :])
 
     def after_cell(_):
-        used = [kind for kind, machine in (("real", real), ("simulated", state.machine))
-                if work(machine)]  # fmt: skip
+        spans = {
+            "real": list(real.trace.spans()) if real else [],
+            "simulated": list(sim.trace()) if sim.device_count() else [],
+        }
+        used = [kind for kind in spans if works(kind, spans[kind])]
         with open(os.environ["D2LMINI_WATCH"], "a", encoding="utf-8") as file:
             file.write(json.dumps({"used": used, "met": sorted(met)}) + "\n")
         met.clear()
