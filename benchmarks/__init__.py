@@ -1,5 +1,1 @@
-"""What ``make bench`` runs: each module ``bench_NAME`` has ``rows(settings)``, a list of `Row`.
-
-``settings`` is a `benchmarks.measure.Settings`. `benchmarks.measure.interleave` measures variants
-in turns; a `benchmarks.measure.Row` is one line of the table.
-"""
+"""What ``make bench`` runs: `measure` takes the `cases` in turns, `records` keeps what it found."""

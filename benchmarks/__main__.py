@@ -1,31 +1,18 @@
 """Measure, against what a reader would use instead: ``python -m benchmarks``.
 
-Prints one table. ``--record`` also keeps the run in ``records/`` and draws the page that shows it.
+Prints tables. ``--record`` also keeps the run in ``records/`` and draws the page that shows it.
 """
 
 import argparse
-import importlib
-import json
 import sys
 import time
 import traceback
 from pathlib import Path
 
 from benchmarks import page, records, report
+from benchmarks.cases import BENCHMARKS, load
 from benchmarks.measure import Settings
 from benchmarks.provenance import describe
-
-BENCHMARKS = (
-    "machine",
-    "loader",
-    "lenet",
-    "parallel",
-    "allreduce",
-    "ddp",
-    "resnet",
-    "sim",
-    "book",
-)
 
 
 def parse(arguments=None):
@@ -37,31 +24,25 @@ def parse(arguments=None):
     add("--out", type=Path, metavar="FILE", help="write the run as JSON")
     add("--record", action="store_true", help="keep the run in records/")
     add("--check", action="store_true", help="compare with this hardware's last record")
-    add("--tests", action="store_true", help="book: measure make test, too (minutes)")
     options = parser.parse_args(arguments)
-    if options.quick and (options.record or options.check):
-        parser.error("--quick measures nothing that could be recorded or compared")
-    if options.repetitions is not None and options.repetitions < 1:
-        parser.error(f"--repetitions is {options.repetitions}; give at least 1")
+    if options.quick and (options.out or options.record or options.check):
+        parser.error("--quick measures nothing that could be kept or compared")
+    if options.repetitions is None:
+        options.repetitions = 2 if options.quick else Settings.repetitions
+    least = records.REPETITIONS if options.record else 1
+    if options.repetitions < least:
+        parser.error(f"--repetitions is {options.repetitions}; give at least {least}")
     return options
 
 
 def measure(names, settings):
-    """Run benchmarks, each in its turn.
-
-    Returns
-    -------
-    rows : list of Row
-        Of those that ran through.
-    failed : list of str
-        Names of the others; one that fails does not cost the minutes of the rest.
-    """
+    """Return the rows of the benchmarks that ran through, and the names of those that failed."""
     rows, failed = [], []
     for name in names:
         start = time.monotonic()
         try:
-            rows += importlib.import_module(f"benchmarks.bench_{name}").rows(settings)
-        except Exception:
+            rows += list(load(name).rows(settings))
+        except Exception:  # one that fails does not cost the minutes of the rest
             traceback.print_exc()
             failed.append(name)
         verdict = " (failed)" if name in failed else ""
@@ -71,40 +52,39 @@ def measure(names, settings):
 
 def compare(record):
     """Print what became slower than in the last record of the hardware; return how much did."""
-    others = {
-        path: old
-        for path, old in records.load_all().items()
-        if records.same_hardware(old) == records.same_hardware(record)
-    }
+    found, _ = records.read_all()
+    others = [pair for pair in found.items() if pair[1].machine == record.machine]
     if not others:
-        print(f"bench-check: no record of {records.hardware_name(record)}; make one with --record")
+        print(f"bench-check: no record of {record.name}; make one with --record")
         return 0
-    path, old = others.popitem()
-    found = report.slower(record, old)
-    print(f"bench-check: against {path.name}: {len(found)} slower")
-    print("\n".join(f"  {line}" for line in found))
-    return len(found)
+    path, old = others[-1]
+    slower = report.slower(record, old)
+    print(f"bench-check: against {path.name}: {len(slower)} slower")
+    print("\n".join(f"  {line}" for line in slower))
+    return len(slower)
 
 
 def main(arguments=None):
     """Run the command; return the exit status, 1 if something became slower."""
     options = parse(arguments)
-    repetitions = options.repetitions or (2 if options.quick else Settings.repetitions)
-    settings = Settings(repetitions, options.quick, options.tests)
     provenance = describe()  # before the run: what it makes is not to count as a modification
+    settings = Settings(options.repetitions, options.quick)
     rows, failed = measure(options.only or BENCHMARKS, settings)
-    record = records.from_rows(rows, provenance, settings)
-    print(f"\n{records.hardware_name(record)}; {page.describe(record)}")
-    if options.quick:
-        print("--quick: the sizes are too small for the numbers to mean anything")
-    print()
-    print(report.table(record["rows"]))
-    if options.out:
-        options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    slower = compare(record) if options.check else 0
     if failed:
         print(f"\nfailed: {', '.join(failed)}; nothing is recorded")
-    elif options.record:
+    if not rows:
+        return 1
+    record = records.Record(**provenance, rows=rows)
+    print(f"\n# {record.name}\n\n{report.describe(record)}")
+    if options.quick:
+        print("--quick: the sizes are too small for the numbers to mean anything")
+    for name in dict.fromkeys(row.benchmark for row in rows):
+        blocks = report.section(name, [row for row in rows if row.benchmark == name])
+        print("", *blocks, sep="\n\n", flush=True)
+    if options.out:
+        options.out.write_text(records.to_json(record), encoding="utf-8")
+    slower = compare(record) if options.check else 0
+    if options.record and not failed:
         print(f"\nrecord: {records.save(record)}")
         page.write()
     return 1 if failed or slower else 0

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from d2lmini import empty_pinned, get_params, init_params, now, sim, synchronize, train_batch
 from d2lmini.resnet import resnet18
 from d2lmini.sim.hardware.stopwatch import KINDS, float32_precision, timings
+from d2lmini.units import quantity
 
 
 def product(n, dtype, device):
@@ -88,17 +89,18 @@ def predict(workload, gpu, link):
 
 
 def compare(measured, gpu, link):
-    """Set predictions beside measurements, ``{workload: [seconds, ...]}``, in rows of a table.
+    """Predict what was measured, ``{workload: [seconds, ...]}``, and print how far off that is.
 
     The error is ``|predicted - measured| / measured``, with the median measurement.
     """
-    rows = []
+    rows, errors = [], []
+    print(f"{gpu.name}: predicted, measured, error")
     for name, seconds in measured.items():
         middle, guess = statistics.median(seconds), predict(name, gpu, link)
-        row = {"workload": name, "predicted": guess, "measured": middle}
-        row |= {"low": min(seconds), "high": max(seconds), "error": abs(guess - middle) / middle}
-        print(f"{name:34}{1e3 * guess:12.4f} ms{1e3 * middle:12.4f} ms{row['error']:8.1%}")
-        rows.append(row)
+        errors.append(abs(guess - middle) / middle)
+        print(f"{name:34}{quantity(guess, 's'):>10}{quantity(middle, 's'):>10}{errors[-1]:8.1%}")
+        rows.append({"workload": name, "predicted": guess, "seconds": seconds})
+    print(f"median error {statistics.median(errors):.1%}")
     return rows
 
 
@@ -116,11 +118,9 @@ def main(arguments=None):
         parser.error(str(error))
     # All measuring comes first, while there are only real GPUs in the process.
     measured = {name: measure(name, torch.device(options.device), 7) for name in WORKLOADS}
-    print(f"{calibration.gpu.name}: predicted, measured, error")
     rows = compare(measured, calibration.gpu, calibration.link)
-    median_error = statistics.median(row["error"] for row in rows)
-    calibration.save(options.out, comparison=rows, median_error=median_error)
-    print(f"median error {median_error:.1%}, written to {options.out}")
+    calibration.save(options.out, comparison=rows)
+    print(f"written to {options.out}")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,20 @@
-"""Measure: warm up, interleave, repeat; report the median and the range."""
+"""Measure: warm up, interleave, repeat. What follows from the samples is derived here alone."""
 
 import gc
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import median
 
 from d2lmini import Timer
 
-UNITS = ("s", "1/s", "images/s", "GB/s", "GFLOP/s", "B", "ratio", "count")
+UNITS = ("s", "B", "B/s", "FLOP/s", "images/s")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to measure.
+    """How to measure."""
 
-    Parameters
-    ----------
-    repetitions : int, default 5
-        Measurements of each variant.
-    quick : bool, default False
-        Small sizes and few repetitions: shows that everything runs, measures nothing.
-    tests : bool, default False
-        Measure ``make test``, too, which takes minutes.
-    """
-
-    repetitions: int = 5
-    quick: bool = False
-    tests: bool = False
+    repetitions: int = 5  # of each variant
+    quick: bool = False  # small sizes: shows that everything runs, measures nothing
 
     def pick(self, full, quick):
         """Return the size for a full or for a quick run."""
@@ -34,18 +23,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Side:
-    """One variant's measurements.
+    """One variant's measurements."""
 
-    Parameters
-    ----------
-    label : str
-        What was measured: ``"d2l"``.
-    samples : tuple of float
-        One value per repetition, in the order in which they were measured.
-    """
-
-    label: str
-    samples: tuple
+    label: str  # what was measured: "d2l"
+    samples: tuple  # of float, one per repetition, in the order in which they were measured
 
     def __post_init__(self):
         object.__setattr__(self, "samples", tuple(map(float, self.samples)))
@@ -67,49 +48,33 @@ class Side:
         """The largest value."""
         return max(self.samples)
 
+    def called(self, label):
+        """Return the same samples under another name."""
+        return Side(label, self.samples)
+
+    def rate(self, amount):
+        """Turn seconds for `amount` of work into work per second."""
+        return Side(self.label, [amount / seconds for seconds in self.samples])
+
+    def per_step(self, steps):
+        """Turn seconds for several steps into seconds per step."""
+        return Side(self.label, [seconds / steps for seconds in self.samples])
+
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
-
-    Parameters
-    ----------
-    benchmark : str
-        Name of the benchmark: ``"lenet"``.
-    case : str
-        What of it: ``"one epoch, batch 256"``. Unique within the benchmark, and stable: rows of
-        different runs are matched by it.
-    unit : str
-        One of `UNITS`.
-    ours : Side
-        What was measured.
-    peer : Side, optional
-        What it is compared with, measured in the same rounds.
-    goal : float, optional
-        The `ratio` to reach.
-    higher_is_better : bool, default False
-        Rates are better when higher, times when lower.
-    exact : bool, default False
-        A count, a size or a deterministic result: one sample is enough.
-    note : str
-        What a reader has to know to understand the numbers.
-    plot : str
-        Rows of a benchmark with an `x` are drawn as lines, those with the same `plot` together.
-    x : float, optional
-        Where: a size in bytes, a number of devices.
-    """
+    """One line of a table: what was measured, and what it is to be seen against."""
 
     benchmark: str
-    case: str
-    unit: str
+    case: str  # unique within the benchmark, and stable: rows of different runs are matched by it
+    unit: str  # of `UNITS`; rates are better when higher, all others when lower
     ours: Side
-    peer: Side | None = None
-    goal: float | None = None
-    higher_is_better: bool = False
-    exact: bool = False
-    note: str = ""
-    plot: str = ""
-    x: float | None = None
+    peer: Side | None = None  # measured in the same rounds
+    goal: float | None = None  # the `ratio` to reach
+    limit: float | None = None  # a bound to keep, in `unit`: no measurement
+    note: str = ""  # what a reader has to know to understand the numbers
+    plot: str = ""  # rows with an `x` are drawn as lines, those with the same `plot` together
+    x: float | None = None  # where: a size in bytes, a number of devices
 
     def __post_init__(self):
         if self.unit not in UNITS:
@@ -119,20 +84,49 @@ class Row:
                 f"{self.case}: {len(self.ours.samples)} samples against {len(self.peer.samples)}; "
                 "measure both in the same rounds"
             )
+        if self.goal is not None and not self.peer:
+            raise ValueError(f"{self.case}: a goal is a ratio, and needs a peer")
+
+    @classmethod
+    def from_dict(cls, data):
+        """Make a row of what `to_dict` returned."""
+        sides = {name: Side(**data[name]) for name in ("ours", "peer") if name in data}
+        return cls(**data | sides)
+
+    def to_dict(self):
+        """Return what JSON can hold."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
     @property
-    def ratio(self):
-        """How many times better than the peer, as the median over the rounds; None without peer.
+    def key(self):
+        """What identifies a row within a run, and over runs."""
+        return self.benchmark, self.case, self.ours.label
+
+    @property
+    def higher_is_better(self):
+        """Whether the row is about a rate."""
+        return self.unit.endswith("/s")
+
+    @property
+    def ratios(self):
+        """How many times as fast as the peer ours was in each round; empty without peer.
 
         Within a round both sides met the same state of the machine, so that ratios of rounds
         scatter less than the times themselves.
         """
-        if self.peer is None:
-            return None
-        pairs = zip(self.ours.samples, self.peer.samples, strict=True)
-        if self.higher_is_better:
-            return median(ours / peer for ours, peer in pairs)
-        return median(peer / ours for ours, peer in pairs)
+        pairs = zip(self.ours.samples, self.peer.samples, strict=True) if self.peer else ()
+        return [ours / peer if self.higher_is_better else peer / ours for ours, peer in pairs]
+
+    @property
+    def ratio(self):
+        """The median of `ratios`; None without peer."""
+        return median(self.ratios) if self.peer else None
+
+    @property
+    def keeps_limit(self):
+        """Whether the median is on the good side of the limit."""
+        middle = self.ours.median
+        return middle >= self.limit if self.higher_is_better else middle <= self.limit
 
 
 def timed(function, *devices):
@@ -180,11 +174,11 @@ def interleave(variants, settings, warm_up=1):
     return {label: Side(label, values) for label, values in samples.items()}
 
 
-def as_rate(side, amount):
-    """Turn seconds for `amount` of work into work per second."""
-    return replace(side, samples=tuple(amount / seconds for seconds in side.samples))
+def repeat(function, times):
+    """Return a function that calls `function` so often."""
 
+    def run():
+        for _ in range(times):
+            function()
 
-def per_step(side, steps):
-    """Turn seconds for several steps into seconds per step."""
-    return replace(side, samples=tuple(seconds / steps for seconds in side.samples))
+    return run

@@ -1,240 +1,200 @@
 """Records: runs kept as JSON in ``records/``, each with its provenance; old ones are never changed.
 
-``python -m benchmarks.records --check`` validates them all, ``--add FILE`` keeps the run of another
-machine, which ``python -m benchmarks --out FILE`` wrote there.
+A file holds samples and facts. What follows from them (medians, ranges, ratios) is derived
+by `benchmarks.measure`.
+
+``python -m benchmarks.records --check`` validates all files, ``--add FILE`` keeps the run of
+another machine, which ``python -m benchmarks --out FILE`` wrote there.
 """
 
 import argparse
 import json
-import math
 import re
-import statistics
 import sys
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from benchmarks.measure import Row
+from d2lmini import sim
+
 FOLDER = Path(__file__).parents[1] / "records"
-FORMAT = "d2lmini benchmarks 1"
-CALIBRATION_FORMAT = "d2lmini calibration 1"
+FORMAT, FORMAT_1 = "d2lmini benchmarks 2", "d2lmini benchmarks 1"
 REPETITIONS = 5  # the least that a record needs
 
-_CALIBRATION_SCHEMA = {
-    "type": "object",
-    "required": ["format", "gpu", "link", "provenance", "measurements"],
-    "properties": {
-        "format": {"const": CALIBRATION_FORMAT},
-        "provenance": {
-            "type": "object",
-            "required": ["hardware", "date", "torch", "python", "repeats"],
-            "properties": {"repeats": {"type": "integer", "minimum": 3}},
-        },
-        "measurements": {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "object", "required": ["what", "seconds", "median", "spread"]},
-        },
-    },
-}
+
+@dataclass(frozen=True)
+class Record:
+    """A run: how it came about (see `benchmarks.provenance`), and its rows."""
+
+    date: str
+    commit: str
+    modified: bool
+    load: float | None
+    hardware: dict
+    versions: dict
+    rows: list
+
+    @classmethod
+    def from_dict(cls, data):
+        """Make a record of what JSON holds, in any format that there has been."""
+        if isinstance(data, dict) and data.get("format") == FORMAT_1:
+            data = _from_format_1(data)
+        _validate(data)
+        facts = {name: value for name, value in data.items() if name not in ("format", "rows")}
+        record = cls(**facts, rows=[Row.from_dict(row) for row in data["rows"]])
+        problems = list(record._contradictions())
+        if problems:
+            raise ValueError("\n".join(problems))
+        return record
+
+    def to_dict(self):
+        """Return what JSON can hold."""
+        rows = [row.to_dict() for row in self.rows]
+        return {"format": FORMAT, **vars(self), "rows": rows}
+
+    def _contradictions(self):
+        """Yield what a schema cannot say."""
+        try:
+            datetime.fromisoformat(self.date)
+        except ValueError:
+            yield f"date: {self.date!r} is not a date"
+        keys = [row.key for row in self.rows]
+        for row in self.rows:
+            where, count = " / ".join(row.key), len(row.ours.samples)
+            if keys.count(row.key) > 1:
+                yield f"{where}: is there twice"
+            if row.unit != "B" and count < REPETITIONS:  # bytes are counted
+                yield f"{where}: {count} samples, at least {REPETITIONS} are needed"
+
+    @property
+    def repetitions(self):
+        """How often was measured."""
+        return max(len(row.ours.samples) for row in self.rows)
+
+    @property
+    def machine(self):
+        """What must agree for two records to be comparable."""
+        gpus = tuple(gpu["name"] for gpu in self.hardware["gpus"])
+        return self.hardware["cpu"], self.hardware["cores"], self.hardware["threads"], gpus
+
+    @property
+    def name(self):
+        """The hardware in words: ``"AMD EPYC, 2 cores"``."""
+        cpu, cores, threads, gpus = self.machine
+        words = [f"{gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(gpus)]
+        words += [cpu, f"{cores} core{'s' * (cores != 1)}"]
+        words += [f"{threads} thread{'s' * (threads != 1)}"] * (threads != cores)
+        return ", ".join(words)
+
+    @property
+    def file_name(self):
+        """The name of the record's file: date and hardware."""
+        when = datetime.fromisoformat(self.date).strftime("%Y-%m-%d-%H%M")
+        slug = re.sub(r"[^a-z0-9]+", "-", self.name.lower())[:100].strip("-")
+        return f"{when}-{slug}.json"
 
 
-def from_rows(rows, provenance, settings):
-    """Make a record of the rows of a run.
+def _from_format_1(data):
+    """Take the samples and facts of a record of format 1, which also stored what follows from them.
 
-    Parameters
-    ----------
-    rows : list of benchmarks.measure.Row
-        What was measured.
-    provenance : dict
-        From `benchmarks.provenance.describe`.
-    settings : benchmarks.measure.Settings
-        How.
-
-    Returns
-    -------
-    dict
-        Ready for JSON.
+    It gave rates in giga, and a limit as a peer with the same value in all rounds. The loader's
+    plain copy was not measured in the loader's rounds: it is no peer.
     """
-    how = {"quick": settings.quick, "repetitions": settings.repetitions}
-    return {"format": FORMAT, **provenance, **how, "rows": [_row(row) for row in rows]}
+    try:
+        if data["quick"]:
+            raise ValueError("a quick run measures nothing; run without --quick")
+        facts = ("date", "commit", "modified", "load", "hardware", "versions")
+        rows = [_row_from_format_1(row) for row in data["rows"]]
+        return {"format": FORMAT, "rows": rows} | {n: data[n] for n in facts if n in data}
+    except (AttributeError, KeyError, OverflowError, TypeError) as error:
+        raise ValueError(f"a field of format 1 is missing or wrong: {error!r}") from error
 
 
-def _row(row):
-    peer = None if row.peer is None else _side(row.peer)
-    names = ("benchmark", "case", "unit", "ratio", "goal", "higher_is_better", "exact")
-    names += ("note", "plot", "x")
-    return {**{name: getattr(row, name) for name in names}, "ours": _side(row.ours), "peer": peer}
+def _row_from_format_1(data):
+    names = ("benchmark", "case", "unit", "goal", "note", "plot", "x")
+    row = {name: data[name] for name in names if data.get(name) not in (None, "")}
+    giga = re.fullmatch("G(.*/s)", row["unit"])
+    row["unit"] = giga[1] if giga else row["unit"]
+    for name in ("ours", "peer"):
+        if data[name]:
+            samples = [value * 1e9 if giga else value for value in data[name]["samples"]]
+            row[name] = {"label": data[name]["label"], "samples": samples}
+    if "peer" in row and len(set(row["peer"]["samples"])) == 1 < len(row["peer"]["samples"]):
+        row["limit"] = row.pop("peer")["samples"][0]
+        row.pop("goal", None)
+    if (row["benchmark"], row["case"]) == ("loader", "bytes moved, against a plain copy"):
+        row["case"] = "bytes moved"
+        row.pop("peer", None)
+    return row
 
 
-def _side(side):
-    return {
-        "label": side.label,
-        "samples": list(side.samples),
-        "median": side.median,
-        "low": side.low,
-        "high": side.high,
-    }
+def _validate(data):
+    import jsonschema  # the machine that measures may do without it
+
+    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
+    found = jsonschema.Draft202012Validator(schema).iter_errors(data)
+    problems = [_shorten(f"{error.json_path}: {error.message}") for error in found]
+    if problems:
+        raise ValueError("\n".join(problems))
 
 
-def same_hardware(record):
-    """Return what must agree for two records to be comparable."""
-    hardware = record["hardware"]
-    gpus = tuple(gpu["name"] for gpu in hardware["gpus"])
-    return hardware["cpu"], hardware["cores"], hardware["threads"], gpus
+def _shorten(text):
+    return text if len(text) < 300 else f"{text[:140]} ... {text[-140:]}"
 
 
-def hardware_name(record):
-    """Name the hardware in words: ``"AMD EPYC, 2 cores"``."""
-    hardware = record["hardware"]
-    words = f"{hardware['cpu']}, {_count(hardware['cores'], 'core')}"
-    if hardware["threads"] != hardware["cores"]:
-        words += f", {_count(hardware['threads'], 'thread')}"
-    gpus = [gpu["name"] for gpu in hardware["gpus"]]
-    counted = [f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus)]
-    return ", ".join([*counted, words])
+def _load(path):
+    def refuse(constant):
+        raise ValueError(f"{constant} is no number")
+
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from error
 
 
-def _count(number, noun):
-    return f"{number} {noun}{'s' * (number != 1)}"
+def read(path):
+    """Return the record in a file; if it is none, raise a `ValueError` with a line per problem."""
+    record = Record.from_dict(_load(path))
+    if Path(path).name != record.file_name:
+        raise ValueError(f"the file should be called {record.file_name}")
+    return record
 
 
-def file_name(record):
-    """Return the name of a record's file: date and hardware."""
-    when = datetime.fromisoformat(record["date"]).strftime("%Y-%m-%d-%H%M")
-    slug = re.sub(r"[^a-z0-9]+", "-", hardware_name(record).lower()).strip("-")
-    return f"{when}-{slug}.json"
+def read_all(folder=FOLDER):
+    """Read a folder: ``{path: Record}`` of runs, oldest first, and ``{path: str}`` of problems."""
+    paths = [path for path in sorted(Path(folder).glob("*.json")) if path.name != "schema.json"]
+    tried = {path: _try(path) for path in paths}
+    found = {path: record for path, (record, _) in tried.items() if record}
+    problems = {path: problem for path, (_, problem) in tried.items() if problem}
+    return dict(sorted(found.items(), key=lambda pair: pair[1].date)), problems
+
+
+def _try(path):
+    """Return the record in a file, None for a calibration, and what is wrong with it."""
+    try:
+        if not path.name.startswith("calibration-"):
+            return read(path), None
+        sim.from_calibration(path)
+        if not {"provenance", "measurements"} <= _load(path).keys():
+            raise ValueError("a calibration keeps its provenance and measurements")
+        return None, None
+    except ValueError as error:
+        return None, str(error)
 
 
 def save(record, folder=FOLDER):
-    """Keep a record; return its path.
-
-    Raises
-    ------
-    ValueError
-        If it is not valid, or was made with ``--quick``.
-    FileExistsError
-        If there is one of this minute and hardware: records are not overwritten.
-    """
-    path = Path(folder) / file_name(record)
-    problems = check(record, path.name)
-    if problems:
-        raise ValueError("not a valid record:\n" + "\n".join(problems))
+    """Keep a valid record, never in place of another; return its path."""
+    text = to_json(record)
+    path = Path(folder) / Record.from_dict(json.loads(text)).file_name
     with path.open("x", encoding="utf-8") as file:
-        file.write(json.dumps(record, indent=1) + "\n")
+        file.write(text)
     return path
 
 
-def load_all(folder=FOLDER):
-    """Return all benchmark records as ``{path: record}``, oldest first."""
-    found = {path: json.loads(path.read_text(encoding="utf-8")) for path in _paths(folder)}
-    found = {path: record for path, record in found.items() if record.get("format") == FORMAT}
-    return dict(sorted(found.items(), key=lambda pair: pair[1]["date"]))
-
-
-def _paths(folder):
-    return sorted(path for path in Path(folder).glob("*.json") if path.name != "schema.json")
-
-
-def check(record, name):
-    """Say what is wrong with a record.
-
-    Parameters
-    ----------
-    record : dict
-        As read from JSON.
-    name : str
-        Name of its file.
-
-    Returns
-    -------
-    list of str
-        One line per problem; empty for a valid record.
-    """
-    import jsonschema  # the machine that measures may do without it
-
-    is_calibration = name.startswith("calibration-")
-    schema = _CALIBRATION_SCHEMA if is_calibration else _schema()
-    validator = jsonschema.Draft202012Validator(schema)
-    problems = [
-        f"{name}: {error.json_path}: {error.message}" for error in validator.iter_errors(record)
-    ]
-    if problems or is_calibration:
-        return problems
-    return [f"{name}: {problem}" for problem in _contradictions(record, name)]
-
-
-def _schema():
-    return json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
-
-
-def _contradictions(record, name):
-    """Yield what a schema cannot say."""
-    try:
-        if datetime.fromisoformat(record["date"]).tzinfo is None:
-            yield "date: no time zone; write UTC as +00:00"
-        elif name != file_name(record):
-            yield f"the file should be called {file_name(record)}"
-    except ValueError:
-        yield f"date: {record['date']!r} is not a date"
-    if record["quick"]:
-        yield "quick: a quick run measures nothing; run without --quick"
-    if record["repetitions"] < REPETITIONS:
-        yield f"repetitions: {record['repetitions']}, at least {REPETITIONS} are needed"
-    seen = set()
-    for row in record["rows"]:
-        key = row_key(row)
-        where = " / ".join(key)
-        if key in seen:
-            yield f"{where}: is there twice"
-        seen.add(key)
-        yield from (f"{where}: {problem}" for problem in _row_contradictions(row))
-
-
-def row_key(row):
-    """Return what identifies a row within a run, and over runs."""
-    return row["benchmark"], row["case"], row["ours"]["label"]
-
-
-def _row_contradictions(row):
-    ours, peer = row["ours"], row["peer"]
-    if not row["exact"] and len(ours["samples"]) < REPETITIONS:
-        yield f"{len(ours['samples'])} samples, at least {REPETITIONS} are needed"
-    for side in filter(None, (ours, peer)):
-        summary = {"median": statistics.median, "low": min, "high": max}
-        for field, function in summary.items():
-            if not math.isclose(side[field], function(side["samples"]), rel_tol=1e-9):
-                yield f"{side['label']}: {field} {side[field]} does not follow from the samples"
-    if (peer is None) != (row["ratio"] is None):
-        yield "ratio and peer go together"
-    elif peer is not None:
-        yield from _ratio_contradictions(row)
-    if row["goal"] is not None and peer is None:
-        yield "a goal is a ratio, and needs a peer"
-
-
-def _ratio_contradictions(row):
-    ours, peer = row["ours"]["samples"], row["peer"]["samples"]
-    if len(ours) != len(peer):
-        yield f"{len(ours)} samples against {len(peer)}; both are measured in the same rounds"
-    elif 0 in ours or 0 in peer:
-        yield "a sample is 0"
-    else:
-        pairs = list(zip(ours, peer, strict=True))
-        ratios = [a / b if row["higher_is_better"] else b / a for a, b in pairs]
-        if not math.isclose(row["ratio"], statistics.median(ratios), rel_tol=1e-9):
-            yield f"ratio {row['ratio']} does not follow from the samples"
-
-
-def check_folder(folder=FOLDER):
-    """Say what is wrong with the records of a folder; an empty list if nothing is."""
-    problems = []
-    for path in _paths(folder):
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            problems.append(f"{path.name}: not JSON: {error}")
-            continue
-        problems += check(record, path.name)
-    return problems
+def to_json(record):
+    """Return the text of a record's file."""
+    return json.dumps(record.to_dict(), indent=1) + "\n"
 
 
 def main(arguments=None):
@@ -246,11 +206,13 @@ def main(arguments=None):
     parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
     options = parser.parse_args(arguments)
     if options.add:
-        print(save(json.loads(options.add.read_text(encoding="utf-8")), options.folder))
+        print(save(Record.from_dict(_load(options.add)), options.folder))
         print("now draw the page: python -m benchmarks.page")
         return 0
-    problems = check_folder(options.folder)
-    print("\n".join(problems) or f"records: {len(_paths(options.folder))} valid")
+    found, problems = read_all(options.folder)
+    for path, text in problems.items():
+        print("\n".join(f"{path.name}: {line}" for line in text.splitlines()))
+    print(f"records: {len(found)} valid")
     return 1 if problems else 0
 
 

@@ -1,7 +1,7 @@
 """Faster ways to sum gradients over devices than `d2lmini.allreduce`.
 
 The ring is the solution of an exercise in ``chapters/multiple-gpus.ipynb``. What each of them gains
-on this or that machine is measured by ``benchmarks/bench_allreduce.py``.
+on this or that machine is measured by ``benchmarks/cases/allreduce.py``.
 """
 
 import torch

@@ -6,9 +6,10 @@ from itertools import cycle
 import matplotlib.pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
-# Okabe and Ito's colours can be told apart without seeing red or green; styles need no colour.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
-STYLES = ("-", "--", "-.", ":")
+from d2lmini.units import BLUE, GREEN, PURPLE, VERMILION
+
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
+STYLES = ("-", "--", "-.", ":")  # for readers who see no colours
 
 
 class Animator:

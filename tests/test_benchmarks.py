@@ -2,23 +2,19 @@
 
 import json
 import struct
-import sys
+import types
 from pathlib import Path
 
 import pytest
 import torch
+from benchmark_data import example_record, example_rows, side
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from benchmark_data import example_record, example_rows, side  # noqa: E402
-
-import benchmarks.__main__ as command  # noqa: E402
-from benchmarks import peers, provenance, records  # noqa: E402
-from benchmarks.bench_lenet import lenet_module  # noqa: E402
-from benchmarks.group import processes  # noqa: E402
-from benchmarks.measure import Row, Settings, Side, as_rate, interleave, per_step, timed  # noqa: E402
-from d2lmini import init_params, lenet  # noqa: E402
+import benchmarks.__main__ as command
+from benchmarks import cases, provenance, records
+from benchmarks.cases import peers, worker
+from benchmarks.cases.lenet import lenet_module
+from benchmarks.measure import Row, Settings, Side, interleave, repeat, timed
+from d2lmini import ddp, init_params, lenet
 
 
 def recorder(calls, label, seconds):
@@ -50,22 +46,29 @@ def test_interleaving_keeps_a_slow_minute_from_deciding():
     assert one_by_one.ratio == 5
 
 
-def test_ratio_above_one_is_better_for_times_and_for_rates():
+def test_ratio_above_one_is_faster_for_times_and_for_rates():
     fast, slow = side("fast", 1.0), side("slow", 2.0)
     assert Row("b", "c", "s", fast, slow).ratio == pytest.approx(2)
-    assert Row("b", "c", "images/s", slow, fast, higher_is_better=True).ratio == pytest.approx(2)
+    assert Row("b", "c", "images/s", slow, fast).ratio == pytest.approx(2)
     assert Row("b", "c", "s", fast).ratio is None
 
 
+def test_limits_are_kept_below_for_times_and_above_for_rates():
+    assert Row("b", "c", "s", side("ours", 1.0), limit=2).keeps_limit
+    assert not Row("b", "c", "s", side("ours", 3.0), limit=2).keeps_limit
+    assert Row("b", "c", "B/s", side("ours", 3.0), limit=2).keeps_limit
+    assert not Row("b", "c", "B/s", side("ours", 1.0), limit=2).keeps_limit
+
+
 def test_rates_and_steps():
-    assert as_rate(Side("x", [0.5, 0.25]), 100).samples == (200, 400)
-    assert per_step(Side("x", [0.5, 0.25]), 5).samples == (0.1, 0.05)
+    assert Side("x", [0.5, 0.25]).rate(100) == Side("x", [200, 400])
+    assert Side("x", [0.5, 0.25]).per_step(5) == Side("x", [0.1, 0.05])
 
 
 def test_timed_calls_the_function_once_and_returns_seconds():
     calls = []
-    assert timed(lambda: calls.append(1), "cpu")() >= 0
-    assert calls == [1]
+    assert timed(repeat(lambda: calls.append(1), 3), "cpu")() >= 0
+    assert calls == [1, 1, 1]
 
 
 def test_bad_rows_are_refused():
@@ -73,6 +76,8 @@ def test_bad_rows_are_refused():
         Row("b", "c", "ms", side("ours", 1.0))
     with pytest.raises(ValueError, match="measure both in the same rounds"):
         Row("b", "c", "s", side("ours", 1.0), Side("peer", [1.0]))
+    with pytest.raises(ValueError, match="needs a peer"):
+        Row("b", "c", "s", side("ours", 1.0), goal=2)
     with pytest.raises(ValueError, match="no samples"):
         Side("ours", [])
 
@@ -97,27 +102,42 @@ def test_the_peers_lenet_is_ours():
     assert torch.allclose(net(X), lenet(X, params), atol=1e-5)
 
 
-def test_processes_run_jobs_and_end():
-    with processes(2) as group:
-        assert group.run("allreduce", sizes=[10, 3], steps=2) > 0
-        assert group.run("ddp_steps", batch_size=8, steps=1) > 0
-    assert not torch.distributed.is_initialized()
+def test_two_processes_take_turns():
+    rows = worker.rows("allreduce", 2, Settings(repetitions=2, quick=True))
+    labels = {"star", "ring", "star, one by one", "star, buckets", "ring, buckets"}
+    assert {row.ours.label for row in rows} - {"gloo", "NCCL"} == labels
+    assert all(len(row.ours.samples) == 2 and row.ours.low > 0 for row in rows)
 
 
-def test_command_measures_and_writes_json(tmp_path, capsys):
-    out = tmp_path / "run.json"
-    assert command.main(["--only", "machine", "--quick", "--out", str(out)]) == 0
+@pytest.mark.parametrize(("name", "peer"), [("parallel", "DDP"), ("ddp", "1 process")])
+def test_cases_of_several_processes_run_in_one(name, peer):
+    with ddp.process_group("cpu") as group:
+        processes = worker.Processes(group)
+        rows = list(cases.load(name).shared_rows(processes, Settings(2, quick=True)))
+        assert {row.peer.label for row in rows} == {peer}
+
+
+def test_every_benchmark_has_its_module():
+    for name in cases.BENCHMARKS:
+        assert callable(cases.load(name).rows), name
+
+
+def test_command_measures_and_prints(capsys):
+    assert command.main(["--only", "machine", "--quick"]) == 0
     text = capsys.readouterr().out
     assert "matrix product" in text
     assert "too small for the numbers to mean anything" in text
-    record = json.loads(out.read_text())
-    assert record["quick"] is True
-    problems = records.check(record, records.file_name(record))
-    assert problems, "a quick run is not to be mistaken for a record"
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--quick", "--record"], ["--quick", "--check"], ["--repetitions", "0"]]
+    "arguments",
+    [
+        ["--quick", "--record"],
+        ["--quick", "--check"],
+        ["--quick", "--out", "run.json"],
+        ["--repetitions", "0"],
+        ["--repetitions", "4", "--record"],
+    ],
 )
 def test_command_refuses_what_would_mislead(arguments, capsys):
     with pytest.raises(SystemExit) as error:
@@ -127,51 +147,53 @@ def test_command_refuses_what_would_mislead(arguments, capsys):
 
 
 @pytest.fixture
-def one_stored_record(tmp_path, monkeypatch):
-    """A folder of records with the example in it, and a command whose run gives the example."""
+def run(monkeypatch):
+    """Let the command find certain rows, on the example's machine, which has a record."""
+
+    def run(rows, *arguments):
+        module = types.SimpleNamespace(rows=lambda settings: rows)
+        monkeypatch.setattr(command, "load", lambda name: module)
+        return command.main(["--only", "sim", *arguments])
+
     old = example_record()
-    records.save(old, tmp_path)
-    monkeypatch.setattr(records, "load_all", lambda: {tmp_path / "old.json": old})
-    others = ("rows", "format", "quick", "repetitions")
-    about = {key: value for key, value in old.items() if key not in others}
+    about = {name: value for name, value in vars(old).items() if name != "rows"}
     monkeypatch.setattr(command, "describe", lambda: about)
-    return old
+    monkeypatch.setattr(records, "read_all", lambda: ({Path("old.json"): old}, {}))
+    return run
+
+
+def test_command_writes_what_a_record_needs(run, tmp_path):
+    assert run(example_rows(), "--out", str(tmp_path / "run.json")) == 0
+    assert records.Record.from_dict(json.loads((tmp_path / "run.json").read_text()))
 
 
 @pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.5, 1)])
-def test_check_fails_where_something_became_slower(
-    factor, status, one_stored_record, monkeypatch, capsys
-):
-    rows = example_rows()
+def test_check_fails_where_something_became_slower(factor, status, run, capsys):
     slow = Row("lenet", "one epoch", "s", side("ours", factor * 5), side("d2l", 8))
-    monkeypatch.setattr(command, "measure", lambda names, settings: ([slow, *rows[1:]], []))
-    assert command.main(["--check"]) == status
-    assert f"{status} slower" in capsys.readouterr().out
+    assert run([slow, *list(example_rows())[1:]], "--check") == status
+    assert f"against old.json: {status} slower" in capsys.readouterr().out
 
 
-def test_check_without_a_record_says_so(one_stored_record, monkeypatch, capsys):
-    monkeypatch.setattr(records, "load_all", dict)
-    monkeypatch.setattr(command, "measure", lambda names, settings: (example_rows(), []))
-    assert command.main(["--check"]) == 0
+def test_check_without_a_record_says_so(run, monkeypatch, capsys):
+    monkeypatch.setattr(records, "read_all", lambda: ({}, {}))
+    assert run(example_rows(), "--check") == 0
     assert "no record of Example CPU" in capsys.readouterr().out
 
 
 def test_a_failing_benchmark_keeps_the_others_and_records_nothing(monkeypatch, capsys):
-    def fail(settings):
-        raise OSError("out of luck")
+    def rows_of(name, settings):
+        yield from example_rows()
+        if name == "book":
+            raise OSError("out of luck")
 
-    class Broken:
-        rows = staticmethod(fail)
+    def load(name):
+        return types.SimpleNamespace(rows=lambda settings: rows_of(name, settings))
 
-    class Works:
-        rows = staticmethod(lambda settings: example_rows())
-
-    modules = {"benchmarks.bench_book": Broken, "benchmarks.bench_lenet": Works}
-    monkeypatch.setattr(command.importlib, "import_module", modules.__getitem__)
+    monkeypatch.setattr(command, "load", load)
     monkeypatch.setattr(records, "save", lambda record: pytest.fail("recorded"))
     assert command.main(["--only", "book", "--only", "lenet", "--record"]) == 1
     printed = capsys.readouterr()
-    assert "one epoch" in printed.out
+    assert printed.out.count("one epoch") == 1
     assert "failed: book; nothing is recorded" in printed.out
     assert "out of luck" in printed.err
 

@@ -200,8 +200,9 @@ def test_predictions_follow_the_hardware(command):
     assert 0 < steps[0] < steps[1] < 1
 
 
-def test_the_record_compares_and_is_valid(command, cuda_of_two, tmp_path, monkeypatch):
+def test_the_record_compares_and_is_valid(command, cuda_of_two, tmp_path, monkeypatch, capsys):
     names, devices, real = ["product float32 512", "copy 1 MB pinned to host"], [], command.measure
+    errors = []
 
     def measure(workload, device, repeats):
         devices.append(device.type)
@@ -212,15 +213,18 @@ def test_the_record_compares_and_is_valid(command, cuda_of_two, tmp_path, monkey
     path = tmp_path / "calibration-fake.json"
     command.main(["--out", str(path)])
     record = json.loads(path.read_text())
-    assert records.check(record, path.name) == []
+    assert records.read_all(tmp_path) == ({}, {})  # a calibration, and a valid one
+    for name in ("gpu", "provenance"):
+        broken = tmp_path / "calibration-broken.json"
+        broken.write_text(json.dumps({key: record[key] for key in record.keys() - {name}}))
+        assert name in records.read_all(tmp_path)[1][broken]
     assert devices == ["cuda", "cuda", "sim", "sim"]  # no prediction before the measuring is done
     for name, row in zip(names, record["comparison"], strict=True):
         predicted = command.predict(name, *from_calibration(path))
         assert (row["workload"], row["predicted"]) == (name, pytest.approx(predicted))
-        assert (row["low"], row["measured"], row["high"]) == (1e-4, 2e-4, 9.0)
-        assert row["error"] == pytest.approx(abs(predicted / 2e-4 - 1))
-    errors = [row["error"] for row in record["comparison"]]
-    assert record["median_error"] == pytest.approx(sum(errors) / 2)
+        assert row["seconds"] == [2e-4, 1e-4, 9.0]
+        errors.append(abs(predicted / 2e-4 - 1))
+    assert f"median error {sum(errors) / 2:.1%}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from torch.profiler import ProfilerActivity, profile
 from d2lmini.sim.clock.span import Span
 from d2lmini.timeline import Timeline
 from d2lmini.timeline.kinds import kind_of, looks_of
-from d2lmini.timeline.layout import MAX_BOXES, PLOT, _ticks, quantity
+from d2lmini.timeline.layout import MAX_BOXES, PLOT, _ticks
 
 US = 1e-6
 
@@ -144,14 +144,6 @@ def test_repr_is_a_table():
     assert lines[0] == "Timeline of 18 spans, 0 ms to 1.295 ms (simulated)"
     assert lines[1].split() == ["device", "engine", "busy", "spans", "most", "time", "in"]
     assert lines[3].split() == ["sim:0", "compute", "0.834", "6", "matrix", "product"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0 B"), (999.7, "1 kB"), (1e15, "1 PB"), (5e-10, "0.5 nB"), (64e6, "64 MB")],
-)
-def test_quantities(value, text):
-    assert quantity(value, "B") == text
 
 
 # The figure

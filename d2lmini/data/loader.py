@@ -14,7 +14,7 @@ class Batches:
 
     The images stay one tensor of bytes; a batch is a few rows of it, gathered and converted when
     it is asked for. That is fast enough to need no worker processes: see
-    ``benchmarks/bench_loader.py``.
+    ``benchmarks/cases/loader.py``.
 
     Parameters
     ----------

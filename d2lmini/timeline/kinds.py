@@ -1,13 +1,14 @@
 """Which operations of a trace belong together, and how their boxes look.
 
-A kind is told apart twice: by colour (the palette of Okabe and Ito, chosen for readers who do not
-see all colours, and visible on white and on black) and by hatching.
+A kind is told apart twice: by colour (visible on white and on black) and by hatching.
 """
 
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
+
+from d2lmini.units import BLUE, GREEN, GREY, ORANGE, PALE, PURPLE, SKY, VERMILION, YELLOW
 
 
 @dataclass(frozen=True)
@@ -21,28 +22,28 @@ class Look:
 
 # Kinds that mean the same in every figure look the same in every figure.
 _FIXED = {
-    "matrix product": Look("#0072B2", "#fff", "none"),
-    "convolution": Look("#E69F00", "#000", "none"),
-    "element by element": Look("#56B4E9", "#000", "rising"),
-    "reduce, pool, normalise": Look("#009E73", "#000", "level"),
-    "copy to device": Look("#CC79A7", "#000", "falling"),
-    "copy to host": Look("#D55E00", "#000", "rising"),
-    "copy between GPUs": Look("#F0E442", "#000", "crossed"),
-    "collective": Look("#F0E442", "#000", "upright"),
-    "launch": Look("#999999", "#000", "none"),
-    "wait": Look("#CCCCCC", "#000", "dotted"),
+    "matrix product": Look(BLUE, "#fff", "none"),
+    "convolution": Look(ORANGE, "#000", "none"),
+    "element by element": Look(SKY, "#000", "rising"),
+    "reduce, pool, normalise": Look(GREEN, "#000", "level"),
+    "copy to device": Look(PURPLE, "#000", "falling"),
+    "copy to host": Look(VERMILION, "#000", "rising"),
+    "copy between GPUs": Look(YELLOW, "#000", "crossed"),
+    "collective": Look(YELLOW, "#000", "upright"),
+    "launch": Look(GREY, "#000", "none"),
+    "wait": Look(PALE, "#000", "dotted"),
 }
 # Every other operation is a kind of its own, as long as there are looks left.
 _SPARE = (
-    Look("#009E73", "#000", "none"),
-    Look("#CC79A7", "#000", "upright"),
-    Look("#E69F00", "#000", "crossed"),
-    Look("#56B4E9", "#000", "dotted"),
-    Look("#D55E00", "#000", "level"),
+    Look(GREEN, "#000", "none"),
+    Look(PURPLE, "#000", "upright"),
+    Look(ORANGE, "#000", "crossed"),
+    Look(SKY, "#000", "dotted"),
+    Look(VERMILION, "#000", "level"),
 )
 OTHER = "other"
 _LONGEST = 40  # characters of the name of an operation that is a kind of its own
-_OTHER_LOOK = Look("#999999", "#000", "crossed")
+_OTHER_LOOK = Look(GREY, "#000", "crossed")
 
 _BY_ENGINE = {
     "h2d": "copy to device",

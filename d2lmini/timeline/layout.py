@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from d2lmini.timeline.kinds import kind_of, looks_of
 from d2lmini.timeline.lanes import choose, lane_of
+from d2lmini.units import time_unit
 
 PLOT, LABELS = 560, 120  # widths of the scrolling part, and at least of the lane names, pixels
 CHARACTER = 6.4  # generous width of one character, pixels
@@ -50,34 +51,6 @@ class Figure:
     simulated: bool
 
 
-def time_unit(start, end):
-    """Choose the unit of the axis: its name, and how many make one second."""
-    length = end - start
-    if length < 1e-3:
-        return "µs", 1e6
-    return ("ms", 1e3) if length < 1 else ("s", 1.0)
-
-
-def quantity(value, unit):
-    """Write a number with three digits and an SI prefix.
-
-    Examples
-    --------
-    >>> quantity(12.8e9, "FLOP")
-    '12.8 GFLOP'
-    >>> quantity(0.0000215, "s")
-    '21.5 µs'
-    """
-    prefixes = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-    if value == 0:
-        return f"0 {unit}"
-    power = 3 * math.floor(math.log10(abs(value)) / 3)
-    power = min(max(power, -9), 15)
-    if float(f"{value / 10**power:.3g}") >= 1000 and power < 15:  # 999.9 reads "1 k", not "1e+03"
-        power += 3
-    return f"{value / 10**power:.3g} {prefixes[power]}{unit}"
-
-
 def layout(timeline):
     """Place the timeline's spans: choose lanes, rows, boxes, unit and ticks."""
     length = (timeline.end - timeline.start) or 1e-9
@@ -101,7 +74,7 @@ def layout(timeline):
     for label, rows in placed:
         result.append((label, y, rows))
         y += len(rows) * ROW + GAP
-    unit, per_second = time_unit(timeline.start, timeline.end)
+    unit, per_second = time_unit(timeline.end - timeline.start)
     return Figure(
         lanes=result,
         label_width=_label_width([label for label, _ in lanes]),

@@ -11,7 +11,8 @@ from collections import Counter
 
 from d2lmini.timeline.kinds import OTHER, short_name
 from d2lmini.timeline.lanes import is_host
-from d2lmini.timeline.layout import AXIS, CHARACTER, PLOT, ROW, kind_of_box, layout, quantity
+from d2lmini.timeline.layout import AXIS, CHARACTER, PLOT, ROW, kind_of_box, layout
+from d2lmini.units import quantity
 
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

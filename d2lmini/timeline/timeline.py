@@ -9,9 +9,10 @@ import tempfile
 from collections import defaultdict
 from pathlib import Path
 
-from d2lmini.timeline import chrome, layout, svg
+from d2lmini.timeline import chrome, svg
 from d2lmini.timeline.kinds import kind_of
 from d2lmini.timeline.lanes import lane_of, order
+from d2lmini.units import time_unit
 
 
 class Busy(dict):
@@ -255,7 +256,7 @@ class Timeline:
         return svg.html(self)
 
     def __repr__(self):
-        unit, scale = layout.time_unit(self.start, self.end)
+        unit, scale = time_unit(self.end - self.start)
         times = f"{self.start * scale:.6g} {unit} to {self.end * scale:.6g} {unit}"
         note = " (simulated)" if self.simulated else ""
         busy = self.busy()

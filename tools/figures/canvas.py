@@ -10,16 +10,16 @@ import re
 from math import atan2, cos, hypot, sin
 from xml.sax.saxutils import escape
 
+from d2lmini.units import BLUE, GREEN, INK, ORANGE, PURPLE, RULE, VERMILION, WHITE
+
 WIDTH = 440
 SMALL, LARGE = 14, 16
 
-# Okabe and Ito's colours, which stay apart for colour-blind readers. A colour means one thing.
-BLUE, GREEN, PURPLE, ORANGE = "#0072B2", "#009E73", "#CC79A7", "#E69F00"
+# A colour means one thing.
 GPU = (BLUE, GREEN, PURPLE, ORANGE)  # GPU 0, 1, 2, 3
 HOST = "#6E7781"  # the CPU and its memory
-LINK = "#D55E00"  # whatever crosses a link
+LINK = VERMILION  # whatever crosses a link
 LINK_TEXT = "#A84300"  # the same, dark enough for letters
-INK, MUTED, RULE, WHITE = "#1B1F24", "#57606A", "#D0D7DE", "#FFFFFF"
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 DASH = "4 3"

@@ -4,18 +4,8 @@
 
 from __future__ import annotations
 
-from tools.figures.canvas import (
-    GPU,
-    HOST,
-    INK,
-    LARGE,
-    LINK,
-    LINK_TEXT,
-    MUTED,
-    RULE,
-    WIDTH,
-    Canvas,
-)
+from d2lmini.units import INK, MUTED, RULE
+from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
 K = 4
 

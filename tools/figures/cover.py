@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tools.figures.canvas import GPU, INK, LINK, MUTED, Canvas, tint
+from d2lmini.units import INK, MUTED
+from tools.figures.canvas import GPU, LINK, Canvas, tint
 
 NET = (3, 4, 3, 2)  # dots in each layer of the little networks
 

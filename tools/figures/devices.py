@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tools.figures.canvas import GPU, HOST, INK, LINK, LINK_TEXT, MUTED, WHITE, WIDTH, Canvas
+from d2lmini.units import INK, MUTED, WHITE
+from tools.figures.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 
 def gpu_model() -> Canvas:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tools.figures.canvas import GPU, HOST, INK, LARGE, LINK, LINK_TEXT, MUTED, WIDTH, Canvas
+from d2lmini.units import INK, MUTED
+from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 from tools.figures.timelines import EVENT, Lanes
 
 # One row is one level of the graph: (what each GPU does, what the CPU does).

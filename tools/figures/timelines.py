@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from tools.figures.canvas import (
-    GPU,
-    HOST,
-    INK,
-    LARGE,
-    LINK,
-    LINK_TEXT,
-    MUTED,
-    RULE,
-    WIDTH,
-    Canvas,
-)
+from d2lmini.units import INK, MUTED, RULE, WHITE, YELLOW
+from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
-EVENT = "#F0E442"
+EVENT = YELLOW
 LANE, BLOCK = 36, 28  # height of a lane, and of a block in it
 
 
@@ -95,7 +85,7 @@ def ddp_buckets() -> Canvas:
         x = 20 + 102 * (layer - 1)
         canvas.box(x, 46, 94, 32, f"layer {layer}", GPU[0], 0.3)
     canvas.arrow((420, 26), (20, 26), colour=INK)
-    canvas.rect(178, 14, 84, 24, "#FFFFFF", rx=0)
+    canvas.rect(178, 14, 84, 24, WHITE, rx=0)
     canvas.text(220, 26, "backward", fit=84)
     for bucket, x in ((1, 20), (0, 224)):
         y = 84

@@ -6,11 +6,12 @@ not count the others'.
 
 import statistics
 import time
+from functools import partial
 
 import torch
 from torch.nn import functional as F
 
-from benchmarks.measure import Row, Side, interleave, per_step
+from benchmarks.measure import Row, Side, interleave, repeat
 from d2lmini import get_params, init_params, sim, train_batch
 from d2lmini.resnet import resnet18
 
@@ -41,7 +42,9 @@ OPERATIONS = {
 
 
 def rows(settings):
-    return [*overhead(settings), lenet(settings), resnet(settings)]
+    yield from overhead(settings)
+    yield lenet(settings)
+    yield resnet(settings)
 
 
 def overhead(settings):
@@ -50,38 +53,33 @@ def overhead(settings):
     (device,) = sim.configure(1)
     per_name = {}
     for name, run in OPERATIONS.items():
-        variants = {
-            side: _timed(_times(run, torch.ones(4, 4, device=where), calls))
-            for side, where in (("simulated", device), ("cpu", torch.device("cpu")))
-        }
-        sides = interleave(variants, settings)
-        per_name[name] = per_step(sides["simulated"], calls), per_step(sides["cpu"], calls)
+        variants = {}
+        for label, where in (("simulated", device), ("cpu", torch.device("cpu"))):
+            variants[label] = _timed(partial(run, torch.ones(4, 4, device=where)), calls)
+        per_name[name] = _per_step(variants, calls, settings)
         sim.reset()
-    samples = [
-        statistics.median(ours.samples[i] - cpu.samples[i] for ours, cpu in per_name.values())
+    rounds = [
+        [simulated.samples[i] - cpu.samples[i] for simulated, cpu in per_name.values()]
         for i in range(settings.repetitions)
     ]
-    limit = Side("60 microseconds", [PER_OPERATION] * settings.repetitions)
+    extra = Side("simulated - cpu", map(statistics.median, rounds))
     case = f"overhead of one operation, median over {len(OPERATIONS)}"
-    yield Row("sim", case, "s", Side("simulated - cpu", samples), limit, goal=1.0, note=NOTE)
-    for name, (ours, cpu) in per_name.items():
-        yield Row("sim", f"{name} of 4 x 4", "s", ours, cpu, note=NOTE)
+    yield Row("sim", case, "s", extra, limit=PER_OPERATION, note=NOTE)
+    for name, (simulated, cpu) in per_name.items():
+        yield Row("sim", f"{name} of 4 x 4", "s", simulated, cpu, note=NOTE)
 
 
 def lenet(settings):
     """Training steps of LeNet on two simulated devices, and with two replicas on the CPU."""
     batch_size, steps = settings.pick(256, 8), settings.pick(5, 1)
     X, y = torch.rand(batch_size, 1, 28, 28), torch.randint(10, (batch_size,))
-    devices = sim.configure(2)
     variants = {}
-    for label, where in (("simulated", devices), ("cpu", [torch.device("cpu")] * 2)):
+    for label, where in (("simulated", sim.configure(2)), ("cpu", [torch.device("cpu")] * 2)):
         params = [get_params(init_params(), device) for device in where]
-        step = _step(X, y, params, where)
-        variants[label] = _timed(_times(step, None, steps))
-    sides = interleave(variants, settings)
-    ours, cpu = (per_step(sides[label], steps) for label in ("simulated", "cpu"))
+        variants[label] = _timed(partial(train_batch, X, y, params, where, 0.2), steps)
+    simulated, cpu = _per_step(variants, steps, settings)
     case = f"LeNet, a step of {batch_size} images, 2 devices"
-    return Row("sim", case, "s", ours, cpu, goal=1 / LENET_SLOWDOWN, note=NOTE)
+    return Row("sim", case, "s", simulated, cpu, goal=1 / LENET_SLOWDOWN, note=NOTE)
 
 
 def resnet(settings):
@@ -93,7 +91,7 @@ def resnet(settings):
     images = [torch.empty(256, 1, 28, 28, device=device) for device in devices]
     labels = [torch.zeros(256, dtype=torch.long, device=device) for device in devices]
 
-    def step(_):
+    def step():
         for net, X, y in zip(nets, images, labels, strict=True):
             F.cross_entropy(net(X), y).backward()
         for params in zip(*(net.parameters() for net in nets), strict=True):
@@ -107,30 +105,22 @@ def resnet(settings):
             optimiser.zero_grad()
         sim.reset()
 
-    side = interleave({"simulated": _timed(_times(step, None, 1))}, settings)["simulated"]
-    limit = Side("1 second", [RESNET_SECONDS] * settings.repetitions)
+    (side,) = _per_step({"simulated": _timed(step, 1)}, 1, settings)
     case = f"ResNet-18, a step of 256 images a device, {k} devices, shapes only"
-    return Row("sim", case, "s", side, limit, goal=1.0, note=NOTE)
+    return Row("sim", case, "s", side, limit=RESNET_SECONDS, note=NOTE)
 
 
-def _timed(function):
-    """Return a function that calls `function` and returns the processor time that it took."""
+def _timed(function, times):
+    """Return a function that calls `function` so often; returns the processor time it took."""
+    run = repeat(function, times)
 
     def seconds():
         start = time.process_time()
-        function()
+        run()
         return time.process_time() - start
 
     return seconds
 
 
-def _step(X, y, params, devices):
-    return lambda _: train_batch(X, y, params, devices, 0.2)
-
-
-def _times(run, x, calls):
-    def repeat():
-        for _ in range(calls):
-            run(x)
-
-    return repeat
+def _per_step(variants, steps, settings):
+    return [side.per_step(steps) for side in interleave(variants, settings).values()]

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from benchmarks.cases.peers import load_d2l, load_d2l_data, quiet, quiet_data
 from benchmarks.measure import Row, interleave, timed
-from benchmarks.peers import load_d2l, load_d2l_data, quiet, quiet_data
 from d2lmini import (
     accuracy,
     evaluate_accuracy,
@@ -34,14 +34,13 @@ def rows(settings):
     peer, taught, *faster = sides.values()
     what = f"{device.type}: train on {size[0]:,} images, evaluate on {size[1]:,}"
     note = "d2l: our LeNet made of layers; its loader, training loop and evaluation"
-    found = [Row("lenet", what, "s", taught, peer, goal=GOAL, note=note)]
+    yield Row("lenet", what, "s", taught, peer, goal=GOAL, note=note)
     for side in faster:
         case = f"{what}; {side.label}"
-        found.append(Row("lenet", case, "s", side, taught))
+        yield Row("lenet", case, "s", side, taught)
         if device.type == "cuda":
             goal = GPU_GOAL if side is faster[-1] else None
-            found.append(Row("lenet", f"{case}, against d2l", "s", side, peer, goal=goal))
-    return found
+            yield Row("lenet", f"{case}, against d2l", "s", side, peer, goal=goal)
 
 
 def epochs(device, size):

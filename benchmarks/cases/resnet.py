@@ -2,70 +2,58 @@
 
 import contextlib
 import shutil
-from dataclasses import replace
 
 import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.bench_machine import product
-from benchmarks.measure import Row, as_rate, interleave, timed
-from benchmarks.peers import load_d2l
+from benchmarks.cases.machine import product
+from benchmarks.cases.peers import load_d2l
+from benchmarks.measure import Row, interleave, repeat, timed
 from d2lmini import try_gpu
 from d2lmini.resnet import resnet18
 
 GPU_GOAL = 3.0
-LIMITS = (torch.float32, torch.bfloat16)
+D2L = "d2l.resnet18, float32"
 
 
 def rows(settings):
     d2l, device = load_d2l(), try_gpu()
     on_gpu = device.type == "cuda"
-    batch_size = settings.pick(256 if on_gpu else 32, 4)
-    nets = {"d2l.resnet18, float32": trainer(d2l.resnet18(10), device, batch_size)}
+    batch_size, steps = settings.pick(256 if on_gpu else 32, 4), 10 if on_gpu else 1
+    nets = {D2L: trainer(d2l.resnet18(10), device, batch_size)}
     for name, options in formats(device, settings).items():
         nets[name] = trainer(resnet18(), device, batch_size, **options)
-    steps = 10 if on_gpu else 1
-    variants = {label: timed(_times(step, steps), device) for label, step in nets.items()}
-    limits = {dtype: product(settings, device, dtype) for dtype in LIMITS}
-    variants |= {f"product {dtype}": limit[0] for dtype, limit in limits.items()}
+    variants = {label: timed(repeat(step, steps), device) for label, step in nets.items()}
+    kinds = "float32", "bfloat16"
+    products = {kind: product(settings, device, getattr(torch, kind)) for kind in kinds}
+    variants |= {name: run for name, run, _ in products.values()}
     sides = interleave(variants, settings, warm_up=2 if on_gpu else 1)
-    reached = {d: as_rate(sides.pop(f"product {d}"), limit[1]) for d, limit in limits.items()}
-    reached = {d: replace(side, label="matrix product") for d, side in reached.items()}
     case = f"{device.type}: ResNet-18, {batch_size} images a step: "
-    found = against_d2l(case, sides, batch_size * steps, on_gpu)
-    gigaflop = steps * count_flops(nets["float32"]) / 1e9
-    for label in ("float32", "bfloat16"):
-        limit = reached[getattr(torch, label)]
-        found.append(against_limit(case + label, as_rate(sides[label], gigaflop), limit))
-    return found
+    rates = {label: sides[label].rate(batch_size * steps) for label in nets}
+    yield from against_d2l(case, rates, on_gpu)
+    flops = steps * count_flops(nets["float32"])
+    for kind, (name, _, amount) in products.items():
+        most = sides[name].rate(amount).called("matrix product")
+        yield against_product(case + kind, sides[kind].rate(flops), most)
 
 
-def against_d2l(case, sides, images, on_gpu):
-    """Compare images per second with the first of the sides."""
-    peer, *ours = [as_rate(side, images) for side in sides.values()]
-    best = max(ours, key=lambda side: side.median)
-    return [
-        Row(
-            "resnet",
-            case + side.label,
-            "images/s",
-            side,
-            peer,
-            goal=GPU_GOAL if on_gpu and side is best else None,
-            higher_is_better=True,
-        )
-        for side in ours
-    ]
+def against_d2l(case, rates, on_gpu):
+    """Compare images per second with d2l's."""
+    peer = rates.pop(D2L)
+    best = max(rates.values(), key=lambda side: side.median)
+    for label, side in rates.items():
+        goal = GPU_GOAL if on_gpu and side is best else None
+        yield Row("resnet", case + label, "images/s", side, peer, goal=goal)
 
 
-def against_limit(case, rate, limit):
+def against_product(case, rate, most):
     """Compare the FLOP/s of training with those of a plain matrix product."""
-    note = "GFLOP/s: FLOPs of products and convolutions, backward included"
+    note = "FLOP/s: FLOPs of products and convolutions, backward included"
     if torch.cuda.is_available():
         note += "; float32 convolutions may use TF32, which is faster than float32 products"
     case += ", share of a matrix product's FLOP/s"
-    return Row("resnet", case, "GFLOP/s", rate, limit, higher_is_better=True, note=note)
+    return Row("resnet", case, "FLOP/s", rate, most, note=note)
 
 
 def count_flops(step):
@@ -120,11 +108,3 @@ def trainer(net, device, batch_size, autocast=False, channels_last=False, compil
         optimizer.step()
 
     return step
-
-
-def _times(function, steps):
-    def run():
-        for _ in range(steps):
-            function()
-
-    return run

@@ -1,0 +1,150 @@
+"""Charts of records: ratios as dots, series as lines; logarithmic axes.
+
+A file depends on the rows alone, so that a stored chart can be compared exactly: nothing is placed
+by the size of letters, which differs between versions of Matplotlib. Letters stay letters, on
+white: readable at any size, in light and in dark pages.
+"""
+
+import io
+import math
+import textwrap
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.ticker import AutoLocator
+
+from d2lmini.units import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, VERMILION, number, quantity
+
+WIDTH = 5.5  # inches
+FONT = 12.5  # points: still 11 px where a telephone shows a chart 360 px wide
+LINE = 0.24  # height of a line of text, inches
+LETTERS = 42  # that fit into the width
+COLOURS, DASHES = (BLUE, ORANGE, GREEN, PURPLE, VERMILION), ("-", "--", ":")
+SETTINGS = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "d2lmini",
+    "text.parse_math": False,  # names of machines and cases are no formulas
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": FONT,
+    "text.color": INK,
+    "grid.color": RULE,
+    "axes.axisbelow": True,
+}
+
+
+def svg(figure, title):
+    """Return the text of a chart's file."""
+    text = io.StringIO()
+    about = {"Title": title, "Creator": None, "Date": None, "Format": None, "Type": None}
+    with mpl.rc_context(SETTINGS):
+        figure.savefig(text, format="svg", metadata=about)
+    return text.getvalue()
+
+
+@mpl.rc_context(SETTINGS)
+def ratios(rows):
+    """Draw how many times as fast as its peer each row is, with the range over the rounds."""
+    labels = [textwrap.wrap(_label(row), LETTERS) for row in rows]
+    height = sum(len(label) + 1.5 for label in labels)  # in lines
+    values = [value for row in rows for value in (*row.ratios, row.goal or 1)]
+    axes = _axes(height * LINE, left=0.3, below=2.2 * LINE)
+    axes.set(xscale="log", xlim=_room_around([*values, 1]), ylim=(height, 0), yticks=[])
+    y = 0
+    for row, label in zip(rows, labels, strict=True):
+        for line in label:
+            y += 1
+            _write(axes, line, (0, y), ("axes fraction", "data"))
+        y += 0.7
+        axes.axhline(y, color=RULE, linewidth=1)
+        axes.vlines(1, y - 0.45, y + 0.45, MUTED, linewidth=1)
+        axes.hlines(y, min(row.ratios), max(row.ratios), BLUE, linewidth=2)
+        axes.plot(row.ratio, y, "o", color=BLUE)
+        if row.goal:
+            axes.vlines(row.goal, y - 0.45, y + 0.45, VERMILION, linewidth=3)
+        y += 0.8
+    _mark_x(axes, _ticks(axes.get_xlim()), number, "times as fast as the peer; bar: goal")
+    return axes.figure
+
+
+def _label(row):
+    against = "" if row.peer.label in row.case else f", against {row.peer.label}"
+    return f"{row.benchmark}: {row.case}{against}"
+
+
+@mpl.rc_context(SETTINGS)
+def lines(rows, x_axis, write_x):
+    """Draw rows of one benchmark over their `x` as lines, one for each label of ours and peers.
+
+    `x_axis` names the axis, `write_x` writes an `x`.
+    """
+    series = {}  # {label: {x: side}}; a peer that several rows share is one series
+    for row in rows:
+        for side in filter(None, (row.ours, row.peer)):
+            series.setdefault(side.label, {})[row.x] = side
+    xs = sorted({row.x for row in rows})
+    ys = [y for points in series.values() for side in points.values() for y in side.samples]
+    axes = _axes(3, left=1.0, below=(2.8 + len(series)) * LINE)
+    axes.set(xscale="log", yscale="log", xlim=_room_around(xs), ylim=_room_around(ys))
+    for i, (label, points) in enumerate(series.items()):
+        style = {"color": COLOURS[i % 5], "linestyle": DASHES[i % 3], "linewidth": 2}
+        places = sorted(points)
+        axes.plot(places, [points[x].median for x in places], marker="o", **style)
+        for x in places:
+            axes.vlines(x, points[x].low, points[x].high, style["color"], linewidth=2)
+        y = -(2.9 + i) * LINE / 3  # in heights of the axes
+        axes.plot((0, 0.1), (y, y), transform=axes.transAxes, clip_on=False, **style)
+        _write(axes, label, (0.13, y), "axes fraction", (0, -0.35 * FONT))
+    _mark_x(axes, xs if len(xs) < 6 else xs[::2], write_x, x_axis)
+    axes.set_yticks(_ticks(axes.get_ylim()), [])
+    axes.grid(axis="y")
+    axes.tick_params(length=0)
+    for y in axes.get_yticks():
+        text, below = quantity(y, rows[0].unit), (-6, -0.35 * FONT)
+        _write(axes, text, (0, y), ("axes fraction", "data"), below, ha="right", color=MUTED)
+    return axes.figure
+
+
+def _axes(height, left, below, above=0.1, right=0.3):
+    """Return axes of such a height and margins, inches, in a new figure."""
+    total, width = above + height + below, WIDTH - left - right
+    place = (left / WIDTH, below / total, width / WIDTH, height / total)
+    axes = Figure(figsize=(WIDTH, total)).add_axes(place)
+    axes.spines[:].set_visible(False)
+    axes.spines["bottom"].set(visible=True, color=RULE)
+    return axes
+
+
+def _room_around(values):
+    """Return the limits of a logarithmic axis that has room around the values."""
+    low, high = min(values), max(values)
+    margin = max((high / low) ** 0.06, 1.1)
+    return low / margin, high * margin
+
+
+def _ticks(limits):
+    """Return round values within the limits of a logarithmic axis, at least two and not many."""
+    low, high = limits
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = (1, 2, 5) if high < 1000 * low else (1,)
+    found = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    found = [tick for tick in found if low <= tick <= high]
+    if len(found) < 2:
+        found = [tick for tick in AutoLocator().tick_values(low, high) if low <= tick <= high]
+    return found[:: -(-len(found) // 9)]
+
+
+def _mark_x(axes, ticks, write, title):
+    """Write the ticks of the x-axis and its title."""
+    axes.set_xticks(ticks, [])
+    axes.minorticks_off()
+    below = {"ha": "center", "color": MUTED}
+    for tick in ticks:
+        _write(axes, write(tick), (tick, 0), ("data", "axes fraction"), (0, -1.5 * FONT), **below)
+    _write(axes, title, (0.5, 0), "axes fraction", (0, -2.8 * FONT), **below)
+
+
+def _write(axes, text, place, coordinates, offset=(0, 0), **style):
+    """Write a line whose left end (or `ha`) lies on the base line `offset` points from `place`."""
+    how = {"xycoords": coordinates, "textcoords": "offset points", "va": "baseline"}
+    axes.annotate(text, place, offset, annotation_clip=False, **how, **style)

@@ -1,0 +1,80 @@
+"""How this book writes quantities, and the colours that it draws with."""
+
+import math
+
+# Okabe and Ito's colours, which stay apart for readers who do not see all colours.
+BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
+ORANGE, VERMILION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
+# Greys: letters, lesser letters, fillings, rules.
+INK, MUTED, GREY, PALE, RULE = "#1B1F24", "#57606A", "#999999", "#CCCCCC", "#D0D7DE"
+WHITE = "#FFFFFF"
+
+_PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+_LARGEST = {"s": 0, "B": 15, "FLOP": 15, "B/s": 15, "FLOP/s": 15}  # power of ten; others have none
+
+
+def number(value):
+    """Write a number with three significant digits.
+
+    Examples
+    --------
+    >>> number(0.12345), number(999.7), number(1234567)
+    ('0.123', '1,000', '1,230,000')
+    """
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}"
+
+
+def scale(value, unit):
+    """Choose the power of ten in which a value is written, and the unit's name with its prefix.
+
+    Examples
+    --------
+    >>> scale(0.0000215, "s"), scale(0.5, "images/s")
+    ((-6, 'µs'), (0, 'images/s'))
+    """
+    if value == 0 or unit not in _LARGEST:
+        return 0, unit
+    largest = _LARGEST[unit]
+    power = min(max(3 * math.floor(math.log10(abs(value)) / 3), -9), largest)
+    if float(f"{value / 10**power:.3g}") >= 1000 and power < largest:  # 999.9 reads "1 k"
+        power += 3
+    return power, _PREFIXES[power] + unit
+
+
+def quantity(value, unit):
+    """Write a value with three significant digits and its unit, which gets a prefix if it has any.
+
+    Examples
+    --------
+    >>> quantity(12.8e9, "FLOP/s"), quantity(0.0000215, "s"), quantity(1234.5, "images/s")
+    ('12.8 GFLOP/s', '21.5 µs', '1,230 images/s')
+    """
+    power, name = scale(value, unit)
+    return f"{number(value / 10**power)} {name}"
+
+
+def time_unit(seconds):
+    """Choose the unit of an axis that is so long: its name, and how many make one second.
+
+    Examples
+    --------
+    >>> time_unit(0.03)
+    ('ms', 1000)
+    """
+    power, name = scale(max(seconds, 1e-6), "s")
+    return name, 10**-power
+
+
+def size(num_bytes):
+    """Write a number of bytes that is a power of two, or a multiple of one.
+
+    Examples
+    --------
+    >>> size(4096), size(16 * 2**20)
+    ('4 KiB', '16 MiB')
+    """
+    for power, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if num_bytes >= 2**power:
+            return f"{number(num_bytes / 2**power)} {name}"
+    return f"{number(num_bytes)} B"
