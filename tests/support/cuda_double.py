@@ -85,8 +85,12 @@ def _large_product(func, args, kwargs):
         return run(func, args, kwargs)
     out = inner[0].new_zeros(rows, columns)
     wrapped = _wrap_all(op, device, (args, kwargs), out)
-    _launch(op, device, _cost(op, call, (inner, kwargs), out))
+    _launch(op, device, _cost(op, call, (inner, kwargs), out), (args, kwargs), wrapped)
     return wrapped
+
+
+# It stands in for a function of the simulator: what names a program's line passes over its frame.
+_large_product.__code__ = _large_product.__code__.replace(co_filename=run.__code__.co_filename)
 
 
 class _Profile:
