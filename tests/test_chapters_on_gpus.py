@@ -57,7 +57,7 @@ def run(chapter, count, folder):
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize(("chapter", "count"), cases())
+@pytest.mark.parametrize(("chapter", "count"), list(cases()))
 def test_the_chapter_runs_and_claims_the_truth(chapter, count, tmp_path):
     done = run(chapter, count, tmp_path)
     assert done.returncode == 0, done.stdout

@@ -15,6 +15,7 @@ from d2lmini import sim
 
 CHAPTERS = Path(__file__).parents[1] / "chapters"
 ON_PURPOSE = re.compile("early|isnan")  # in a cell that reads before the copy has arrived
+OF_RACES = re.compile("check_races|waits=")  # cells about races look for them by themselves
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def sources(name):
 def test_chapters_about_streams_race_only_on_purpose(name):
     found, names = [], {}
     with sim.check_races(action="warn"):
-        for source in sources(name):
+        for source in filter(lambda source: not OF_RACES.search(source), sources(name)):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 exec(source, names)

@@ -3,12 +3,12 @@
 import itertools
 
 import torch
-from d2lmini.sim.regions import contains, overlap, region
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.race_programs import configure, races_in
 
 from d2lmini import sim
+from d2lmini.sim.races.regions import contains, overlap, region
 
 
 def test_views_race_where_they_share_bytes():
