@@ -381,10 +381,19 @@ def test_events_that_were_not_recorded():
     event.synchronize()
     assert event.query()
     assert sim.now() == 0
-    with pytest.raises(RuntimeError, match="must be recorded"):
+    with pytest.raises(ValueError, match="must be recorded"):
         event.elapsed_time(event)
     with pytest.raises(ValueError, match="enable_timing=True"):
         sim.Event().elapsed_time(event)
+
+
+def test_events_of_two_devices_measure_nothing():
+    events = [sim.Event(enable_timing=True) for _ in sim.configure(2)]
+    for i, event in enumerate(events):
+        event.record(sim.current_stream(i))
+        event.synchronize()
+    with pytest.raises(RuntimeError, match=r"sim:0 and sim:1.*one device"):
+        events[0].elapsed_time(events[1])
 
 
 def test_an_event_stays_with_its_device():

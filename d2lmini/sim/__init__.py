@@ -13,8 +13,9 @@ about the hardware. Times depend on the program alone.
 
 Left out: contention on the host's memory and between links, kernel selection and fusion (attention
 runs as products and a softmax, dropout as three kernels), FLOPs of factorisations, launch queues
-that fill up, caches, clocks that change, fragmentation, and Python's own time. The backward pass
-runs on the stream that is current when it is called, not on those of the forward pass.
+that fill up, caches, clocks that change, fragmentation, workspaces of libraries, staged copies that
+slow each other down, and Python's own time. The backward pass runs on the stream that is current
+when it is called, not on those of the forward pass.
 
 Values are computed at once, in the order of the program. So a stream that does not wait, a buffer
 that is overwritten too early or memory that is reused too early shows in times at most, never in

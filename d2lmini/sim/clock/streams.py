@@ -200,16 +200,21 @@ class Event:
         Raises
         ------
         ValueError
-            If either was made without ``enable_timing=True``.
+            If either was made without ``enable_timing=True``, or was not recorded.
         RuntimeError
-            If either was not recorded, or its work is not done: synchronise first.
+            If they were recorded on two devices, or their work is not done: synchronise first.
         """
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._moment is None or end_event._moment is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         if self._machine() is not end_event._machine():
             raise RuntimeError("The two events belong to different simulated machines.")
+        if self._device is not end_event._device:
+            raise RuntimeError(
+                f"The events were recorded on {self._device.name} and {end_event._device.name}; "
+                "CUDA measures the time between two events of one device only."
+            )
         if max(self._moment, end_event._moment) > self._machine().host:
             raise RuntimeError("Both events must be completed: call synchronize() first.")
         return (end_event._moment - self._moment) * 1e3
