@@ -18,6 +18,7 @@ import time
 import types
 
 import torch
+from torch.utils import _device
 
 import d2lmini
 from d2lmini import devices
@@ -197,6 +198,24 @@ def install(count, gpu="v100", link="pcie3", nccl=True, cupti=True, too_old=Fals
     return machine
 
 
+class _DataParallel(torch.nn.Module):
+    """What `nn.DataParallel` computes; PyTorch's copies by code for CUDA."""
+
+    def __init__(self, module, devices):
+        super().__init__()
+        self.module, self.devices = module, devices
+
+    def forward(self, X):
+        state = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        outputs = [
+            torch.func.functional_call(
+                self.module, {name: value.to(device) for name, value in state.items()}, x.to(device)
+            )
+            for x, device in zip(X.chunk(len(self.devices)), self.devices, strict=False)
+        ]
+        return torch.cat([output.to(self.devices[0]) for output in outputs])
+
+
 def _raise_too_old():
     raise RuntimeError(TOO_OLD)
 
@@ -254,6 +273,8 @@ def _serve(machine):
     torch.Tensor.pin_memory = lambda self, device=None: pin(self)
     torch.Tensor.is_pinned = lambda self, device=None: is_pinned(self)
 
+    _device._device_constructors()  # cached: `with torch.device(...)` must know PyTorch's own `empty`
+
     def empty_maybe_pinned(*size, pin_memory=False, **options):
         if not pin_memory:
             return empty(*size, **options)
@@ -264,6 +285,7 @@ def _serve(machine):
         return tensor
 
     torch.empty = empty_maybe_pinned
+    torch.nn.DataParallel = _DataParallel
 
 
 def _answer_for_cuda(machine, model):
