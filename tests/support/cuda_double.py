@@ -273,7 +273,7 @@ def _serve(machine):
     torch.Tensor.pin_memory = lambda self, device=None: pin(self)
     torch.Tensor.is_pinned = lambda self, device=None: is_pinned(self)
 
-    _device._device_constructors()  # cached: `with torch.device(...)` must know PyTorch's own `empty`
+    _device._device_constructors()  # cached: blocks of `torch.device` know PyTorch's own `empty`
 
     def empty_maybe_pinned(*size, pin_memory=False, **options):
         if not pin_memory:
