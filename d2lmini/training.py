@@ -1,7 +1,7 @@
 """Train LeNet by hand on several devices: what the from-scratch chapter teaches.
 
-Every function here is shown in a cell of ``chapters/multiple-gpus.ipynb``; a test keeps the two
-equal.
+What ``chapters/multiple-gpus.ipynb`` shows in a cell is equal to what stands here; a test keeps it
+so. `accuracy` and `evaluate_accuracy` are used there, but not shown.
 """
 
 import torch

@@ -8,7 +8,7 @@ import torch
 from ddp_jobs import train_ddp
 from torch import nn
 
-from d2lmini import ddp
+from d2lmini import ddp, init_params
 from d2lmini.ddp import checkpoint
 
 
@@ -209,3 +209,10 @@ class TestRecords:
         assert rates[0] == pytest.approx(0.08)
         assert steps[:4] == pytest.approx([0.08] * 4)
         assert rates[4:] == pytest.approx([0.4] * 4)
+
+
+def test_the_scripts_lenet_is_the_chapters():
+    net = train_ddp.build_model(train_ddp.parse_args(["--model", "lenet"]))
+    shapes = [tuple(p.shape) for p in net.parameters() if p.dim() == 4]
+    assert shapes == [tuple(p.shape) for p in init_params() if p.dim() == 4]
+    assert sum(p.numel() for p in net.parameters()) == sum(p.numel() for p in init_params())

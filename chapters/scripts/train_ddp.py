@@ -83,7 +83,7 @@ def build_model(args):
         if args.norm == "sync":
             net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
         return net
-    convs = [nn.Conv2d(1, 20, 3), nn.ReLU(), nn.AvgPool2d(2)]
+    convs = [nn.Conv2d(1, 20, 5), nn.ReLU(), nn.AvgPool2d(2)]
     convs += [nn.Conv2d(20, 50, 5), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten()]
     dense = [nn.Linear(800, 128), nn.ReLU(), nn.Dropout(args.dropout)]
     return nn.Sequential(*convs, *dense, nn.Linear(128, 10))
