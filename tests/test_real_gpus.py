@@ -221,6 +221,6 @@ def test_the_cuda_build_keeps_its_accelerator():
 from d2lmini import sim
 torch.accelerator.is_available = lambda: True
 sim.configure(2)
-found["accelerator"] = torch._C._get_accelerator().type
+found["accelerator"] = torch._C._accelerator_getAccelerator().type
 """
     assert on_a_machine(program, count=0) == {"accelerator": "cuda"}

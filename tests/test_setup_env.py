@@ -122,7 +122,7 @@ def test_the_makefile_has_the_same_commands():
 
 def test_make_hands_its_arguments_on():
     done = subprocess.run(
-        ["make", "-n", "bench", "ARGS=--only sim", "PYTHON=py"],
+        ["make", "--no-print-directory", "-n", "bench", "ARGS=--only sim", "PYTHON=py"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -12,8 +12,9 @@ from d2lmini import sim
 from d2lmini.devices import device_name, devices_in_use, is_simulated, synchronize
 from d2lmini.timeline.timeline import Timeline
 
-# What PyTorch's profiler (Kineto) writes whenever it starts and stops.
+# What PyTorch's profiler (Kineto) writes: whenever it starts and stops, and of GPUs it looks for.
 _LOG = re.compile(rb"(USDT|STAGE|INFO):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
+_LOG_OF_GPUS = re.compile(rb"(USDT|STAGE|INFO|WARNING|ERROR):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
 
 
 class record:  # noqa: N801 - used like a function: with record(...) as recording
@@ -60,13 +61,19 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
                 f"{list(map(device_name, self.devices))} mixes simulated and other devices, which "
                 "have different clocks; record them separately"
             )
-        self._profiler = None if simulated == {True} else torch.profiler.profile()
+        self._has_gpus = any(device_name(d).partition(":")[0] != "cpu" for d in self.devices)
+        self._profiler = None if simulated == {True} else self._make_profiler()
         self.timeline = None
+
+    def _make_profiler(self):
+        """Return a profiler; of the CPU alone it leaves the GPU's tracer asleep."""
+        activities = None if self._has_gpus else [torch.profiler.ProfilerActivity.CPU]
+        return torch.profiler.profile(activities=activities)
 
     def __enter__(self):
         synchronize(*self.devices)
         if self._profiler:
-            with _without_log():
+            with _without_log(_LOG if self._has_gpus else _LOG_OF_GPUS):
                 self._profiler.start()
         else:
             self._spans_before = len(sim.trace())
@@ -77,7 +84,7 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
             synchronize(*self.devices)
         finally:
             if self._profiler:
-                with _without_log():
+                with _without_log(_LOG if self._has_gpus else _LOG_OF_GPUS):
                     self._profiler.stop()
         if exc_type is not None:
             return
@@ -99,8 +106,8 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
 
 
 @contextmanager
-def _without_log():
-    """Drop the profiler's log from the process's standard error; whatever else comes is kept."""
+def _without_log(log):
+    """Drop lines like `log` from the process's standard error; whatever else comes is kept."""
     sys.stderr.flush()
     saved = os.dup(2)
     with tempfile.TemporaryFile() as file:
@@ -111,4 +118,4 @@ def _without_log():
             os.dup2(saved, 2)
             os.close(saved)
             file.seek(0)
-            os.write(2, b"".join(line for line in file if not _LOG.match(line)))
+            os.write(2, b"".join(line for line in file if not log.match(line)))

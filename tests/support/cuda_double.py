@@ -97,8 +97,8 @@ _large_product.__code__ = _large_product.__code__.replace(co_filename=run.__code
 class _Profile:
     """Writes what the double's devices did as PyTorch's profiler does on CUDA."""
 
-    def __init__(self, machine, cupti, own):
-        self.machine, self.cupti, self.own = machine, cupti, own()
+    def __init__(self, machine, cupti, own, activities=None):
+        self.machine, self.cupti, self.own = machine, cupti, own(activities=activities)
 
     def start(self):
         self.before = len(self.machine.trace)
