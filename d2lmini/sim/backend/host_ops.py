@@ -8,7 +8,7 @@ from d2lmini.sim.backend.ops import lookup
 from d2lmini.sim.backend.pinned import is_placeholder, placeholder, poison
 from d2lmini.sim.backend.tensor import META, SimTensor, shapes_only
 from d2lmini.sim.clock import current
-from d2lmini.sim.hardware.presets import CPU, find_cpu
+from d2lmini.sim.hardware import CPU, find_cpu
 from d2lmini.sim.naming import is_ordinary
 
 

@@ -29,21 +29,8 @@ from d2lmini.sim.hardware.specs import (
     Link,
 )
 
-__all__ = [
-    "CPU",
-    "CPUS",
-    "DTYPES",
-    "GPU",
-    "GPUS",
-    "LINKS",
-    "Link",
-    "find_cpu",
-    "find_gpu",
-    "find_link",
-]
-
 _GIB = 2**30
-_ASSUMED = "assumed, the same for every preset (d2lmini/sim/specs.py)"
+_ASSUMED = "assumed, the same for every preset (d2lmini/sim/hardware/specs.py)"
 
 
 def _gpu(name, memory_gib, bandwidth, peaks, source, remarks=None):
