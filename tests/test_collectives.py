@@ -1,11 +1,11 @@
 """Ring and buckets: same result as the plain sum, and the number of messages they promise."""
 
 from functools import partial
-from pathlib import Path
 
 import nbformat
 import pytest
 import torch
+from support.paths import CHAPTERS
 from torch.overrides import TorchFunctionMode
 
 from d2lmini import allreduce, gpus, sim
@@ -104,7 +104,7 @@ def test_buckets_refuse_bad_arguments():
 
 
 def ring_of_the_chapter():
-    chapter = Path(__file__).parents[1] / "chapters" / "multiple-gpus.ipynb"
+    chapter = CHAPTERS / "multiple-gpus.ipynb"
     cells = nbformat.read(chapter, as_version=4).cells
     (cell,) = [c for c in cells if c.source.startswith("def allreduce_ring(")]
     names = {"check_allreduce": check_allreduce}

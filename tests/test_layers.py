@@ -1,11 +1,9 @@
 """Who may import whom: a table, no circles, and no import inside a function to dodge either."""
 
 import ast
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[1]
+from support.paths import ROOT
 
 # Each line may import what stands above it, and its own line.
 LAYERS = """

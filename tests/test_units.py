@@ -1,13 +1,11 @@
 """Quantities are readable, and colours are defined in one place."""
 
 import re
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from d2lmini import units
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(

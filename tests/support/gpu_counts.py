@@ -1,6 +1,6 @@
 """Which cells of a notebook depend on the number of GPUs, and what they do.
 
-    python tests/support/gpu_counts.py chapters/devices.ipynb ...
+    PYTHONPATH=.:tests python -m support.gpu_counts chapters/devices.ipynb ...
 
 runs each notebook on machines with 0, 1, 2, 4 and 8 GPUs, by the double of `cuda_double`, and
 prints a Markdown table: whether a cell uses real or simulated GPUs, and how those conditions
@@ -19,14 +19,12 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from support.paths import PYTHONPATH
 
-ROOT = Path(__file__).parents[2]
-STARTUP = f"""
-import sys
-sys.path.insert(0, {str(ROOT / "tests")!r})
+STARTUP = """
 from support import gpu_counts
 gpu_counts.watch()
-del sys, gpu_counts
+del gpu_counts
 """
 
 
@@ -92,7 +90,7 @@ def run(path, machine):
         watched = Path(folder, "cells.jsonl")
         env = os.environ | {
             "IPYTHONDIR": folder,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": PYTHONPATH,
             "D2LMINI_DOUBLE": machine,
             "D2LMINI_WATCH": str(watched),
             "D2LMINI_GPUS": "auto",

@@ -1,9 +1,10 @@
 """Training on several ranks computes what one process computes."""
 
-import ddp_scenarios
 import pytest
 import torch
-from ddp_jobs import run_scenarios, train_ddp
+import train_ddp
+from support import ddp_scenarios
+from support.ddp_jobs import run_scenarios
 from torch.utils.data import DistributedSampler
 
 from d2lmini import ddp

@@ -1,4 +1,4 @@
-"""What tests/test_ddp_numbers.py runs on several ranks, all in one job: started by torchrun.
+"""What tests/ddp/test_numbers.py runs on several ranks, all in one job: started by torchrun.
 
 Starting processes takes seconds, the scenarios milliseconds.
 """
@@ -9,7 +9,7 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
-from ddp_jobs import train_ddp
+import train_ddp
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel

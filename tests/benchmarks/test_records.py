@@ -10,19 +10,19 @@ from pathlib import Path
 import matplotlib as mpl
 import pytest
 import yaml
-from benchmark_data import example_record, side
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Annotation
 from myst_parser.config.main import MdParserConfig
 from myst_parser.mdit_to_docutils.base import DocutilsRenderer
 from myst_parser.parsers.mdit import create_md_parser
+from support.benchmark_data import example_record, side
+from support.paths import ROOT
 
 from benchmarks import charts, page, records, report
 from benchmarks.measure import Row
 from benchmarks.records import Record
 from d2lmini.units import size
 
-ROOT = Path(__file__).resolve().parents[1]
 NAME = "2026-01-31-1234-example-cpu-2-00ghz-2-cores.json"
 
 

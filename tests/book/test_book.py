@@ -11,10 +11,10 @@ import nbformat
 import pytest
 import yaml
 from nbval.plugin import get_sanitize_patterns
+from support.paths import ROOT
 
 import d2lmini
 
-ROOT = Path(__file__).parents[1]
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
 SECTIONS = ["Overview", "Prerequisites", "Imports", "Summary", "Exercises"]
 

@@ -1,27 +1,22 @@
 """Start jobs for the tests of data-parallel training."""
 
 import functools
-import importlib
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import torch
+from support.paths import PYTHONPATH, SCRIPTS
 
 from d2lmini.ddp import launcher_environment, torchrun_command
 
-TESTS = Path(__file__).resolve().parent
-SCRIPT = TESTS.parent / "chapters" / "scripts" / "train_ddp.py"
-
-sys.path.insert(0, str(SCRIPT.parent))
-train_ddp = importlib.import_module("train_ddp")
+SCRIPT = SCRIPTS / "train_ddp.py"
 
 # One core per process, and nothing leaves this machine. What a command needs, it has itself.
-ENV = launcher_environment(threads=1)
+ENV = launcher_environment(threads=1) | {"PYTHONPATH": PYTHONPATH}
 del ENV["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"]
 
 # The run that is killed and resumed. Dropout and momentum make it depend on all that is saved.
@@ -85,7 +80,7 @@ def run_scenarios(num_ranks):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "results.pt"
         run = [*RUN, "--checkpoint", str(Path(folder) / "run.pt")] if num_ranks == 2 else []
-        script = TESTS / "ddp_scenarios.py"
+        script = Path(__file__).with_name("ddp_scenarios.py")
         job = Process(torchrun_command(script, path, *run, nproc_per_node=num_ranks))
         code, errors = job.finish()
         assert code == 0, errors

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
-from ddp_jobs import train_ddp
+import train_ddp
 from torch import nn
 
 from d2lmini import ddp, init_params

@@ -4,19 +4,17 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from support.paths import PYTHONPATH
 
-TESTS = Path(__file__).parent
 COUNTS = [0, 1, 2, 4, 8]
 
 
 def on_a_machine(program, count=2, setting="auto", **options):
     """Run a program where there are `count` CUDA devices; return what it puts into `found`."""
     lines = [
-        f"import sys; sys.path.insert(0, {str(TESTS)!r})",
         "from support import cuda_double",
         f"machine = cuda_double.install({count}, **{options!r})",
         "import json, torch, d2lmini",
@@ -25,7 +23,7 @@ def on_a_machine(program, count=2, setting="auto", **options):
         program,
         "print(json.dumps(found))",
     ]
-    env = os.environ | {"D2LMINI_GPUS": setting, "PYTHONPATH": str(TESTS.parent)}
+    env = os.environ | {"D2LMINI_GPUS": setting, "PYTHONPATH": PYTHONPATH}
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], env=env, capture_output=True, text=True
     )
@@ -100,7 +98,7 @@ os.environ["D2LMINI_GPUS"] = "sim:t4"
 gpus(1)
 print(torch._C._get_privateuse1_backend_name())
 """
-    env = os.environ | {"D2LMINI_GPUS": setting, "PYTHONPATH": str(TESTS.parent)}
+    env = os.environ | {"D2LMINI_GPUS": setting, "PYTHONPATH": PYTHONPATH}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1:] == [name], done.stderr
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from profiler_traces import PID, busy_gpu, device_event, host_event, plain_count, write
+from support.profiler_traces import PID, busy_gpu, device_event, host_event, plain_count, write
 
 from d2lmini.sim.clock.span import Span
 from d2lmini.timeline import Timeline, recording

@@ -1,20 +1,15 @@
 """The drawings: stored files are current, accessible, self-contained, and their text fits."""
 
 import re
-import sys
 import xml.etree.ElementTree as ET
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from tools.figures import FIGURES, IMAGE_DIR, render_all  # noqa: E402
-from tools.figures.canvas import WIDTH, Canvas  # noqa: E402
+from tools.figures import FIGURES, IMAGE_DIR, render_all
+from tools.figures.canvas import WIDTH, Canvas
 
 SVG = "{http://www.w3.org/2000/svg}"
 PHONE, SMALLEST_PX = 360, 11

@@ -3,17 +3,16 @@
 import ast
 import re
 import warnings
-from pathlib import Path
 
 import matplotlib
 import nbformat
 import pytest
 import torch
 from matplotlib import pyplot as plt
+from support.paths import CHAPTERS
 
 from d2lmini import sim
 
-CHAPTERS = Path(__file__).parents[1] / "chapters"
 ON_PURPOSE = re.compile("early|isnan")  # in a cell that reads before the copy has arrived
 OF_RACES = re.compile("check_races|waits=")  # cells about races look for them by themselves
 

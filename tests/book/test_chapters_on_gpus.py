@@ -8,17 +8,14 @@ the rest is for ``make test-double``.
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.paths import PYTHONPATH, ROOT
 
-ROOT = Path(__file__).parents[1]
-STARTUP = f"""
-import sys
-sys.path.insert(0, {str(ROOT / "tests")!r})
+STARTUP = """
 from support import cuda_double
 cuda_double.install_from_environment()
-del sys, cuda_double
+del cuda_double
 """
 MACHINES = {
     1: "1:h200:pcie5",
@@ -45,7 +42,7 @@ def run(chapter, count, folder):
     (startup / "00-double.py").write_text(STARTUP, encoding="utf-8")
     env = os.environ | {
         "IPYTHONDIR": str(folder),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": PYTHONPATH,
         "D2LMINI_DOUBLE": MACHINES[count],
         "D2LMINI_GPUS": "auto",
         "OMP_NUM_THREADS": "1",

@@ -287,13 +287,12 @@ def test_many_kinds_of_unknown_operations_share_the_last_look():
 
 def test_the_figure_is_the_same_in_another_process():
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r});"
-        "from test_timeline import overlap, training;"
+        "import sys; from test_timeline import overlap, training;"
         "from d2lmini.timeline import Timeline;"
         "sys.stdout.buffer.write(Timeline(overlap() + training(300))._repr_html_().encode())"
     )
     # Another hash seed, hence another order of sets.
-    env = {**os.environ, "PYTHONHASHSEED": "1"}
+    env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parent)}
     other = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
     assert other.stdout.decode() == Timeline(overlap() + training(300))._repr_html_()
 

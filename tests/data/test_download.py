@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pooch
 import pytest
 from support import tiny_data
+from support.paths import PYTHONPATH
 from support.tiny_data import CONTENTS, IMAGES, LABELS, LAST, Mirror, send
 
 from d2lmini.data import DataError, cache, fashion
@@ -22,7 +23,6 @@ from d2lmini.data.fashion import read_folder
 from d2lmini.data.places import find_data
 
 FROM_CACHE = "Fashion-MNIST, 20 + 10 images, from the cache"
-TESTS = Path(__file__).parent
 
 
 @pytest.fixture
@@ -190,17 +190,17 @@ def test_interrupted_download_goes_on(folder, mirror):
 
 SCRIPT = """
 import sys
-sys.path.insert(0, sys.argv[1])
 from support import tiny_data
 from d2lmini.data import cache, fashion
-fashion.FILES, fashion.MIRRORS = tiny_data.FILES, (sys.argv[2],)
+fashion.FILES, fashion.MIRRORS = tiny_data.FILES, (sys.argv[1],)
 cache.fill()
 """
 
 
 def start_download(url):
-    command = [sys.executable, "-c", SCRIPT, str(TESTS), url]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", SCRIPT, url]
+    env = os.environ | {"PYTHONPATH": PYTHONPATH}
+    return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
 
 def test_killed_process_leaves_nothing_that_counts(folder, mirror):

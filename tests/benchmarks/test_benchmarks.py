@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from benchmark_data import example_record, example_rows, side
+from support.benchmark_data import example_record, example_rows, side
 
 import benchmarks.__main__ as command
 from benchmarks import cases, provenance, records

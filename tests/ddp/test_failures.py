@@ -9,7 +9,8 @@ import sys
 import time
 
 import pytest
-from ddp_jobs import RUN, SCRIPT, Process, run_scenarios, train_ddp
+import train_ddp
+from support.ddp_jobs import RUN, SCRIPT, Process, run_scenarios
 
 from d2lmini import ddp
 from d2lmini.ddp import torchrun_command

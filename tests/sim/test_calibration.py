@@ -5,10 +5,10 @@ import importlib.util
 import json
 import types
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import torch
+from support.paths import ROOT
 
 from benchmarks import records
 from d2lmini import sim
@@ -177,7 +177,7 @@ def test_bad_files_name_the_field(tmp_path, calibration, change, message):
 
 @pytest.fixture(scope="module")
 def command():
-    path = Path(__file__).parents[1] / "benchmarks" / "calibrate.py"
+    path = ROOT / "benchmarks" / "calibrate.py"
     spec = importlib.util.spec_from_file_location("calibrate_command", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -4,13 +4,11 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 from tools import make, setup_env
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("version", [(3, 9), (2, 7), (3, 14)])

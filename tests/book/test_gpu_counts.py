@@ -1,12 +1,12 @@
 """The table of what a notebook's cells do on machines with more and fewer GPUs."""
 
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import nbformat
+from support.paths import PYTHONPATH
 
-SCRIPT = Path(__file__).parent / "support" / "gpu_counts.py"
 CELLS = [
     "import torch\nfrom d2lmini import gpus, is_simulated, sim",
     "devices = gpus(2)",
@@ -23,8 +23,9 @@ def test_cells_that_depend_on_the_number_of_gpus_are_listed_with_what_they_do(tm
     cells = [nbformat.v4.new_markdown_cell("#"), *map(nbformat.v4.new_code_cell, CELLS)]
     path = tmp_path / "cells.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
-    command = [sys.executable, str(SCRIPT), str(path), "--counts", "0", "2"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "support.gpu_counts", str(path), "--counts", "0", "2"]
+    env = os.environ | {"PYTHONPATH": PYTHONPATH}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line[:1] == "|"]
     assert rows[0][2:] == ["0 GPUs", "2 GPUs"]
