@@ -2,28 +2,23 @@
 
 from d2lmini import sim
 from d2lmini.data import load_data_fashion_mnist
-from d2lmini.devices import (
+from d2lmini.devices import device_name, gpus, is_simulated, try_all_gpus, try_gpu
+from d2lmini.evaluation import accuracy, evaluate_accuracy
+from d2lmini.plotting import Animator
+from d2lmini.resnet import Residual, group_norm, resnet18
+from d2lmini.streams import (
     Event,
     Stream,
     current_stream,
-    device_name,
     devices_in_use,
     empty_pinned,
-    gpus,
-    is_simulated,
     now,
     synchronize,
-    try_all_gpus,
-    try_gpu,
 )
-from d2lmini.plotting import Animator
-from d2lmini.resnet import Residual, group_norm, resnet18
 from d2lmini.timeline import Timeline, record
 from d2lmini.timing import Benchmark, Timer
 from d2lmini.training import (
-    accuracy,
     allreduce,
-    evaluate_accuracy,
     get_params,
     init_params,
     lenet,

@@ -2,8 +2,8 @@
 
 from itertools import accumulate
 
-from d2lmini.devices import devices_in_use, now, synchronize
 from d2lmini.seconds import SIMULATED
+from d2lmini.streams import devices_in_use, now, synchronize
 
 
 class Timer:

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from d2lmini import devices
-from d2lmini.devices import Event, Stream, current_stream, gpus, try_all_gpus, try_gpu
+from d2lmini import devices, gpus, try_all_gpus, try_gpu
 
 
 def set_cuda_count(monkeypatch, count):
@@ -99,46 +98,8 @@ def test_unknown_preset_names_the_known_ones(monkeypatch):
         gpus(1)
 
 
-@pytest.mark.parametrize("make", [Stream, Event, current_stream])
-def test_a_cpu_has_no_streams(make):
-    with pytest.raises(ValueError, match="cpu has no"):
-        make("cpu")
-
-
-def test_real_and_simulated_clocks_do_not_mix():
-    gpus(1, gpu="v100")
-    with pytest.raises(ValueError, match="different clocks"):
-        devices.now("cuda:0", "sim:0")
-
-
-def test_now_advances_by_the_launches_and_synchronize_by_the_work(capsys):
-    (device,) = gpus(1, gpu="v100", numerics=False)
-    x = torch.ones(4000, 4000, device=device)
-    devices.synchronize(device)
-    start = devices.now(device)
-    x @ x
-    launched = devices.now(device)
-    devices.synchronize(device)
-    assert 0 < launched - start < 1e-3 < devices.now(device) - start
-
-
 def test_gpus_names_every_kind_of_a_mixed_machine(monkeypatch, capsys, no_gpu_setting):
     set_cuda_count(monkeypatch, 3)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda i=0: "A" if i < 2 else "B")
     gpus(3)
     assert capsys.readouterr().out == "gpus(3): 2 x A + 1 x B (3 CUDA devices here)\n"
-
-
-def test_real_devices_are_synchronised_one_by_one(monkeypatch):
-    waited = []
-    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
-    devices.synchronize("cuda:0", "cpu", "cuda:2")
-    assert waited == [torch.device("cuda:0"), torch.device("cuda:2")]
-
-
-def test_cuda_devices_in_use_are_those_that_hold_memory(monkeypatch):
-    set_cuda_count(monkeypatch, 3)
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda i: i % 2)
-    in_use = [d for d in devices.devices_in_use() if d.type == "cuda"]
-    assert in_use == [torch.device("cuda:1")]

@@ -5,12 +5,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from d2lmini import gpus
 from d2lmini.checks.scratch import reference_update
-from d2lmini.devices import gpus
+from d2lmini.evaluation import accuracy, evaluate_accuracy
 from d2lmini.training import (
-    accuracy,
     allreduce,
-    evaluate_accuracy,
     get_params,
     init_params,
     lenet,

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import torch
 
 from d2lmini import sim
-from d2lmini.devices import device_name, devices_in_use, is_simulated, synchronize
+from d2lmini.sim.naming import device_name, is_simulated
+from d2lmini.streams import devices_in_use, synchronize
 from d2lmini.timeline.timeline import Timeline
 
 # What PyTorch's profiler (Kineto) writes: whenever it starts and stops, and of GPUs it looks for.
