@@ -34,17 +34,6 @@ def synchronize(*devices) -> None:
     """Let the host wait until all work on `devices` (none given: on every device) is done.
 
     Unlike ``torch.cuda.synchronize()``, which waits for one device, no argument means all.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> import torch
-    >>> x = torch.ones(1000, 1000, device=device)
-    >>> before = sim.now()
-    >>> sim.synchronize(device)
-    >>> sim.now() > before
-    True
     """
     machine = current_machine()
     with machine.lock:
@@ -57,16 +46,6 @@ def reset() -> None:
     """Wait for all devices, then set the clock to 0 and forget trace and memory peaks.
 
     Tensors stay valid; events recorded before are worth nothing afterwards.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> import torch
-    >>> x = torch.ones(2, device=device)
-    >>> sim.reset()
-    >>> sim.now(), sim.trace()
-    (0.0, [])
     """
     current_machine().reset()
 
@@ -122,19 +101,7 @@ def max_memory_allocated(device=None) -> int:
 
 
 def reset_peak_memory_stats(device=None) -> None:
-    """Let the peak of `device` start again from what is allocated now.
-
-    Examples
-    --------
-    >>> from d2lmini import sim
-    >>> (device,) = sim.configure(1, gpu="v100")
-    >>> import torch
-    >>> x = torch.ones(1000, device=device)
-    >>> del x
-    >>> sim.reset_peak_memory_stats(device)
-    >>> sim.max_memory_allocated(device)
-    0
-    """
+    """Let the peak of `device` start again from what is allocated now."""
     memory = find_device(device).memory
     with memory.lock:
         memory.peak = memory.allocated
