@@ -17,4 +17,5 @@ help:
 	@echo "make clean     remove what was built; .venv stays"
 
 setup book test test-gpu test-double lint outputs lab bench bench-check clean:
+	@test "$$($(PYTHON) -c 'print(6 * 7)')" = 42 || { echo "PYTHON=$(PYTHON) is no Python; name one of 3.10 to 3.13" >&2; exit 1; }
 	@$(PYTHON) -m tools.make $@ $(ARGS)

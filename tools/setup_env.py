@@ -1,20 +1,26 @@
 """Create .venv and install what the project needs; does nothing where that is already done.
 
+Not a rule of make, which knows files by their dates: it would not see that a checkout was copied,
+that a set-up was interrupted or that another one is running, and Windows mostly has no make.
+
 Runs under any Python, so that an unsupported one gets a message and not a syntax error: no
 f-strings, standard library only.
 """
-# ruff: noqa: UP032
+# ruff: noqa: RUF005, UP032
 
+import errno
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import time
 
 OLDEST, NEWEST = (3, 10), (3, 13)
 SPACE_GB = 3.0  # what a CPU-only installation takes, with a margin
 VENV = ".venv"
-STAMP = os.path.join(VENV, "installed-from")
+STAMP = os.path.join(VENV, "installed-from")  # only a finished installation has it
+LOCK = ".venv.lock"
 
 HINTS = [
     (
@@ -35,7 +41,18 @@ HINTS = [
         "The package registry cannot be reached, or it does not have one of the packages.\n"
         "Check the network or proxy (pip config list), then run the same command again.",
     ),
+    (
+        ("Permission denied", "Read-only file system"),
+        "Set-up writes {} and {} in the checkout. Make them writable, or use a copy of the\n"
+        "checkout that is yours.".format(VENV, LOCK),
+    ),
 ]
+
+
+def say(message):
+    """Tell the reader what is going on, at once."""
+    sys.stdout.write("set-up: " + message + "\n")
+    sys.stdout.flush()
 
 
 def fail(message):
@@ -57,6 +74,16 @@ def check_python(version=None):
         )
 
 
+def check_place(folder=None):
+    """Refuse a checkout where no environment can be made."""
+    folder = folder or os.getcwd()
+    for character in (os.pathsep, "$"):  # venv refuses the one, setuptools fails on the other
+        if character in folder:
+            fail("the checkout's path contains '{}': {}\nMove it.".format(character, folder))
+    if os.path.lexists(VENV) and not os.path.isdir(VENV):
+        fail("{} is no folder. Remove it and run the same command again.".format(VENV))
+
+
 def check_space(free=None):
     """Refuse to start an installation that cannot fit on the disk."""
     free = shutil.disk_usage(".").free if free is None else free
@@ -69,41 +96,74 @@ def check_space(free=None):
 
 
 def explain(log):
-    """Return the remedy for what pip printed."""
+    """Return the remedy for what went wrong, if it is a known one."""
     for needles, hint in HINTS:
         if any(needle in log for needle in needles):
             return hint
-    return "pip failed; its last lines are above."
+    return ""
 
 
 def fingerprint():
-    """Describe what an installation depends on: the pins, the metadata, the Python."""
-    digest = hashlib.sha256(sys.version.encode())
+    """Describe what an installation depends on: its Python and place, then what is in it.
+
+    The place, because an environment's programs and the project's entry in it are absolute paths:
+    those of a copied or moved checkout lead to where it came from.
+    """
+    place = "{}.{} {}".format(*sys.version_info[:2], os.path.realpath("."))
+    content = [sys.version.encode()]
     for name in ("requirements.txt", "pyproject.toml"):
         with open(name, "rb") as f:
-            digest.update(f.read())
-    return digest.hexdigest()
+            content.append(f.read())
+    return [hashlib.sha256(part).hexdigest() for part in (os.fsencode(place), b"".join(content))]
 
 
-def made_by_this_python():
-    """Say whether the environment is there and has the running Python's minor version."""
-    config = os.path.join(VENV, "pyvenv.cfg")
-    if not os.path.exists(config):
-        return False
-    with open(config) as f:
-        return "version = {}.{}.".format(*sys.version_info[:2]) in f.read()
+def installed():
+    """Return the fingerprint of what .venv holds; nothing if that is not complete."""
+    if not (os.path.exists(python()) and os.path.exists(STAMP)):
+        return []
+    with open(STAMP) as f:
+        return f.read().split()
 
 
 def python():
     """Return the path of the environment's Python."""
-    return os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
+    folder, name = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
+    return os.path.join(VENV, folder, name)
 
 
-def pip(*arguments):
-    """Run pip in the environment; show its output and explain a failure."""
-    command = [python(), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+def lock(file):
+    """Wait until no other set-up of this checkout runs, and keep it so while the file is open."""
+    waiting = False
+    while True:
+        try:
+            return try_lock(file)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
+                raise
+        if not waiting:
+            say("waiting for another set-up of this checkout")
+        waiting = True
+        time.sleep(0.2)
+
+
+def try_lock(file):
+    """Lock a file, or raise OSError; closing it unlocks it, and so does the process's end."""
+    if os.name == "nt":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def run(command, held):
+    """Run a part of the installation; show its output and explain a failure."""
+    # Killed alone, this process leaves the part running: the lock passes to it.
+    kept = () if os.name == "nt" else (held.fileno(),)
     process = subprocess.Popen(
-        command + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=kept
     )
     log = []
     for line in process.stdout:
@@ -113,29 +173,42 @@ def pip(*arguments):
             sys.stdout.write(text)
             sys.stdout.flush()
     if process.wait():
-        fail(explain("".join(log)))
+        fail(explain("".join(log)) or "this failed, see above: {}".format(" ".join(command)))
+
+
+def install(wanted, held):
+    """Bring .venv from whatever state it is in to the one that is wanted."""
+    check_space()
+    is_ours = installed()[:1] == wanted[:1]
+    if os.path.exists(STAMP):
+        os.remove(STAMP)  # what is interrupted from here on is made anew
+    if not is_ours:
+        say("creating {} with Python {}".format(VENV, sys.version.split()[0]))
+        run([sys.executable, "-m", "venv", "--clear", VENV], held)
+    say("installing requirements.txt into {} (some minutes, once)".format(VENV))
+    pip = [python(), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    run(pip + ["-r", "requirements.txt"], held)
+    run(pip + ["--no-deps", "--editable", "."], held)
+    with open(STAMP, "w") as f:
+        f.write("\n".join(wanted))
+    say("done")
 
 
 def main():
     """Install into .venv unless it already holds exactly this."""
     check_python()
     wanted = fingerprint()
-    if os.path.exists(STAMP):
-        with open(STAMP) as f:
-            if f.read() == wanted:
-                return
-    check_space()
-    if not made_by_this_python():
-        print("set-up: creating {} with Python {}".format(VENV, sys.version.split()[0]))
-        import venv
-
-        venv.create(VENV, with_pip=True, clear=True)
-    print("set-up: installing requirements.txt into {} (some minutes, once)".format(VENV))
-    pip("-r", "requirements.txt")
-    pip("--no-deps", "--editable", ".")
-    with open(STAMP, "w") as f:  # written last: an interrupted installation starts again
-        f.write(wanted)
-    print("set-up: done")
+    try:
+        if installed() != wanted:
+            check_place()
+            with open(LOCK, "a") as held:
+                lock(held)
+                if installed() != wanted:  # the one that was waited for may have done it
+                    install(wanted, held)
+    except OSError as error:
+        fail("{}\n{}".format(error, explain(str(error))).rstrip())
+    except KeyboardInterrupt:
+        fail("interrupted. Run the same command again.")
 
 
 if __name__ == "__main__":
