@@ -2,13 +2,15 @@
 # `make PYTHON=python3.12 ...` names another Python for .venv; ARGS=... is handed on.
 PYTHON ?= python3
 
-.PHONY: help setup book test test-gpu test-double lint outputs lab bench bench-check clean
+COMMANDS = setup book test test-gpu test-double test-another-day lint outputs lab bench bench-check clean
+.PHONY: help $(COMMANDS)
 
 help:
 	@echo "make book      build the book:            _build/html/index.html"
 	@echo "make test      lint, unit tests, doctests, every notebook, the book"
 	@echo "make test-gpu  every notebook on this machine's real GPUs"
 	@echo "make test-double  every notebook on 1 to 8 GPUs that are not there"
+	@echo "make test-another-day  every notebook with other seeds and one thread more"
 	@echo "make lab       JupyterLab on the chapters"
 	@echo "make lint      ruff and the notebooks' format"
 	@echo "make outputs   run the notebooks again and store their outputs"
@@ -16,6 +18,6 @@ help:
 	@echo "make bench-check  compare with the last record of the same hardware"
 	@echo "make clean     remove what was built; .venv stays"
 
-setup book test test-gpu test-double lint outputs lab bench bench-check clean:
+$(COMMANDS):
 	@test "$$($(PYTHON) -c 'print(6 * 7)')" = 42 || { echo "PYTHON=$(PYTHON) is no Python; name one of 3.10 to 3.13" >&2; exit 1; }
 	@$(PYTHON) -m tools.make $@ $(ARGS)

@@ -22,6 +22,7 @@ LINT = [
 NBVAL = ["-m", "pytest", "--nbval", "--nbval-cell-timeout", "600", "--nbval-sanitize-with"]
 TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 TEST += ["--doctest-modules", "chapters", "d2lmini", "tests"]
+DOUBLE = "tests/book/test_chapters_on_gpus.py"
 
 # What the Python of .venv is called with, one after the other.
 COMMANDS = {
@@ -29,7 +30,8 @@ COMMANDS = {
     "book": [BOOK],
     "test": LINT + [TEST, BOOK],
     "test-gpu": [NBVAL + ["tests/sanitise-gpu.cfg", "chapters"]],
-    "test-double": [["-m", "pytest", "-n", "2", "-m", "long", "tests"]],
+    "test-double": [["-m", "pytest", "-n", "2", "-m", "long", DOUBLE]],
+    "test-another-day": [["-m", "pytest", "-m", "", "tests/book/test_another_day.py"]],
     "lint": LINT,
     "outputs": [["tools/notebooks.py", "--run"]],
     "lab": [["-m", "jupyterlab", "chapters"]],

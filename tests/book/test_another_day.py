@@ -10,7 +10,10 @@ import os
 import subprocess
 import sys
 
+import nbformat
+import numpy as np
 import pytest
+from nbclient import NotebookClient
 from support.paths import CHAPTERS, PYTHONPATH, ROOT
 
 STARTUP = """
@@ -58,3 +61,25 @@ def run(notebook, folder):
 def test_the_chapter_prints_the_same(name, tmp_path):
     done = run(CHAPTERS / f"{name}.ipynb", tmp_path)
     assert done.returncode == 0, done.stdout
+
+
+LUCKY = [
+    "hash('multi-GPU')",
+    "import random\nrandom.random()",
+    "import numpy\nnumpy.random.rand()",
+    "import torch\ntorch.rand(3)",
+    "torch.get_num_threads()",
+]
+SOUND = ["torch.rand(3, generator=torch.Generator().manual_seed(0))", "random.Random(0).random()"]
+
+
+def test_luck_is_found(tmp_path):
+    cells = map(nbformat.v4.new_code_cell, LUCKY + SOUND)
+    notebook = nbformat.v4.new_notebook(cells=list(cells))
+    some_day = {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"}
+    NotebookClient(notebook).execute(env=os.environ | some_day)
+    path = tmp_path / "luck.ipynb"
+    nbformat.write(notebook, path)
+    done = run(path, tmp_path)
+    assert f"{len(LUCKY)} failed, {len(SOUND)} passed" in done.stdout
+    assert str(np.random.RandomState(2).rand()) in done.stdout  # luck that comes again
