@@ -18,29 +18,31 @@ class CudaMethods:
 
     def to(self, *args, **kwargs):
         """As PyTorch's ``to``, except that C++ does not know the device by this name."""
-        if args and isinstance(args[0], torch.device | str | int) and not isinstance(args[0], bool):
-            kwargs["device"], args = args[0], args[1:]
-        elif args and isinstance(args[0], torch.Tensor):
-            kwargs["tensor"], args = args[0], args[1:]
-        if (other := kwargs.pop("tensor", None)) is not None:
-            kwargs["device"], args = other.device, (other.dtype, *args)
-        device = kwargs.pop("device", None)
+        first = args[0] if args else None
+        if isinstance(first, torch.dtype | type):  # also ``x.to(float)``
+            device, *rest, memory_format = _to_dtype(*args, **kwargs)
+        elif isinstance(kwargs.get("tensor", first), torch.Tensor):
+            device, *rest, memory_format = _to_tensor(*args, **kwargs)
+        else:
+            device, *rest, memory_format = _to_device(*args, **kwargs)
         if device is not None:
-            device = current.find_device(device).torch_device if isinstance(device, int) else (
-                torch_device(device)
-            )  # fmt: skip
-            if not is_ordinary(device):
-                device = current.find_device(device).torch_device
-            if device == self.device:
-                current.check_alive(self._device.machine, f"a tensor on {device}")
-                device = None
-        if args and args[0] is None:
-            args = (self.dtype, *args[1:])
-        if device is None:
-            if args and isinstance(args[0], torch.dtype):
-                return torch.Tensor.to(self, *args, **kwargs)
-            return torch.Tensor.to(self, kwargs.pop("dtype", None) or self.dtype, *args, **kwargs)
-        return torch.Tensor.to(self, device, *args, **kwargs)
+            device = self._other_device(device)
+        return torch.Tensor.to(self, device, *rest, memory_format=memory_format)
+
+    def _other_device(self, device):
+        """Return the device that a name or a number stands for, or None if it is the tensor's."""
+        if isinstance(device, bool) or not isinstance(device, torch.device | str | int):
+            raise TypeError(
+                f"to(): {device!r} is no device, type or tensor; give one like 'sim:0', "
+                "torch.float64 or another tensor"
+            )
+        device = device if isinstance(device, int) else torch_device(device)
+        if isinstance(device, int) or not is_ordinary(device):
+            device = current.find_device(device).torch_device
+        if device != self.device:
+            return device
+        current.check_alive(self._device.machine, f"a tensor on {device}")
+        return None
 
     def type(self, dtype=None, non_blocking=False, **kwargs):
         """Return the name of the tensor's type, or the tensor as another type."""
@@ -215,6 +217,19 @@ class CudaMethods:
         """Keep the memory, once dropped, until `stream` is done; values never depend on it here."""
         if races.active is not None:
             races.active.keep_for(self, stream)
+
+
+# The three forms of `Tensor.to`: each returns device, dtype, non_blocking, copy, memory_format.
+def _to_device(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None):
+    return device, dtype, non_blocking, copy, memory_format
+
+
+def _to_dtype(dtype, non_blocking=False, copy=False, *, memory_format=None):
+    return None, dtype, non_blocking, copy, memory_format
+
+
+def _to_tensor(tensor, non_blocking=False, copy=False, *, memory_format=None):
+    return tensor.device, tensor.dtype, non_blocking, copy, memory_format
 
 
 def _index(index):
