@@ -2,7 +2,9 @@
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
+from d2lmini.sim.backend.lazy_bits import compute
 from d2lmini.sim.backend.ops import lookup, tensors_of
 from d2lmini.sim.races import detector
 
@@ -96,4 +98,5 @@ class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
                 if reads or writes:
                     name = "item" if op.name == "_local_scalar_dense" else op.name
                     active.check(None, active.host, name, reads, writes)
-        return func(*args, **kwargs)
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        return compute(func, args, kwargs, tensors)

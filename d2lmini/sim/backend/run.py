@@ -3,6 +3,7 @@
 import torch
 from torch.utils._pytree import tree_leaves
 
+from d2lmini.sim.backend.lazy_bits import compute, settle
 from d2lmini.sim.backend.ops import MAX_REMEMBERED, aten, lookup, signature, tensors_of
 from d2lmini.sim.backend.tensor import (
     META,
@@ -79,7 +80,7 @@ def run(func, args, kwargs):
     if op.seeded:
         out = run_seeded(func, device, inner_args, inner_kwargs)
     else:
-        out = func(*inner_args, **inner_kwargs)
+        out = compute(func, inner_args, inner_kwargs, call.tensors)
     wrapped = _wrap_all(op, device, outer, out)  # raises first if the memory is full
     if op.kernel:
         _launch(op, device, _cost(op, call, inner, out), outer, wrapped)
@@ -166,9 +167,9 @@ def _wrap_all(op, device, outer, out):
 def _wrap_one(alias, op, device, outer, out):
     if alias is None:
         if isinstance(out, torch.Tensor):
-            return wrap(out, device)
+            return wrap(settle(out), device)
         if isinstance(out, list | tuple):
-            return [wrap(o, device) if isinstance(o, torch.Tensor) else o for o in out]
+            return [wrap(settle(o), device) if isinstance(o, torch.Tensor) else o for o in out]
         return out
     position, name = alias
     args, kwargs = outer
