@@ -22,8 +22,7 @@ that is overwritten too early or memory that is reused too early shows in times 
 values: `check_races` finds them.
 
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, lazy modules,
-generators on a device, `torch.distributed`. A module that moves *to the host* gets new parameters
-there, so make an optimiser after that move. Conjugate and negative views are copies.
+generators on a device, `torch.distributed`. Conjugate and negative views are copies.
 
 Examples
 --------

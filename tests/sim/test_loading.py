@@ -70,7 +70,7 @@ def test_memory_and_time_are_those_of_the_copies(devices):
     sim.reset()
     before = sim.memory_allocated(1)
     loaded = torch.load(buffer, map_location="sim:1")
-    copies = [s.bytes for s in sim.trace() if s.name == "copy cpu -> sim:1"]
+    copies = [s.bytes for s in sim.trace() if s.bytes]
     assert sorted(copies) == [800, 4000]
     assert sim.memory_allocated(1) - before == 4096 + 1024
     del loaded

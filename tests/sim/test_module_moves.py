@@ -107,3 +107,100 @@ def test_modules_change_their_type_and_format_in_place(numerics):
         assert (weight.dtype, net[1].num_batches_tracked.dtype) == (dtype, torch.int64)
         assert weight.is_contiguous(memory_format=LAST)
     assert net.to(HALF)(IMAGES.to(device, HALF)).dtype == HALF
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+def one_step(net, optimiser, device):
+    optimiser.zero_grad()
+    net(torch.ones(2, 3, device=device)).pow(2).sum().backward()
+    optimiser.step()
+
+
+JOURNEY = ("sim:0", "cpu", "sim:1", "sim:0", "cpu")
+
+
+def test_tied_weights_and_optimisers_survive_every_move(devices):
+    torch.manual_seed(0)
+    net, twin = Tied(), Tied()
+    twin.load_state_dict(net.state_dict())
+    weight = net.a.weight
+    optimiser = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9)
+    reference = torch.optim.SGD(twin.parameters(), 0.01)
+    for device in JOURNEY:
+        net.to(device)
+        assert net.a.weight is net.b.weight is weight
+        assert len(list(net.parameters())) == 3
+        assert isinstance(weight, nn.Parameter)
+        assert weight.device == torch.device(device)
+        optimiser.state.clear()  # momentum stays behind, on CUDA as well
+        one_step(net, optimiser, device)
+        one_step(twin, reference, "cpu")
+        assert weight.grad.device == weight.device
+        torch.testing.assert_close(weight.detach().cpu(), twin.a.weight.detach())
+    assert type(weight) is nn.Parameter
+
+
+def test_modules_whose_forward_pass_is_still_alive_move_too(devices):
+    for target in ("sim:1", "cpu"):
+        net = Tied().to(devices[0])
+        weight, before = net.a.weight, net.a.weight.tolist()
+        out = net(torch.ones(2, 3, device=devices[0]))
+        net.to(target)
+        assert net.b.weight is weight
+        assert (weight.tolist(), weight.device) == (before, torch.device(target))
+        with pytest.raises(RuntimeError, match=r"backward\(\) before \.to\(\)"):
+            out.sum().backward()
+        net(torch.ones(2, 3, device=target)).sum().backward()
+        assert weight.grad.device == torch.device(target)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
+def test_the_old_weight_norm_moves(devices):
+    net = nn.utils.weight_norm(nn.Linear(3, 2))
+    expected = net(torch.ones(1, 3))
+    for device in JOURNEY:
+        assert torch.equal(net.to(device)(torch.ones(1, 3, device=device)).cpu(), expected)
+        assert net.weight.device == net.weight_g.device == torch.device(device)
+
+
+def test_recurrent_modules_move(devices):
+    net = nn.LSTM(3, 4)
+    expected = net(torch.ones(2, 1, 3))[0]
+    for device in JOURNEY:
+        found = net.to(device)(torch.ones(2, 1, 3, device=device))[0]
+        torch.testing.assert_close(found.cpu(), expected)
+
+
+def test_hooks_move_with_their_parameters(devices):
+    net, seen = nn.Linear(3, 3), []
+    first = net.weight.register_hook(lambda gradient: gradient * 0 + 7)
+    second = net.weight.register_post_accumulate_grad_hook(lambda p: seen.append(p.device))
+    for device in JOURNEY:
+        net.to(device).zero_grad()
+        net(torch.ones(1, 3, device=device)).sum().backward()
+        assert net.weight.grad.cpu().eq(7).all()
+    assert seen == [torch.device(device) for device in JOURNEY]
+    first.remove()
+    second.remove()
+    net.to(devices[0]).zero_grad()
+    net(torch.ones(1, 3, device=devices[0])).sum().backward()
+    assert net.weight.grad.cpu().eq(1).all()
+    assert len(seen) == len(JOURNEY)
+
+
+def test_modules_on_the_host_are_moved_as_ever(devices):
+    net = nn.Sequential(nn.Linear(3, 3), Tied().to(devices[0]))
+    out = net[0](torch.ones(1, 3))
+    net.cpu()
+    out.sum().backward()  # nothing was swapped where nothing is simulated
+    assert net[0].weight.grad.eq(1).all()
+    assert torch.__future__.get_swap_module_params_on_conversion() is False
