@@ -403,6 +403,30 @@ def test_packed_sequences_and_lengths_on_the_host():
     assert all(map(torch.allclose, *results))
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("lengths", ["host", "sim", "mixed", "numbers"])
+def test_ctc_loss_takes_lengths_from_either_side(reduction, lengths):
+    (device,) = sim.configure(1)
+    scores = X.sin().view(4, 2, 3)
+    targets, ends = torch.tensor([[1, 2], [2, 1]]), torch.tensor([[4, 3], [2, 1]])
+
+    def loss_and_gradient(device, ends):
+        x = scores.to(device).detach().clone().requires_grad_()
+        loss = F.ctc_loss(x.log_softmax(2), targets.to(device), *ends, reduction=reduction)
+        with torch.inference_mode():
+            again = F.ctc_loss(x.log_softmax(2), targets.to(device), *ends, reduction=reduction)
+        assert torch.equal(again.cpu(), loss.cpu())
+        (gradient,) = torch.autograd.grad(loss.sum(), x)
+        return loss.detach().cpu(), gradient.cpu()
+
+    expected = loss_and_gradient("cpu", ends)
+    first, second = {
+        "host": ends, "sim": ends.to(device), "mixed": (ends[0], ends[1].to(device)),
+        "numbers": ends.tolist(),
+    }[lengths]  # fmt: skip
+    assert all(map(torch.equal, loss_and_gradient(device, (first, second)), expected))
+
+
 NEEDS_VALUES = {"index_mask", "set_mask"}
 
 
