@@ -7,7 +7,7 @@ import warnings
 
 import torch
 
-from d2lmini.sim.backend import accelerator, autocast, ctc, device_module, modules
+from d2lmini.sim.backend import accelerator, autocast, ctc, device_module, modules, refusals
 from d2lmini.sim.backend.factories import (
     FROM_NUMBERS,
     empty,
@@ -17,7 +17,7 @@ from d2lmini.sim.backend.factories import (
 )
 from d2lmini.sim.backend.tensor import SimTensor
 from d2lmini.sim.clock import current
-from d2lmini.sim.naming import claim_slot, device_type, is_accelerator, is_ordinary
+from d2lmini.sim.naming import claim_slot, is_accelerator, is_ordinary
 
 _libraries = []
 
@@ -33,37 +33,6 @@ def _group_by_real_device(group):
         }
 
     return grouped
-
-
-def _refuse_data_parallel():
-    """Let `nn.DataParallel` say that it cannot, where it would quietly use one device."""
-    own = importlib.import_module("torch.nn.parallel.data_parallel")
-    find_type = own._get_available_device_type
-    init, forward = own.DataParallel.__init__, own.DataParallel.forward
-
-    def refuse(module):
-        if any(isinstance(p, SimTensor) for p in module.parameters()):
-            raise NotImplementedError(
-                "nn.DataParallel scatters and gathers with code for CUDA only; on simulated GPUs "
-                "copy the module to each device and split the batch yourself"
-            )
-
-    @functools.wraps(init)
-    def checked_init(self, module, *args, **kwargs):
-        refuse(module)
-        init(self, module, *args, **kwargs)
-
-    @functools.wraps(forward)
-    def checked_forward(self, *inputs, **kwargs):
-        refuse(self)
-        return forward(self, *inputs, **kwargs)
-
-    def real_type():
-        kind = find_type()
-        return None if kind == device_type() else kind
-
-    own._get_available_device_type = real_type  # modules on the host stay there, as without GPUs
-    own.DataParallel.__init__, own.DataParallel.forward = checked_init, checked_forward
 
 
 def register() -> None:
@@ -89,7 +58,7 @@ def register() -> None:
             library.impl(name, route_meta(name, make), "Meta", allow_override=True)
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
         importlib.import_module(name)._foreach_supported_types.append(SimTensor)
-    _refuse_data_parallel()
+    refusals.register()
     modules.register()
     ctc.register(library)
     torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(

@@ -44,15 +44,19 @@ class SimTensor(CudaMethods, torch.Tensor):
         return handler(func, args, kwargs or {})
 
     def __tensor_flatten__(self):
-        return ["_data"], (self._device, self._block)
+        """Refuse what traces a program; that there is such a method lets modules swap tensors."""
+        raise NotImplementedError(
+            "torch.compile and torch.export cannot trace programs on simulated GPUs, which run one "
+            "operation at a time; call the function or the module itself"
+        )
 
-    @staticmethod
-    def __tensor_unflatten__(inner, context, size, stride):
-        return wrap(inner["_data"], *context)
+    __tensor_unflatten__ = None
 
 
 def wrap(data, device, block=None) -> SimTensor:
     """Return a simulated tensor around `data`, in new memory unless a `block` is given."""
+    if data.is_nested:
+        raise NotImplementedError("simulated GPUs have no nested tensors; pad them to one size")
     if data.layout is not torch.strided:
         raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
     if block is None:

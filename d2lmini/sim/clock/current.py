@@ -1,11 +1,34 @@
 """The machine in use, and how its devices are named and found."""
 
+import os
+import threading
 from types import SimpleNamespace
 
 from d2lmini.sim.naming import NAME, SLOT, split
 
 DEFAULT_SEED = 67280421310721  # PyTorch's own, where nobody has called torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
+_FORKED = (
+    "simulated GPUs belong to the process that configured them, and this one was forked from it; "
+    "use host tensors here (in a DataLoader's workers: return them, and move batches where they "
+    "arrive), or call d2lmini.sim.configure(k) here"
+)
+_forked: list = []  # the machine of the process that this one was forked from
+
+
+def _leave_machine_behind():
+    """In a forked process: its copy of the machine would have a clock of its own."""
+    machine = state.machine
+    if machine is not None:
+        state.machine, machine.alive = None, False
+        _forked[:] = [machine]
+        machine.lock = threading.RLock()  # a thread that is not here may hold the other
+        for device in machine.devices:
+            device.memory.lock = machine.lock
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_machine_behind)
 
 
 def current_machine():
@@ -17,6 +40,8 @@ def current_machine():
         If `configure` was not called yet.
     """
     machine = state.machine
+    if machine is None and _forked:
+        raise RuntimeError(_FORKED)
     if machine is None:
         raise RuntimeError(
             "there are no simulated GPUs yet; call d2lmini.sim.configure(k) (or d2lmini.gpus(k))"
@@ -28,6 +53,8 @@ def check_alive(machine, what: str) -> None:
     """Raise an error if `machine` is not in use; `what` names the thing that belongs to it."""
     if machine.alive:
         return
+    if machine in _forked:
+        raise RuntimeError(_FORKED)
     if machine.set_aside:
         raise RuntimeError(
             f"{what} belongs to a simulated machine that is set aside while a `with sim.machine()` "
