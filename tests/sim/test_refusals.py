@@ -72,7 +72,7 @@ def test_workers_of_a_data_loader(devices, data):
     loader = DataLoader(dataset, 2, num_workers=1, multiprocessing_context="fork",
                         collate_fn=collate, timeout=60)  # fmt: skip
     with pytest.raises(
-        RuntimeError, match=r"DataLoader('s workers: return them| read return host)"
+        RuntimeError, match="DataLoader('s workers: return them| read return host)"
     ):
         next(iter(loader))
 
