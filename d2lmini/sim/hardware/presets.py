@@ -6,7 +6,7 @@ what is a modelling assumption says ``assumed`` in `sources` and is the same for
 
 Not everything that can be combined can be bought, or used with today's PyTorch:
 
-- The numbers of the V100, A100, H100 and H200 are those of SXM modules. Such a module comes with
+- The numbers of the V100, A100, H100, H200 and B200 are those of SXM modules. Such a module comes with
   NVLink: a "v100 on pcie3" is no machine, but shows what one without NVLink would do. (The PCIe
   boards of these GPUs are slower.)
 - The NVLink presets give a pair of GPUs all links of either GPU, as machines with NVSwitch do. In
@@ -33,10 +33,14 @@ _GIB = 2**30
 _ASSUMED = "assumed, the same for every preset (d2lmini/sim/hardware/specs.py)"
 
 
-def _gpu(name, memory_gib, bandwidth, peaks, source, remarks=None):
+def _gpu(name, memory_gib, bandwidth, peaks, sms, source, remarks=None, float8=None, matmul=None):
     """Build a preset: peaks in TFLOP/s in the order of `DTYPES`, bandwidth in GB/s."""
     flops = dict(zip(DTYPES, (peak * 1e12 for peak in peaks), strict=True))
-    sources = dict.fromkeys((f"flops.{dtype}" for dtype in DTYPES), source)
+    if float8:
+        flops["float8"] = float8 * 1e12
+    sources = dict.fromkeys((f"flops.{dtype}" for dtype in flops), source)
+    sources["multiprocessors"] = source
+    sources["matmul_efficiency"] = _MAMF if matmul else "unknown: the rule's BEST"
     sources["memory_bandwidth"] = source
     sources["memory"] = f"{source}; nominal, GB read as 2**30 bytes: CUDA reports less"
     for name_ in (
@@ -44,7 +48,10 @@ def _gpu(name, memory_gib, bandwidth, peaks, source, remarks=None):
     ):  # fmt: skip
         sources[name_] = _ASSUMED
     sources.update(remarks or {})
-    return GPU(name, flops, bandwidth * 1e9, memory_gib * _GIB, sources=sources)
+    return GPU(
+        name, flops, bandwidth * 1e9, memory_gib * _GIB,
+        multiprocessors=sms, matmul_efficiency=matmul, sources=sources,
+    )  # fmt: skip
 
 
 _NO_TF32 = "no TF32 units: float32's rate"
@@ -59,12 +66,14 @@ _A100 = "NVIDIA, A100 Tensor Core GPU data sheet, 2021 (SXM4 module, 80 GB)"
 _ADA = "NVIDIA, Ada GPU Architecture whitepaper, 2022 (GeForce RTX 4090)"
 _H100 = "NVIDIA, H100 Tensor Core GPU Architecture whitepaper and data sheet, 2022-2023 (SXM5)"
 _H200 = "NVIDIA, H200 Tensor Core GPU data sheet, 2023 (SXM); arithmetic as H100's"
+_B200 = "NVIDIA, HGX B200 data sheet, 2024: an eighth of the board of eight, without sparsity"
+_MAMF = "S. Bekman, Machine Learning Engineering: maximum achievable matmul FLOPS (bfloat16)"
 
 GPUS = {
     spec.name: spec
     for spec in (
         _gpu(
-            "k80", 12, 240, (1.455, 4.37, 4.37, 4.37, 4.37),
+            "k80", 12, 240, (1.455, 4.37, 4.37, 4.37, 4.37), 13,
             f"{_K80}; half of the board, which carries two GK210, at its highest clock",
             {
                 "flops.tf32": _NO_TF32,
@@ -73,7 +82,7 @@ GPUS = {
             },
         ),
         _gpu(
-            "t4", 16, 320, (0.254, 8.1, 8.1, 8.1, 65.0), _T4,
+            "t4", 16, 320, (0.254, 8.1, 8.1, 8.1, 65.0), 40, _T4,
             {
                 "flops.float64": f"{_T4}; 1/32 of float32",
                 "flops.tf32": _NO_TF32,
@@ -82,7 +91,7 @@ GPUS = {
             },
         ),
         _gpu(
-            "v100", 16, 900, (7.8, 15.7, 15.7, 15.7, 125.0), _V100,
+            "v100", 16, 900, (7.8, 15.7, 15.7, 15.7, 125.0), 80, _V100,
             {
                 "flops.tf32": _NO_TF32,
                 "flops.bfloat16": _NO_BF16,
@@ -90,32 +99,45 @@ GPUS = {
             },
         ),
         _gpu(
-            "a100", 80, 2039, (19.5, 19.5, 156.0, 312.0, 312.0), _A100,
+            "a100", 80, 2039, (19.5, 19.5, 156.0, 312.0, 312.0), 108, _A100,
             {
                 "flops.float64": f"{_A100}; {_TENSOR_64}",
                 **{f"flops.{d}": f"{_A100}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
+            matmul=0.869,
         ),
         _gpu(
-            "rtx4090", 24, 1008, (1.29, 82.6, 82.6, 165.2, 165.2), _ADA,
+            "rtx4090", 24, 1008, (1.29, 82.6, 82.6, 165.2, 165.2), 128, _ADA,
             {
                 "flops.float64": f"{_ADA}; 1/64 of float32",
                 **{f"flops.{d}": f"{_ADA}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
+            float8=330.3,
         ),
         _gpu(
-            "h100", 80, 3350, (66.9, 66.9, 494.7, 989.4, 989.4), _H100,
+            "h100", 80, 3350, (66.9, 66.9, 494.7, 989.4, 989.4), 132, _H100,
             {
                 "flops.float64": f"{_H100}; {_TENSOR_64}",
                 **{f"flops.{d}": f"{_H100}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
+            float8=1978.9, matmul=0.803,
         ),
         _gpu(
-            "h200", 141, 4800, (66.9, 66.9, 494.7, 989.4, 989.4), _H200,
+            "h200", 141, 4800, (66.9, 66.9, 494.7, 989.4, 989.4), 132, _H200,
             {
                 "flops.float64": f"{_H200}; {_TENSOR_64}",
                 **{f"flops.{d}": f"{_H200}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
+            float8=1978.9, matmul=0.803,
+        ),
+        _gpu(
+            "b200", 180, 7700, (37.0, 75.0, 1125.0, 2250.0, 2250.0), 148, _B200,
+            {
+                "flops.float64": f"{_B200}; {_TENSOR_64}",
+                **{f"flops.{d}": f"{_B200}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
+                "multiprocessors": "CUDA device query: 148",
+            },
+            float8=4500.0, matmul=0.776,
         ),
     )
 }  # fmt: skip
@@ -132,6 +154,7 @@ _NVLINK = {
     2: (150e9, 3, "NVIDIA, Tesla V100 whitepaper, 2017: all 6 links x 25 GB/s per direction"),
     3: (300e9, 4, "NVIDIA, A100 data sheet, 2021: 600 GB/s, both directions together"),
     4: (450e9, 5, "NVIDIA, H100 data sheet, 2023: 900 GB/s, both directions together"),
+    5: (900e9, 5, "NVIDIA, HGX B200 data sheet, 2024: 1.8 TB/s, both directions together"),
 }
 
 

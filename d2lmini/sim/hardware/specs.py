@@ -14,7 +14,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from d2lmini.sim.hardware.matmul_efficiency import BEST, matmul_efficiency
+
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
+ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 # Large, well-shaped products reach between six and nine tenths of a data sheet's peak (clocks drop
 # under load, tiles do not fit exactly); streaming kernels reach about four fifths of the bandwidth.
@@ -69,9 +72,9 @@ def _check_times(spec, names):
             )
 
 
-def _check_efficiencies(spec):
-    _check_positive(spec, ("compute_efficiency", "memory_efficiency"))
-    for name in ("compute_efficiency", "memory_efficiency"):
+def _check_efficiencies(spec, names):
+    _check_positive(spec, names)
+    for name in names:
         if getattr(spec, name) > 1:
             raise ValueError(
                 f"{type(spec).__name__} {spec.name!r}: {name} is {getattr(spec, name)!r}; "
@@ -126,7 +129,7 @@ class GPU:
         Name of the preset or of the measured device.
     flops : dict of str to float
         Peak FLOP/s for each of ``"float64"``, ``"float32"``, ``"tf32"``, ``"bfloat16"``,
-        ``"float16"``. ``"tf32"`` is what float32 data get where tensor cores may round them:
+        ``"float16"``, and ``"float8"`` where there is such arithmetic. ``"tf32"`` is what float32 data get where tensor cores may round them:
         convolutions by default on Ampere and later, matrix products only when
         ``torch.backends.cuda.matmul.allow_tf32`` is set.
     memory_bandwidth : float
@@ -139,6 +142,11 @@ class GPU:
         Device seconds that every kernel takes besides its work.
     compute_efficiency, memory_efficiency : float
         Share of the two peaks that kernels reach, in (0, 1].
+    multiprocessors : int, optional
+        How many there are. If given, `matmul_seconds` depends on the shape.
+    matmul_efficiency : float, optional
+        Share of the peak that products of the best shape reach, in (0, 1]; used by
+        `matmul_seconds` only, by default `d2lmini.sim.hardware.matmul_efficiency.BEST`.
     sources : dict of str to str
         Where each number comes from.
 
@@ -163,6 +171,8 @@ class GPU:
     kernel_overhead: float = KERNEL_OVERHEAD
     compute_efficiency: float = COMPUTE_EFFICIENCY
     memory_efficiency: float = MEMORY_EFFICIENCY
+    multiprocessors: int | None = None
+    matmul_efficiency: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self):
@@ -170,7 +180,11 @@ class GPU:
         _check_flops(self)
         _check_positive(self, ("memory_bandwidth", "memory"))
         _check_times(self, ("launch_overhead", "kernel_overhead"))
-        _check_efficiencies(self)
+        _check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
+        if self.multiprocessors is not None:
+            _check_positive(self, ("multiprocessors",))
+        if self.matmul_efficiency is not None:
+            _check_efficiencies(self, ("matmul_efficiency",))
 
     def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
         """Device time of one kernel, in seconds.
@@ -193,6 +207,29 @@ class GPU:
         10.87
         """
         return self.kernel_overhead + _roofline(self, flops, nbytes, dtype)
+
+    def matmul_seconds(self, m, n, k, batch=1, dtype="float32"):
+        """Device time of `batch` products ``(m, k) @ (k, n)`` in one kernel, in seconds.
+
+        The simulated clock calls `seconds`, with one efficiency for all shapes.
+        With `multiprocessors` this depends on the shape by the rule of
+        ``d2lmini/sim/hardware/matmul_efficiency.py``.
+
+        Parameters
+        ----------
+        m, n, k : int
+        batch : int
+        dtype : str
+            Key of `flops`.
+        """
+        flops, values = 2 * batch * m * n * k, batch * (m * k + k * n + m * n)
+        nbytes = values * ITEM_BYTES[dtype]
+        if self.multiprocessors is None:
+            return self.seconds(flops, nbytes, dtype)
+        best = BEST if self.matmul_efficiency is None else self.matmul_efficiency
+        share = matmul_efficiency(m, n, k, batch, self.multiprocessors, best)
+        traffic = nbytes / (self.memory_bandwidth * self.memory_efficiency)
+        return self.kernel_overhead + max(flops / (self.flops[dtype] * share), traffic)
 
 
 @dataclass(frozen=True)
@@ -343,7 +380,7 @@ class CPU:
         _check_flops(self)
         _check_positive(self, ("memory_bandwidth",))
         _check_times(self, ("op_overhead",))
-        _check_efficiencies(self)
+        _check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
 
     def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
         """Time of one operation on the host, in seconds; arguments as in `GPU.seconds`."""

@@ -1,0 +1,57 @@
+"""What a family makes of a row: a prediction beside what was measured, or why there is none."""
+
+from dataclasses import dataclass
+
+
+class Unpredictable(ValueError):
+    """A row that no prediction is made for; the message says why."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One row of a table.
+
+    Attributes
+    ----------
+    system : str
+        As the table calls it.
+    preset : str
+        What it was simulated as.
+    what : str
+        The rest of the row, short.
+    measured, predicted : float
+        Seconds.
+    fitted : bool
+        Whether the row is among those that a parameter was fitted to.
+    """
+
+    system: str
+    preset: str
+    what: str
+    measured: float
+    predicted: float
+    fitted: bool = False
+
+    @property
+    def ratio(self):
+        """Predicted over measured."""
+        return self.predicted / self.measured
+
+
+def whole(row, column):
+    """Return the whole number in a column; raise `Unpredictable` if there is none."""
+    try:
+        return int(row[column])
+    except ValueError:
+        raise Unpredictable(f"{column} is {row[column]!r}, not a whole number") from None
+
+
+def positive(row, column):
+    """Return the positive number in a column; raise `Unpredictable` if there is none."""
+    try:
+        value = float(row[column])
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise Unpredictable(f"{column} is {row[column]!r}, not a positive number")
+    return value

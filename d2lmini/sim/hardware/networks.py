@@ -1,0 +1,103 @@
+"""What joins the nodes: network cards, their rate and latency, one level of switches or two."""
+
+from dataclasses import dataclass
+
+# NCCL counts 12 GB/s for a 100 Gbit/s card (src/graph/topo.h, NET_BW): headers, 4 percent.
+NETWORK_EFFICIENCY = 0.96
+
+
+@dataclass(frozen=True)
+class Network:
+    """The network of a cluster, as one node sees it.
+
+    Attributes
+    ----------
+    name : str
+        Name of the preset.
+    nics : int
+        Network cards of a node. GPU `i` of `g` uses card ``i * nics // g``.
+    rate : float
+        Line rate of one card, bytes/s a direction.
+    latency : float
+        Seconds that each switch level adds to a message, besides what NCCL itself needs.
+    nodes_per_leaf : int, optional
+        Nodes on one switch of the first level; None: all nodes are on one switch.
+    oversubscription : float
+        What the cards of a leaf switch could send, as a multiple of what goes up to the second
+        level.
+    source : str
+        Where the numbers come from.
+    """
+
+    name: str
+    nics: int
+    rate: float
+    latency: float
+    nodes_per_leaf: int | None = None
+    oversubscription: float = 1.0
+    source: str = ""
+
+    def __post_init__(self):
+        for name in ("nics", "rate", "nodes_per_leaf", "oversubscription"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Network {self.name!r}: {name} is {value!r}; give more than 0")
+        if not self.latency >= 0:
+            raise ValueError(
+                f"Network {self.name!r}: latency is {self.latency!r}; give seconds, zero or more"
+            )
+
+    @property
+    def nic_rate(self):
+        """Bytes/s a direction that collectives get from one card."""
+        return self.rate * NETWORK_EFFICIENCY
+
+    def leaf(self, node):
+        """Return the number of the first-level switch of a node."""
+        return 0 if self.nodes_per_leaf is None else node // self.nodes_per_leaf
+
+    @property
+    def uplink_rate(self):
+        """Bytes/s a direction between one leaf switch and the second level."""
+        return (self.nodes_per_leaf or 1) * self.nics * self.nic_rate / self.oversubscription
+
+
+def _ethernet(gigabits):
+    return Network(
+        f"ethernet{gigabits}", 1, gigabits / 8 * 1e9, 15e-6,
+        source=f"{gigabits} Gbit/s a node, one card; latency of kernel TCP assumed",
+    )  # fmt: skip
+
+
+NETWORKS = {
+    spec.name: spec
+    for spec in (
+        Network("edr", 4, 12.5e9, 1e-6, source="NVIDIA, DGX-1 data sheet: 4 x 100 Gbit/s"),
+        Network("hdr", 8, 25e9, 1e-6, source="NVIDIA, DGX A100 data sheet: 8 x 200 Gbit/s"),
+        Network("ndr", 8, 50e9, 1e-6, source="NVIDIA, DGX H100 data sheet: 8 x 400 Gbit/s"),
+        Network(
+            "efa", 8, 50e9, 8e-6,
+            source="Amazon EC2 P5 instances: 3,200 Gbit/s a node; latency assumed",
+        ),
+        Network("hdr4", 4, 25e9, 1e-6, source="4 x 200 Gbit/s, as in the cluster of vTrain"),
+        *(_ethernet(gigabits) for gigabits in (100, 200, 400)),
+    )
+}  # fmt: skip
+
+
+def find_network(name_or_spec) -> Network:
+    """Return the network preset of that name; a `Network` is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset; the message lists those there are.
+    """
+    if isinstance(name_or_spec, Network):
+        return name_or_spec
+    if name_or_spec in NETWORKS:
+        return NETWORKS[name_or_spec]
+    raise ValueError(
+        f"unknown network {name_or_spec!r}; give one of {', '.join(NETWORKS)}, or a Network of "
+        "your own"
+    )
