@@ -10,7 +10,7 @@ import json
 import sys
 
 from benchmarks.published import collectives, vtrain
-from benchmarks.published.rows import Unpredictable
+from benchmarks.published.rows import UnpredictableError
 from benchmarks.published.score import score
 from d2lmini.units import quantity
 
@@ -19,18 +19,26 @@ FAMILIES = {"collectives": collectives, "vtrain": vtrain}
 
 def find_family(columns):
     """Return the name of the family whose columns are all there, None if there is none."""
-    return next((name for name, f in FAMILIES.items() if f.COLUMNS <= set(columns)), None)
+    return next((n for n, family in FAMILIES.items() if family.COLUMNS.issubset(columns)), None)
 
 
 def predict_rows(family, rows):
     """Return the predictions, and (line, reason) of the rows without one."""
     predictions, refused = [], []
     for line, row in enumerate(rows, 2):  # the header is line 1
-        try:
-            predictions.append(FAMILIES[family].predict(row))
-        except Unpredictable as error:
-            refused.append((line, str(error)))
+        found = _predict_row(family, row)
+        if isinstance(found, UnpredictableError):
+            refused.append((line, str(found)))
+        else:
+            predictions.append(found)
     return predictions, refused
+
+
+def _predict_row(family, row):
+    try:
+        return FAMILIES[family].predict(row)
+    except UnpredictableError as error:
+        return error
 
 
 def main(arguments=None):

@@ -1,8 +1,9 @@
 """Tables of nccl-tests: one collective, its size, and its time or ``busbw``."""
 
-from benchmarks.published.rows import Prediction, Unpredictable, positive, whole
+from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import find_system
-from d2lmini.sim.hardware.collective_costs import COLLECTIVES, cost, seconds_at
+from d2lmini.sim.hardware.bus_bandwidth import COLLECTIVES, seconds_at
+from d2lmini.sim.hardware.collective_costs import cost
 from d2lmini.units import size
 
 COLUMNS = {
@@ -15,20 +16,20 @@ LARGE = 2**34  # "large" in a table: where busbw does not grow any more
 
 
 def predict(row):
-    """Return the `Prediction` of a row (a dict); raise `Unpredictable` if there is none."""
+    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
     collective = NAMES.get(row["collective"], row["collective"])
     if collective not in COLLECTIVES:
-        raise Unpredictable(f"unknown collective {row['collective']!r}")
+        raise UnpredictableError(f"unknown collective {row['collective']!r}")
     words = row["algorithm"].partition("(")[0].strip().lower()
     if words not in ALGORITHMS:
-        raise Unpredictable(f"unknown algorithm {row['algorithm']!r}")
+        raise UnpredictableError(f"unknown algorithm {row['algorithm']!r}")
     gpus, nodes = whole(row, "gpus"), whole(row, "nodes")
     cluster, preset = find_system(row["system"], gpus, nodes)
     num_bytes = LARGE if row["bytes"] == "large" else whole(row, "bytes")
     try:
         found = cost(collective, num_bytes, range(gpus), cluster, ALGORITHMS[words])
     except ValueError as error:
-        raise Unpredictable(str(error)) from None
+        raise UnpredictableError(str(error)) from None
     if row["time_us"]:
         measured = positive(row, "time_us") * 1e-6
     else:

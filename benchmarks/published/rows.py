@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 
-class Unpredictable(ValueError):
+class UnpredictableError(ValueError):
     """A row that no prediction is made for; the message says why."""
 
 
@@ -39,19 +39,19 @@ class Prediction:
 
 
 def whole(row, column):
-    """Return the whole number in a column; raise `Unpredictable` if there is none."""
+    """Return the whole number in a column; raise `UnpredictableError` if there is none."""
     try:
         return int(row[column])
     except ValueError:
-        raise Unpredictable(f"{column} is {row[column]!r}, not a whole number") from None
+        raise UnpredictableError(f"{column} is {row[column]!r}, not a whole number") from None
 
 
 def positive(row, column):
-    """Return the positive number in a column; raise `Unpredictable` if there is none."""
+    """Return the positive number in a column; raise `UnpredictableError` if there is none."""
     try:
         value = float(row[column])
     except ValueError:
         value = 0.0
     if not value > 0:
-        raise Unpredictable(f"{column} is {row[column]!r}, not a positive number")
+        raise UnpredictableError(f"{column} is {row[column]!r}, not a positive number")
     return value

@@ -2,7 +2,7 @@
 
 import re
 
-from benchmarks.published.rows import Unpredictable
+from benchmarks.published.rows import UnpredictableError
 from d2lmini.sim.hardware.cluster import build_cluster
 
 # GPU in the name: its link inside a node, its usual network.
@@ -31,13 +31,13 @@ def find_system(name, gpus, nodes):
 
     Raises
     ------
-    Unpredictable
+    UnpredictableError
         If the name has no GPU that there is a preset of, or the GPUs do not fit.
     """
     text = name.lower()
     gpu = next((gpu for gpu in GPUS if gpu in text), None)
     if gpu is None:
-        raise Unpredictable(f"no preset fits {name!r}; known are {', '.join(GPUS)}")
+        raise UnpredictableError(f"no preset fits {name!r}; known are {', '.join(GPUS)}")
     link, network = GPUS[gpu]
     if "pcie" in text:
         link = "pcie5" if gpu in ("h100", "h200", "b200") else "pcie4"
@@ -46,5 +46,5 @@ def find_system(name, gpus, nodes):
     try:
         cluster = build_cluster(gpus, gpu, link, nodes, network if nodes > 1 else None)
     except ValueError as error:
-        raise Unpredictable(str(error)) from None
+        raise UnpredictableError(str(error)) from None
     return cluster, f"{gpu}/{link}" + (f"/{network}" if nodes > 1 else "")

@@ -4,7 +4,7 @@ Bang et al., *vTrain*, 2024: fp16, one forward one backward, all layers checkpoi
 8 A100s with NVSwitch, 800 Gbit/s between them.
 """
 
-from benchmarks.published.rows import Prediction, Unpredictable, positive, whole
+from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from d2lmini.sim.hardware.cluster import build_cluster
 from d2lmini.sim.hardware.transformer_step import Split, Transformer, predict_step
 
@@ -25,7 +25,7 @@ GPUS_PER_NODE = 8
 
 
 def predict(row):
-    """Return the `Prediction` of a row (a dict); raise `Unpredictable` if there is none."""
+    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
     gpus, batch, micro, hidden, heads, layers, seq, tensor, data, pipeline = (
         whole(row, name)
         for name in (
@@ -38,12 +38,12 @@ def predict(row):
         cluster = build_cluster(nodes * GPUS_PER_NODE, "a100", "nvlink3", nodes, "hdr4")
         split = Split(tensor, data, pipeline, batch, micro)
         if split.world_size != gpus:
-            raise Unpredictable(f"{tensor} x {data} x {pipeline} is not the table's {gpus} GPUs")
-        step = predict_step(
-            Transformer(hidden, heads, layers, seq), split, cluster, launch=LAUNCH
-        )
+            raise UnpredictableError(
+                f"{tensor} x {data} x {pipeline} is not the table's {gpus} GPUs"
+            )
+        step = predict_step(Transformer(hidden, heads, layers, seq), split, cluster, launch=LAUNCH)
     except ValueError as error:
-        raise Unpredictable(str(error)) from None
+        raise UnpredictableError(str(error)) from None
     what = f"h{hidden} L{layers} TP{tensor} DP{data} PP{pipeline} batch {batch}, micro {micro}"
     return Prediction(
         f"vTrain, {'one node' if nodes == 1 else 'several nodes'}",

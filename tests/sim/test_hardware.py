@@ -27,8 +27,8 @@ def fifty_products(gpu):
 
 
 def test_the_promised_presets_are_there():
-    assert set(GPUS) == {"k80", "t4", "v100", "a100", "rtx4090", "h100", "h200"}
-    assert {"pcie3", "pcie4", "pcie5", "nvlink2", "nvlink3", "nvlink4"} <= set(LINKS)
+    assert set(GPUS) == {"k80", "t4", "v100", "a100", "rtx4090", "h100", "h200", "b200"}
+    assert {"pcie3", "pcie4", "pcie5", "nvlink2", "nvlink3", "nvlink4", "nvlink5"} <= set(LINKS)
     assert CPUS
 
 
@@ -60,7 +60,8 @@ def test_assumptions_are_the_same_for_every_preset(spec):
 @pytest.mark.parametrize("spec", GPUS.values(), ids=lambda spec: spec.name)
 def test_every_number_of_a_gpu_has_a_source(spec):
     numbers = {f.name for f in dataclasses.fields(spec)} - {"name", "sources", "flops"}
-    assert numbers | {f"flops.{dtype}" for dtype in DTYPES} == set(spec.sources)
+    assert numbers | {f"flops.{dtype}" for dtype in spec.flops} == set(spec.sources)
+    assert set(DTYPES) <= set(spec.flops) <= {*DTYPES, "float8"}
 
 
 @pytest.mark.parametrize("spec", LINKS.values(), ids=lambda spec: spec.name)
@@ -69,11 +70,11 @@ def test_every_number_of_a_link_has_a_source(spec):
 
 
 def test_newer_hardware_is_not_slower():
-    datacentre = [GPUS[name] for name in ("k80", "v100", "a100", "h100", "h200")]
+    datacentre = [GPUS[name] for name in ("k80", "v100", "a100", "h100", "h200", "b200")]
     for older, newer in itertools.pairwise(datacentre):
         assert newer.memory_bandwidth >= older.memory_bandwidth
         assert newer.flops["float32"] >= older.flops["float32"]
-    for family in (("pcie3", "pcie4", "pcie5"), ("nvlink2", "nvlink3", "nvlink4")):
+    for family in (("pcie3", "pcie4", "pcie5"), ("nvlink2", "nvlink3", "nvlink4", "nvlink5")):
         rates = [(LINKS[name].bandwidth, LINKS[name].peer_bandwidth) for name in family]
         assert rates == sorted(rates)
 

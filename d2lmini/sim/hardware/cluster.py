@@ -61,6 +61,10 @@ class Cluster:
                 "network='hdr'"
             )
 
+    def __hash__(self):
+        """Be quick: clusters are keys of what has been worked out for them."""
+        return hash((self.name, self.nodes, self.gpus_per_node))
+
     @property
     def world_size(self):
         """How many GPUs there are."""

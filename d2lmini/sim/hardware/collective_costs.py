@@ -13,23 +13,15 @@ import functools
 from dataclasses import dataclass, field
 
 from d2lmini.sim.hardware import nccl_parameters as nccl
-from d2lmini.sim.hardware.cluster import Cluster
+from d2lmini.sim.hardware.bus_bandwidth import bus_factor, check_collective
+from d2lmini.sim.hardware.nccl_choices import (
+    check_algorithm,
+    choices,
+    members_by_node,
+    protocols,
+)
 from d2lmini.sim.hardware.traffic import Plan, plan
 
-COLLECTIVES = (
-    "all_reduce",
-    "reduce_scatter",
-    "all_gather",
-    "broadcast",
-    "reduce",
-    "all_to_all",
-    "gather",
-    "scatter",
-    "send",
-)
-ALGORITHMS = ("ring", "tree", "nvls", "nvls_tree", "hierarchical", "direct")
-# NCCL keeps the ring for up to 4 GPUs: NVIDIA/nccl issue 1455, 365 to 370 GB/s from 2 to 4.
-IN_SWITCH_FROM = 5
 # Thread blocks of a collective whose members are all on different nodes: one card is soon filled.
 NETWORK_CHANNELS = 2
 
@@ -49,7 +41,7 @@ class Cost:
     latency : float
         The part of `seconds` that does not depend on the size.
     algorithm : str
-        One of `ALGORITHMS`; ``"none"`` for a single member.
+        One of `d2lmini.sim.hardware.nccl_choices.ALGORITHMS`; ``"none"`` for a single member.
     protocol : str
         ``"LL"``, ``"LL128"`` or ``"Simple"``.
     channels : int
@@ -96,41 +88,22 @@ class Cost:
         return {edge: wire * load / self.plan.slowest for edge, load in edges.items()}
 
 
-def bus_factor(collective, num_members):
-    """Return what nccl-tests multiplies size / time with to get ``busbw`` (its PERFORMANCE.md).
-
-    Examples
-    --------
-    >>> bus_factor("all_reduce", 8), bus_factor("all_gather", 8), bus_factor("broadcast", 8)
-    (1.75, 0.875, 1.0)
-    """
-    _check_collective(collective)
-    if collective in ("broadcast", "reduce", "send"):
-        return 1.0
-    rounds = 2 if collective == "all_reduce" else 1
-    return rounds * (num_members - 1) / num_members
-
-
-def seconds_at(collective, num_bytes, num_members, bus_bandwidth):
-    """Return the time that a published ``busbw`` (bytes/s) stands for."""
-    return num_bytes * bus_factor(collective, num_members) / bus_bandwidth
-
-
 def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) -> Cost:
     """Predict one collective.
 
     Parameters
     ----------
     collective : str
-        One of `COLLECTIVES`.
+        One of `d2lmini.sim.hardware.bus_bandwidth.COLLECTIVES`.
     num_bytes : int
         The size, as nccl-tests counts.
     members : sequence of int
         Ranks of `cluster`, each once, the root (or the sender) first.
     cluster : Cluster
     algorithm : str, optional
-        One of `ALGORITHMS`, instead of the fastest that NCCL has. ``"hierarchical"`` runs only
-        when asked for: NCCL's own answer to several nodes is ``"tree"`` or ``"nvls_tree"``.
+        One of `d2lmini.sim.hardware.nccl_choices.ALGORITHMS`, instead of the fastest that NCCL has.
+        ``"hierarchical"`` runs only when asked for: NCCL's own answers to several nodes are
+        ``"tree"`` and ``"nvls_tree"``.
     alongside : sequence of sequences of int, optional
         Members of other groups that do the same at the same time: what they load adds up.
 
@@ -150,31 +123,28 @@ def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) 
     >>> found.algorithm, found.protocol, round(found.bus_bandwidth / 1e9)
     ('ring', 'Simple', 238)
     """
-    _check_collective(collective)
+    check_collective(collective)
     members = _check_members(collective, members, cluster)
     if not num_bytes >= 0:
         raise ValueError(f"{collective}: num_bytes is {num_bytes!r}; give zero or more")
     if len(members) == 1:
         return Cost(collective, num_bytes, 1, 0.0, 0.0, "none", "Simple")
     others = tuple(_check_members(collective, group, cluster) for group in alongside)
-    if algorithm is None:
-        algorithms = _choices(collective, members, cluster)
-    else:
-        _check_algorithm(collective, algorithm, members, cluster)
-        algorithms = (algorithm,)
+    if algorithm is not None:
+        check_algorithm(collective, algorithm, members, cluster)
+    return _cheapest(collective, num_bytes, members, cluster, algorithm, others)
+
+
+@functools.lru_cache(maxsize=4096)
+def _cheapest(collective, num_bytes, members, cluster, algorithm, others):
+    """Return the cheapest `Cost`; remembered, since a program repeats its collectives."""
+    algorithms = (algorithm,) if algorithm else choices(collective, members, cluster)
     found = (
         _price(collective, num_bytes, members, cluster, name, protocol, others)
         for name in algorithms
-        for protocol in _protocols(name, cluster)
+        for protocol in protocols(name, cluster)
     )
     return min(found, key=lambda price: price.seconds)
-
-
-def _check_collective(collective):
-    if collective not in COLLECTIVES:
-        raise ValueError(
-            f"unknown collective {collective!r}; give one of {', '.join(COLLECTIVES)}"
-        )
 
 
 def _check_members(collective, members, cluster):
@@ -200,61 +170,6 @@ def _check_ranks(members, cluster):
         raise ValueError(f"members {members} name a rank twice; give each once")
 
 
-@functools.lru_cache(maxsize=4096)
-def _nodes(members, cluster):
-    """Return how many members each node has."""
-    nodes = [cluster.node(rank) for rank in members]
-    return tuple(nodes.count(node) for node in sorted(set(nodes)))
-
-
-def _choices(collective, members, cluster):
-    """Return the algorithms that NCCL would consider."""
-    if collective in ("all_to_all", "gather", "scatter", "send"):
-        return ("direct",)
-    if collective != "all_reduce":
-        return ("ring",)
-    if not cluster.board.in_switch:
-        return ("ring", "tree")
-    counts = _nodes(members, cluster)
-    if len(counts) > 1:
-        return ("ring", "tree", "nvls_tree") if min(counts) > 1 else ("ring", "tree")
-    return ("ring", "tree", "nvls") if len(members) >= IN_SWITCH_FROM else ("ring", "tree")
-
-
-def _check_algorithm(collective, algorithm, members, cluster):
-    counts = _nodes(members, cluster)
-    direct = collective in ("all_to_all", "gather", "scatter", "send")
-    reasons = {
-        "ring": direct and "its data have different receivers; use 'direct'",
-        "direct": not direct and "it passes data on; use 'ring'",
-        "tree": collective != "all_reduce" and "trees sum to all; use 'ring'",
-        "nvls": (collective != "all_reduce" and "the switch sums to all; use 'ring'")
-        or (not cluster.board.in_switch and f"the {cluster.board.name} has no such switch")
-        or (len(counts) > 1 and "one switch reaches one node; use 'nvls_tree'"),
-        "nvls_tree": (collective != "all_reduce" and "the switch sums to all; use 'ring'")
-        or (not cluster.board.in_switch and f"the {cluster.board.name} has no such switch")
-        or (len(counts) == 1 and "there is one node; use 'nvls'"),
-        "hierarchical": (
-            collective not in ("all_reduce", "all_gather", "reduce_scatter") and "use 'ring'"
-        )
-        or (len(counts) == 1 and "there is one node; use 'ring'")
-        or (len(set(counts)) > 1 and "nodes have different numbers of members; use 'ring'"),
-    }
-    if algorithm not in reasons:
-        raise ValueError(f"unknown algorithm {algorithm!r}; give one of {', '.join(ALGORITHMS)}")
-    if reasons[algorithm]:
-        raise ValueError(f"{collective} cannot run as {algorithm!r}: {reasons[algorithm]}")
-
-
-def _protocols(algorithm, cluster):
-    if algorithm in ("nvls", "nvls_tree"):
-        return ("Simple",)
-    if algorithm == "direct":
-        return ("LL", "Simple")
-    # LL128 relies on stores of 128 bytes that arrive whole, which PCIe does not promise.
-    return nccl.PROTOCOLS if cluster.board.hardware == "nvlink" else ("LL", "Simple")
-
-
 def _price(collective, num_bytes, members, cluster, algorithm, protocol, others):
     found = plan(collective, algorithm, members, cluster)
     per_byte = found.slowest
@@ -266,7 +181,7 @@ def _price(collective, num_bytes, members, cluster, algorithm, protocol, others)
         )
     per_byte = _slow_down(found, per_byte, num_bytes, cluster, algorithm, protocol)
     latency = _latency(found, cluster, algorithm, protocol)
-    counts = _nodes(members, cluster)
+    counts = members_by_node(members, cluster)
     return Cost(
         collective,
         num_bytes,

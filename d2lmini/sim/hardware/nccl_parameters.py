@@ -2,8 +2,8 @@
 
 Facts from ``src/graph/tuning.cc`` of NVIDIA/nccl (ncclTunerConstantsDefaults), as PyTorch 2.13 also
 has them in ``torch/_inductor/comm_analysis.py``. Times in seconds, rates in bytes/s. Two things of
-NCCL's model are left out: the caps per channel, which do not bind on the boards that are known here,
-and the plateau of rings over nodes, which newer versions dropped.
+NCCL's model are left out: the caps per channel, which do not bind on the boards that are known
+here, and the plateau of rings over nodes, which newer versions dropped.
 """
 
 import math

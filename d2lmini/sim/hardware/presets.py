@@ -6,9 +6,9 @@ what is a modelling assumption says ``assumed`` in `sources` and is the same for
 
 Not everything that can be combined can be bought, or used with today's PyTorch:
 
-- The numbers of the V100, A100, H100, H200 and B200 are those of SXM modules. Such a module comes with
-  NVLink: a "v100 on pcie3" is no machine, but shows what one without NVLink would do. (The PCIe
-  boards of these GPUs are slower.)
+- The numbers of the V100, A100, H100, H200 and B200 are those of SXM modules. Such a module comes
+  with NVLink: a "v100 on pcie3" is no machine, but shows what one without NVLink would do. (The
+  PCIe boards of these GPUs are slower.)
 - The NVLink presets give a pair of GPUs all links of either GPU, as machines with NVSwitch do. In
   an eight-GPU DGX-1 with V100s a pair has two links (50 GB/s a direction), one, or none.
 - Capacities are nominal, the vendor's GB read as 2**30 bytes. CUDA reports less, since the driver

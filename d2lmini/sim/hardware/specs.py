@@ -129,9 +129,9 @@ class GPU:
         Name of the preset or of the measured device.
     flops : dict of str to float
         Peak FLOP/s for each of ``"float64"``, ``"float32"``, ``"tf32"``, ``"bfloat16"``,
-        ``"float16"``, and ``"float8"`` where there is such arithmetic. ``"tf32"`` is what float32 data get where tensor cores may round them:
-        convolutions by default on Ampere and later, matrix products only when
-        ``torch.backends.cuda.matmul.allow_tf32`` is set.
+        ``"float16"``, and ``"float8"`` where there is such arithmetic. ``"tf32"`` is what
+        float32 data get where tensor cores may round them: convolutions by default on Ampere and
+        later, matrix products only when ``torch.backends.cuda.matmul.allow_tf32`` is set.
     memory_bandwidth : float
         Peak of the device memory, bytes/s.
     memory : int

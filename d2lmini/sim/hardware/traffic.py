@@ -1,14 +1,15 @@
 """Which wires a collective uses, how much of the data each carries, and in how many steps.
 
 A `Plan` says, for each *edge* that a collective uses, how many seconds a byte of its size keeps
-that edge busy. The slowest edge sets the rate; edges that two collectives share add up. Plans do not
-depend on size and protocol, and are remembered.
+that edge busy. The slowest edge sets the rate; edges that two collectives share add up. Plans do
+not depend on size and protocol, and are remembered.
 
 An edge is a tuple: ``("gpu", rank, "in" or "out")``, ``("host", node)``,
 ``("nic", node, card, "in" or "out")`` or ``("uplink", leaf, "in" or "out")``.
 """
 
 import functools
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -58,7 +59,7 @@ class _Wires:
         self.levels = min(len(self.nodes) - 1, 1) if len(leaves) < 2 else 3
 
     def inside(self, node, load):
-        """Every member on `node` takes in and passes on `load` within the node."""
+        """Charge every member on `node` with a `load` that it takes in and passes on inside."""
         cluster, ranks = self.cluster, self.nodes[node]
         if len(ranks) == 1:
             return
@@ -72,7 +73,7 @@ class _Wires:
                 self.edges["gpu", rank, way] += load / rate
 
     def across(self, node, load, ways=WAYS, senders=None):
-        """`load` leaves and enters `node`, over the cards of its members or of `senders`."""
+        """Charge a `load` that leaves and enters `node`, over its members' cards or `senders`'."""
         cluster, network = self.cluster, self.cluster.network
         cards = {cluster.nic(rank) for rank in senders or self.nodes[node]}
         for way in ways:
@@ -80,7 +81,7 @@ class _Wires:
                 self.edges["nic", node, card, way] += load / len(cards) / network.nic_rate
 
     def uplinks(self, load):
-        """`load` leaves and enters every leaf switch, where there is a second level."""
+        """Charge a `load` that leaves and enters every leaf switch, if there is a second level."""
         if self.levels < 3:
             return
         network = self.cluster.network
@@ -94,7 +95,7 @@ class _Wires:
 
 
 def _ring(collective, wires):
-    """All GPUs in one ring, node after node; it enters a node by all its cards, a share by each."""
+    """Pass data round one ring, node after node; each card of a node carries its share."""
     n, k = len(wires.members), len(wires.nodes)
     rounds = 2 if collective == "all_reduce" else 1
     load = 1.0 if collective in ("broadcast", "reduce") else rounds * (n - 1) / n
@@ -112,7 +113,7 @@ def _over_nodes(k):
 
 
 def _tree(wires):
-    """Chains in the nodes, two trees over them: sums go up, results come down."""
+    """Send sums up and results down: chains in the nodes, two trees over them."""
     n, k = len(wires.members), len(wires.nodes)
     for node in wires.nodes:
         wires.inside(node, 2.0)
@@ -123,7 +124,7 @@ def _tree(wires):
 
 
 def _in_switch(wires):
-    """The switch adds up what the GPUs offer and hands the sum to all; trees over nodes."""
+    """Let the switch add up what the GPUs offer and hand the sum to all; trees over nodes."""
     k = len(wires.nodes)
     for node, ranks in wires.nodes.items():
         wires.inside(node, 1 + 1 / len(ranks))
@@ -135,7 +136,7 @@ def _in_switch(wires):
 
 
 def _hierarchical(collective, wires):
-    """Scatter inside, rings of one GPU a node across, gather inside; in chunks, all at once."""
+    """Scatter inside, ring across one GPU a node, gather inside; chunk by chunk, all at once."""
     k, g = len(wires.nodes), len(wires.members) // len(wires.nodes)
     rounds = 2 if collective == "all_reduce" else 1
     load = rounds * (k - 1) / k
@@ -149,23 +150,33 @@ def _hierarchical(collective, wires):
 
 
 def _direct(collective, wires):
-    """Every pair that has something to send does so itself."""
-    n, root = len(wires.members), wires.members[0]
-    if collective == "all_to_all":
-        pairs = ((a, b) for a in wires.members for b in wires.members if a != b)
-    elif collective == "gather":
-        pairs = ((a, root) for a in wires.members[1:])
-    elif collective == "scatter":
-        pairs = ((root, b) for b in wires.members[1:])
-    else:
-        pairs = ((root, wires.members[1]),)
+    """Let every pair that has something to exchange do so itself."""
+    n, (root, *others) = len(wires.members), wires.members
     share = 1.0 if collective == "send" else 1 / n
-    for a, b in pairs:
-        _message(wires, a, b, share)
+    if collective == "all_to_all":
+        _all_pairs(wires, share)
+    for other in others if collective != "all_to_all" else ():
+        _message(wires, *((other, root) if collective == "gather" else (root, other)), share)
     load = 1.0 if collective == "send" else (n - 1) / n
     largest = max(map(len, wires.nodes.values()))
     inside, across = largest - 1, n - largest
     return wires.plan(load, inside, across)
+
+
+def _all_pairs(wires, share):
+    """Charge a message from each to each; leaving a node by card and by leaf."""
+    n, leaves = len(wires.members), defaultdict(int)
+    for node, ranks in wires.nodes.items():
+        for a, b in itertools.permutations(ranks, 2):
+            _message(wires, a, b, share)
+        if len(wires.nodes) > 1:
+            leaves[wires.cluster.network.leaf(node)] += len(ranks)
+            for rank in ranks:
+                wires.across(node, share * (n - len(ranks)), senders=(rank,))
+    for leaf, count in leaves.items() if len(leaves) > 1 else ():
+        for way in WAYS:
+            load = share * count * (n - count)
+            wires.edges["uplink", leaf, way] += load / wires.cluster.network.uplink_rate
 
 
 def _message(wires, a, b, load):

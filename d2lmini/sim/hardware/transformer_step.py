@@ -20,8 +20,8 @@ HIDDEN_PASSES, SPLIT_PASSES, WIDE_PASSES, SCORE_PASSES = 11, 8, 2, 4.5
 BACKWARD_PASSES = 1.5  # of the forward's: gradients in and out, and the inputs again
 # Kernels that one layer launches.
 FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 24, 44
-# Bytes that Adam moves for each parameter in mixed precision: master copy and both moments read and
-# written (24), gradient to 32 bits, unscaled, its norm taken, read again (18), parameter written (2).
+# Bytes that Adam moves for each parameter in mixed precision: master copy and both moments, read
+# and written (24), gradient to 32 bits, unscaled, normed, read again (18), parameter written (2).
 ADAM_BYTES = 44
 # Passes over tokens x vocabulary of 4 bytes: loss forward and backward.
 LOSS_PASSES = 6
@@ -249,10 +249,7 @@ def _tensor_reduce(model, split, cluster):
 
 
 def _sends(model, split, cluster):
-    """Seconds that messages between stages are waited for: each once, when it fills the pipeline.
-
-    Later micro-batches' messages run while others compute.
-    """
+    """Seconds of the messages between stages, each waited for, as blocking sends are."""
     if split.pipeline == 1:
         return 0.0
     num_bytes = HALF * split.micro_batch * model.seq * model.hidden
@@ -269,8 +266,11 @@ def _stage_parameters(model, split):
 
 def _data_parallel(model, split, cluster, hidden):
     """Seconds of the gradients' all-reduce that exceed `hidden`."""
-    members = [split.rank(0, i, 0) for i in range(split.data)]
-    others = [[rank + i for rank in members] for i in range(1, split.tensor)]
+    members, *others = (
+        [split.rank(tensor, i, stage) for i in range(split.data)]
+        for stage in range(split.pipeline)
+        for tensor in range(split.tensor)
+    )
     num_bytes = HALF * _stage_parameters(model, split)
     seconds = cost("all_reduce", num_bytes, members, cluster, alongside=others).seconds
     return max(seconds - hidden, 0.0)
