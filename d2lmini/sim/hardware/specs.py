@@ -108,13 +108,14 @@ def _check_name(spec):
         raise ValueError(f"{type(spec).__name__}: name is {spec.name!r}; give a non-empty string")
 
 
-def _roofline(spec, flops, nbytes, dtype):
+def _roofline(spec, flops, nbytes, dtype, efficiency=None):
     """Seconds that the slower of arithmetic and memory traffic takes."""
     if dtype not in spec.flops:
         raise ValueError(
             f"{spec.name} has no peak for dtype {dtype!r}; known: {', '.join(spec.flops)}"
         )
-    arithmetic = flops / (spec.flops[dtype] * spec.compute_efficiency)
+    efficiency = spec.compute_efficiency if efficiency is None else efficiency
+    arithmetic = flops / (spec.flops[dtype] * efficiency)
     traffic = nbytes / (spec.memory_bandwidth * spec.memory_efficiency)
     return max(arithmetic, traffic)
 
@@ -228,8 +229,7 @@ class GPU:
             return self.seconds(flops, nbytes, dtype)
         best = BEST if self.matmul_efficiency is None else self.matmul_efficiency
         share = matmul_efficiency(m, n, k, batch, self.multiprocessors, best)
-        traffic = nbytes / (self.memory_bandwidth * self.memory_efficiency)
-        return self.kernel_overhead + max(flops / (self.flops[dtype] * share), traffic)
+        return self.kernel_overhead + _roofline(self, flops, nbytes, dtype, share)
 
 
 @dataclass(frozen=True)
