@@ -53,6 +53,44 @@ def test_a_ring_over_nodes_by_hand():
     assert found.seconds == pytest.approx(8.4e-6 + steps + wire)
 
 
+@pytest.mark.parametrize(("nodes", "enters"), [(2, 1), (4, 2), (16, 2)])
+def test_a_tree_over_nodes_by_hand(nodes, enters):
+    """Two trees with half of the data each: two nodes exchange it once, a node of more twice."""
+    cluster = find_cluster("dgx1-v100", nodes)
+    found = cost("all_reduce", 2**36, range(8 * nodes), cluster, "tree")
+    assert found.protocol == "Simple"
+    wire = 2**36 * max(enters / (4 * 12.5e9 * 0.96), 2 / 120e9) / 0.92
+    levels = nodes.bit_length() - 1
+    steps = 2 * (7 * 4e-6 + levels * (14e-6 + 1e-6))
+    assert found.seconds == pytest.approx(8.4e-6 + steps + wire)
+
+
+def test_a_tree_of_medium_size_by_hand():
+    """At 1 MiB NCCL's table halves the tree's rate, or nearly so."""
+    wire = 2 * MIB / 240e9 / 0.92
+    ll = 6.8e-6 + 14 * 0.6e-6 + max(wire * 3.8, 2 * MIB / 87.7e9) / 0.5
+    ll128 = 14e-6 + 14 * 1.25e-6 + wire * 9 / 7 / 0.6
+    simple = 8.4e-6 + 14 * 4e-6 + wire / 0.5
+    found = cost("all_reduce", MIB, range(8), A100, "tree")
+    assert found.seconds == pytest.approx(min(ll, ll128, simple))
+    assert found.protocol == "LL128"
+
+
+def test_what_ll_moves_is_limited_by_hand():
+    """Half of 240 GB/s is more than NCCL gets with LL: 87.7 on an A100, 39 and 20.4 over nodes."""
+    found = cost("all_reduce", MIB, range(2), A100, "ring")
+    assert found.protocol == "LL"
+    assert found.seconds == pytest.approx(6.6e-6 + 2 * 0.6e-6 + MIB / 87.7e9)
+    for nodes, rate in ((2, 39e9), (4, 20.4e9)):
+        n = 8 * nodes
+        found = cost("all_reduce", 2**16, range(n), find_cluster("dgx-a100", nodes), "ring")
+        assert found.protocol == "LL"
+        # A step inside takes at least 1 us there, one between nodes 2.7 us and a switch.
+        steps = 2 * (n - nodes) * 1e-6 + 2 * (nodes - 1) * (2.7e-6 + 1e-6)
+        wire = 2 * (n - 1) / n * 2**16 / rate
+        assert found.seconds == pytest.approx(6.6e-6 + steps + wire)
+
+
 def ring_by_events(num_bytes, n, latency, rate):
     """Play a ring of `n` GPUs: a chunk goes on when it is there and the way out is free."""
     chunk = num_bytes / n
