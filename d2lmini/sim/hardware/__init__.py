@@ -1,10 +1,19 @@
-"""What a GPU, a link and a CPU are: numbers, where they come from, and how to measure them.
+"""What GPUs, links, CPUs and clusters are: numbers, where they come from, how to measure them.
 
 Start reading in ``specs.py`` (what a kernel and a copy cost); ``presets.py`` has the numbers.
-``calibration.py`` makes such numbers of a real GPU, timed by ``stopwatch.py``. Imports nothing of
-the package.
+``calibration.py`` makes such numbers of a real GPU, timed by ``stopwatch.py``.
+
+Several GPUs: ``cluster.py`` puts boards (``boards.py``) and a network (``networks.py``) together,
+``collective_costs.py`` says how long a collective takes there, ``transformer_step.py`` how long a
+training step of a GPT, with products as efficient as their shapes allow (``matmul_efficiency.py``).
+The clock of `d2lmini.sim` charges products at one efficiency for all shapes.
+
+Imports nothing of the rest of the package.
 """
 
+from d2lmini.sim.hardware.cluster import SYSTEMS, Cluster, build_cluster, find_cluster
+from d2lmini.sim.hardware.collective_costs import Cost, cost
+from d2lmini.sim.hardware.networks import NETWORKS, Network, find_network
 from d2lmini.sim.hardware.presets import (
     CPUS,
     GPUS,
@@ -22,8 +31,17 @@ __all__ = [
     "GPU",
     "GPUS",
     "LINKS",
+    "NETWORKS",
+    "SYSTEMS",
+    "Cluster",
+    "Cost",
     "Link",
+    "Network",
+    "build_cluster",
+    "cost",
+    "find_cluster",
     "find_cpu",
     "find_gpu",
     "find_link",
+    "find_network",
 ]

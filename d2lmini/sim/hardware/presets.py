@@ -10,7 +10,8 @@ Not everything that can be combined can be bought, or used with today's PyTorch:
   with NVLink: a "v100 on pcie3" is no machine, but shows what one without NVLink would do. (The
   PCIe boards of these GPUs are slower.)
 - The NVLink presets give a pair of GPUs all links of either GPU, as machines with NVSwitch do. In
-  an eight-GPU DGX-1 with V100s a pair has two links (50 GB/s a direction), one, or none.
+  an eight-GPU DGX-1 with V100s a pair has two links (50 GB/s a direction), one, or none; so it is
+  in ``boards.py``, with which collectives are charged.
 - Capacities are nominal, the vendor's GB read as 2**30 bytes. CUDA reports less, since the driver
   and error correction keep a part: 11.2 GiB on a K80, 14.6 on a T4, 15.8 on a V100, 79.3 on an
   A100, 23.6 on an RTX 4090.
