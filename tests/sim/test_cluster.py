@@ -26,11 +26,19 @@ def test_a_link_stands_for_the_board_of_its_generation():
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=lambda link: link.name)
 def test_kernels_get_no_more_from_a_board_than_the_data_sheet_says(link):
-    """Every link's peak is its LINK_EFFICIENCY's share of 0.8; NCCL's rates lie below the peak."""
+    """The links' presets hold 0.8 of their peaks."""
     board = board_of(link)
     peak = (link.peer_bandwidth if link.peer else link.bandwidth) / 0.8
     assert board.ring_rate(tuple(range(8))) <= peak
     assert board.pcie_rate == link.bandwidth
+
+
+@pytest.mark.parametrize("link", LINKS.values(), ids=lambda link: link.name)
+def test_every_number_of_a_board_has_a_source(link):
+    board = board_of(link)
+    needed = {"rate", "channels", "host_rate", "pcie_rate"}
+    needed |= {name for name in ("in_switch", "pairs") if getattr(board, name)}
+    assert needed <= set(board.sources)
 
 
 def test_each_gpu_of_the_cube_mesh_has_six_wires():

@@ -143,11 +143,12 @@ _CUBE = (
 )  # fmt: skip
 
 
+_HOST = {"host_rate": "assumed (HOST_RATE)", "pcie_rate": "the link's copies of pinned memory"}
 _REDUCES = "NVIDIA/nccl, src/graph/tuning.cc (nvlsEfficiency)"
 
 
 def _sources(wires, rate, channels, **more):
-    return {"rate": _TOPO.format(wires, rate), "channels": channels, **more}
+    return {"rate": _TOPO.format(wires, rate), "channels": channels, **_HOST, **more}
 
 
 _BY_LINK = {
@@ -198,7 +199,7 @@ def board_of(link: Link) -> Board:
         sources={
             "rate": "the link's bandwidth between peers; without peer access, of pinned copies",
             "channels": "assumed: two thread blocks fill a PCIe link",
-            "host_rate": "assumed (HOST_RATE)",
+            **_HOST,
             "generation": "assumed: what NCCL's tables say for GPUs without NVLink differs little",
         },
     )

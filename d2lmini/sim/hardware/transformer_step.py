@@ -18,7 +18,7 @@ HALF = 2  # bytes of a 16-bit number
 # seq: scaled and masked softmax 2, dropout 2.5 (its mask has bytes).
 HIDDEN_PASSES, SPLIT_PASSES, WIDE_PASSES, SCORE_PASSES = 11, 8, 2, 4.5
 BACKWARD_PASSES = 1.5  # of the forward's: gradients in and out, and the inputs again
-# Kernels that one layer launches.
+# Kernels that one layer launches (counted in Megatron's fused layers; assumed for others).
 FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 24, 44
 # Bytes that Adam moves for each parameter in mixed precision: master copy and both moments, read
 # and written (24), gradient to 32 bits, unscaled, normed, read again (18), parameter written (2).
