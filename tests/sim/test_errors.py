@@ -160,6 +160,17 @@ def test_what_is_not_supported_says_so():
             use()
 
 
+def test_errors_of_the_backward_pass_name_the_type_of_the_tensor():
+    (device,) = sim.configure(1)
+    x = torch.ones(2, device=device, dtype=torch.float64, requires_grad=True)
+    for backward in (torch.Tensor.backward, lambda loss: torch.autograd.grad(loss, x)):
+        y = x.exp()
+        y.mul_(2)
+        assert y.type() == "torch.sim.DoubleTensor"
+        with pytest.raises(RuntimeError, match=r"operation: \[torch\.sim\.DoubleTensor \[2\]\]"):
+            backward(y.sum())
+
+
 def test_shapes_that_do_not_fit_change_nothing():
     d0, d1 = sim.configure(2)
     x = torch.zeros(2, 3, device=d0)

@@ -71,9 +71,7 @@ def test_workers_of_a_data_loader(devices, data):
     collate = (lambda batch: batch) if data == "sent" else None
     loader = DataLoader(dataset, 2, num_workers=1, multiprocessing_context="fork",
                         collate_fn=collate, timeout=60)  # fmt: skip
-    with pytest.raises(
-        RuntimeError, match="DataLoader('s workers: return them| read return host)"
-    ):
+    with pytest.raises(RuntimeError, match=r"DataLoader('s workers: return| read return host)"):
         next(iter(loader))
 
 

@@ -22,7 +22,14 @@ from d2lmini.sim.backend.pinned import (
     poison,
 )
 from d2lmini.sim.backend.run import run
-from d2lmini.sim.backend.tensor import META, SimTensor, handles, shapes_only, wrap
+from d2lmini.sim.backend.tensor import (
+    META,
+    SimTensor,
+    handles,
+    refuse_overlap,
+    shapes_only,
+    wrap,
+)
 from d2lmini.sim.clock import current
 from d2lmini.sim.clock.memory import Block
 from d2lmini.sim.naming import is_ordinary
@@ -146,6 +153,7 @@ def _copy_into(func, args, kwargs):
 
 
 def _copy_into_device(target, source, device, non_blocking):
+    refuse_overlap([target])
     if isinstance(source, SimTensor):
         source = _prepare(source, target.dtype)
         values = source._data

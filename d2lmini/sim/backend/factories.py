@@ -18,10 +18,12 @@ CPU = torch.device("cpu")
 # Operations that make a tensor on a device from numbers alone.
 FROM_NUMBERS = (
     "_efficientzerotensor", "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full",
-    "linspace", "logspace", "normal.float_float", "ones", "rand", "rand.generator", "randint",
-    "randint.generator", "randint.low", "randint.low_generator", "randn", "randn.generator",
-    "randperm", "randperm.generator", "scalar_tensor", "tril_indices", "triu_indices", "zeros",
+    "kaiser_window", "kaiser_window.beta", "kaiser_window.periodic", "linspace", "logspace",
+    "normal.float_float", "ones", "rand", "rand.generator", "randint", "randint.generator",
+    "randint.low", "randint.low_generator", "randn", "randn.generator", "randperm",
+    "randperm.generator", "scalar_tensor", "tril_indices", "triu_indices", "zeros",
 )  # fmt: skip
+_WITHOUT_SHAPES = {"kaiser_window"}  # PyTorch cannot work out the shape alone
 
 
 def empty(*args, device=None, **kwargs):
@@ -58,8 +60,10 @@ def make_factory(name):
         args = list(args)
         if op.generator is not None:
             set_generator(op, device, args, kwargs)
-        make = functools.partial(inner, device=CPU if numerics else META, **kwargs)
+        where = CPU if numerics or packet in _WITHOUT_SHAPES else META
+        make = functools.partial(inner, device=where, **kwargs)
         data = run_seeded(make, device, args, {}) if op.seeded and numerics else make(*args)
+        data = data if numerics else data.to(META)
         tensor = wrap(data, device)
         device.launch(op.name, num_bytes=data.nbytes)
         if races.active is not None:

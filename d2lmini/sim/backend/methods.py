@@ -79,14 +79,17 @@ class CudaMethods:
         """Return the values as nested lists; the host waits for them."""
         return self.cpu().tolist()
 
-    def numpy(self, *_, **__):
-        """Refuse, as a CUDA tensor does."""
+    def numpy(self, *, force=False):
+        """Refuse, as a CUDA tensor does, unless `force` allows a copy to the host."""
+        if force:
+            return self.detach().cpu().numpy()
         raise TypeError(
             f"can't convert {self._device.name} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
         )
 
-    __array__ = numpy
+    def __array__(self, *_, **__):
+        return self.numpy()
 
     def __dlpack__(self, **_):
         raise BufferError(f"a tensor on {self._device.name} cannot be exported; use .cpu() first")
@@ -126,14 +129,26 @@ class CudaMethods:
         if id(self) in memo:
             return memo[id(self)]
         with torch.no_grad():
-            result = self.detach().clone()
+            if getattr(self, "_is_param", False):  # PyTorch copies parameters one by one
+                result = self.detach().clone()
+                result._is_param = True
+            else:
+                result = self._in_copied_memory(memo)
         result.requires_grad_(self.requires_grad)
-        if getattr(self, "_is_param", False):
-            result._is_param = True
         if self.grad is not None:
             result.grad = copy.deepcopy(self.grad, memo)
         memo[id(self)] = result
         return result
+
+    def _in_copied_memory(self, memo):
+        """Return this tensor in a copy of all its memory, made once for all that share it."""
+        whole = memo.get(id(self._block))
+        if whole is None:
+            length = self.untyped_storage().nbytes() // self.element_size()
+            whole = self.detach().as_strided((length,), (1,), 0).clone()
+            memo[id(self._block)] = whole
+        flat = whole.view(self.dtype)
+        return flat.as_strided(self.shape, self.stride(), self.storage_offset()).detach()
 
     def get_device(self):
         """Return the number of the device."""
@@ -183,7 +198,12 @@ class CudaMethods:
         torch.Tensor.grad.__delete__(self)
 
     def data_ptr(self):
-        """Return an invented address; equal for two tensors exactly if they start at one place."""
+        """Return an invented address; equal for two tensors exactly if they start at one place.
+
+        Without elements it is 0, as on CUDA.
+        """
+        if self.numel() == 0:
+            return 0
         return self._block.address + self.storage_offset() * self.element_size()
 
     def untyped_storage(self):
@@ -265,8 +285,11 @@ class SimStorage:
         self._num_bytes = tensor._data.untyped_storage().nbytes()
 
     def data_ptr(self) -> int:
-        """Return the invented address; equal for two tensors exactly if they share memory."""
-        return self._block.address
+        """Return the invented address; equal for two tensors exactly if they share memory.
+
+        Of an empty storage it is 0, as on CUDA.
+        """
+        return self._block.address if self._num_bytes else 0
 
     def nbytes(self) -> int:
         """Bytes of the storage, not rounded."""

@@ -24,6 +24,10 @@ _WRITES_ONLY = {
     "log_normal_", "geometric_", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
     "randint_like", "new_zeros", "new_ones", "new_full", "_foreach_zero_",
 }  # fmt: skip
+# PyTorch lets these write to a tensor that repeats its elements.
+WRITE_THE_SAME = {
+    "fill_", "zero_", "masked_fill_", "index_fill_", "index_put_", "_index_put_impl_",
+}  # fmt: skip
 # These read as many elements of their first tensor as they write, not all of it.
 _GATHERS = {"index", "gather", "index_select", "embedding", "take", "_unsafe_index"}
 # These touch as many elements of the tensor they change as they are given.

@@ -3,7 +3,10 @@
 import functools
 import importlib
 import multiprocessing.context
+import re
 from multiprocessing.reduction import ForkingPickler
+
+import torch
 
 from d2lmini.sim.backend.ops import aten
 from d2lmini.sim.backend.tensor import SimTensor, handles
@@ -68,7 +71,25 @@ def _raise(message):
     raise NotImplementedError(message)
 
 
+def _name_types():
+    """Let errors of the backward pass name types as ``tensor.type()`` does, not ``meta`` ones."""
+    run = torch.autograd._engine_run_backward
+
+    @functools.wraps(run)
+    def run_and_name(*args, **kwargs):
+        try:
+            return run(*args, **kwargs)
+        except RuntimeError as error:
+            text = re.sub(r"\bMeta(\w+)Type\b", r"torch.sim.\1Tensor", str(error))
+            if text == str(error):
+                raise
+            raise RuntimeError(text) from None
+
+    torch.autograd._engine_run_backward = run_and_name
+
+
 def register() -> None:
     """Let PyTorch and `multiprocessing` refuse what they would do to simulated tensors."""
     _refuse_data_parallel()
+    _name_types()
     ForkingPickler.register(SimTensor, _refuse_sending)

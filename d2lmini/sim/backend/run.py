@@ -4,7 +4,14 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from d2lmini.sim.backend.lazy_bits import compute, settle
-from d2lmini.sim.backend.ops import MAX_REMEMBERED, aten, lookup, signature, tensors_of
+from d2lmini.sim.backend.ops import (
+    MAX_REMEMBERED,
+    WRITE_THE_SAME,
+    aten,
+    lookup,
+    signature,
+    tensors_of,
+)
 from d2lmini.sim.backend.tensor import (
     META,
     SimTensor,
@@ -12,6 +19,7 @@ from d2lmini.sim.backend.tensor import (
     handles,
     mixed_devices,
     refresh,
+    refuse_overlap,
     shapes_only,
     wrap,
 )
@@ -93,14 +101,13 @@ def _run_shapes(op, device, call, outer, inner):
     """Run one operation on shapes; what was worked out before is not worked out again."""
     if op.syncs or (op.packet_name == "index" and _has_mask(inner[0][1])):
         raise shapes_only(op.name)
+    if op.mutable and op.packet_name not in WRITE_THE_SAME:
+        refuse_overlap(tensors_of(op, *outer)[1])
     machine = device.machine
     if op.inplace_view:  # changes a shape: of a tensor that no other wrapper and no cache holds
-        outer_args = (*outer[0], *outer[1].values())
-        for tensor in outer_args:
+        for tensor in tensors_of(op, *outer)[1]:
             if isinstance(tensor, SimTensor):
-                tensor._data = torch.empty_strided(
-                    tensor._data.shape, tensor._data.stride(), dtype=tensor.dtype, device=META
-                )
+                tensor._data = _in_own_storage(tensor._data)
         call = _Call()
         inner = call.unwrap(outer[0]), dict(
             zip(outer[1], call.unwrap(outer[1].values()), strict=True)
@@ -120,6 +127,12 @@ def _run_shapes(op, device, call, outer, inner):
     if op.kernel:
         _launch(op, device, cost, outer, wrapped)
     return wrapped
+
+
+def _in_own_storage(data):
+    length = data.untyped_storage().nbytes() // data.element_size()
+    storage = torch.empty(length, dtype=data.dtype, device=META)
+    return storage.as_strided(data.shape, data.stride(), data.storage_offset())
 
 
 def _cost(op, call, inner, out):
@@ -262,6 +275,19 @@ def _run_foreach_apart(func, args, kwargs):
         if out is not None:
             outs += out
     return outs or None
+
+
+@handles(aten.set_)
+def _set(func, args, kwargs):
+    """``tensor.set_(source)``: from now on the tensor lies in the memory of `source`."""
+    tensor, block = args[0], args[0]._block
+    if len(args) > 1 and isinstance(args[1], SimTensor):
+        tensor._block = args[1]._block
+    try:
+        return run(func, args, kwargs)
+    except BaseException:
+        tensor._block = block
+        raise
 
 
 @handles(aten._conj)

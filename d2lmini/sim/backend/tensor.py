@@ -71,12 +71,26 @@ def wrap(data, device, block=None) -> SimTensor:
     return tensor
 
 
+def _geometry(tensor):
+    return tensor.shape, tensor.stride(), tensor.storage_offset()
+
+
 def refresh(tensor):
-    """Give the wrapper the size and strides that its data have now."""
+    """Give the wrapper the size, strides and offset that its data have now."""
     data = tensor._data
-    if data.shape != tensor.shape or data.stride() != tensor.stride():
+    if _geometry(data) != _geometry(tensor):
         tensor._block.resize(data.untyped_storage().nbytes())
         torch.Tensor.data.__set__(tensor, wrap(data, tensor._device, tensor._block))
+
+
+def refuse_overlap(tensors):
+    """Raise PyTorch's own error if one of the tensors, to be written to, repeats its elements."""
+    for tensor in tensors:
+        if any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor.stride(), strict=True)):
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a "
+                "single memory location. Please clone() the tensor before performing the operation."
+            )
 
 
 def mixed_devices(first, second):

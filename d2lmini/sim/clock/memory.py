@@ -36,8 +36,8 @@ class Memory:
         if self.allocated + _rounded(num_bytes) > self.capacity:
             raise torch.OutOfMemoryError(self._message(_rounded(num_bytes)))
 
-    def take(self, num_bytes: int) -> int:
-        """Count a new block of rounded size; return its (invented) address."""
+    def take(self, num_bytes: int, room: int = 0) -> int:
+        """Count bytes of a rounded size; return the (invented) address of as many, or `room`."""
         with self.lock:
             if self.allocated + num_bytes > self.capacity:
                 raise torch.OutOfMemoryError(self._message(num_bytes))
@@ -45,7 +45,7 @@ class Memory:
             if self.allocated > self.peak:
                 self.peak = self.allocated
             address = self._next_address
-            self._next_address += num_bytes
+            self._next_address += max(num_bytes, room)
             return address
 
     def _message(self, num_bytes):
@@ -77,7 +77,7 @@ class Block:
         """Grow to hold `num_bytes` (never shrinks, as PyTorch's storages do not)."""
         extra = _rounded(num_bytes) - self.num_bytes
         if extra > 0:
-            self.memory.take(extra)
+            self.address = self.memory.take(extra, room=self.num_bytes + extra)
             self.num_bytes += extra
 
     def __del__(self):
