@@ -28,9 +28,12 @@ NAMES = sorted(path.stem for path in CHAPTERS.glob("*.ipynb"))
 
 def whose_turn():
     """Return the chapter of this commit; the first where there is no history."""
-    count = ["git", "rev-list", "--count", "HEAD"]
-    done = subprocess.run(count, cwd=ROOT, capture_output=True, text=True)
-    return NAMES[int(done.stdout or 0) % len(NAMES)]
+    command = ["git", "rev-list", "--count", "HEAD"]
+    try:
+        count = subprocess.check_output(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        count = 0
+    return NAMES[int(count) % len(NAMES)]
 
 
 def cases():
