@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from d2lmini import sim
-from d2lmini.sim.hardware import specs
+from d2lmini.sim.hardware import assumptions
 
 PUBLISHED = {"v100": (0.48, 0.15), "rtx4090": (0.122, 0.20)}  # seconds, tolerance
 PRODUCTS, SIZE = 50, 4000
@@ -75,7 +75,7 @@ def test_fifty_copies_to_the_host_are_near_the_published_times(gpu, link):
 
 @pytest.mark.parametrize(("link", "low", "high"), [("pcie4", 20.0, 22.4), ("pcie5", 36.3, 38.9)])
 def test_peer_copies_through_the_host_are_near_the_measured_rates(link, low, high):
-    """Measured without peer access, GB/s: RTX 4090; RTX 5090 and H100 (sources in `specs`)."""
+    """Measured without peer access, GB/s: RTX 4090; RTX 5090, H100 (sources: `assumptions`)."""
     staged = dataclasses.replace(sim.LINKS[link], peer=False)
     (d0, d1), (x0, _) = machine("rtx4090", link=staged)
     elapsed = seconds([d0, d1], lambda: [x0.to(d1) for _ in range(10)])
@@ -87,10 +87,10 @@ def test_peer_copies_through_the_host_are_near_the_measured_rates(link, low, hig
 
 def test_nothing_is_tuned_per_preset():
     for gpu in sim.GPUS.values():
-        assert gpu.compute_efficiency == specs.COMPUTE_EFFICIENCY
-        assert gpu.memory_efficiency == specs.MEMORY_EFFICIENCY
-        assert gpu.launch_overhead == specs.LAUNCH_OVERHEAD
-        assert gpu.kernel_overhead == specs.KERNEL_OVERHEAD
+        assert gpu.compute_efficiency == assumptions.COMPUTE_EFFICIENCY
+        assert gpu.memory_efficiency == assumptions.MEMORY_EFFICIENCY
+        assert gpu.launch_overhead == assumptions.LAUNCH_OVERHEAD
+        assert gpu.kernel_overhead == assumptions.KERNEL_OVERHEAD
     for link in sim.LINKS.values():
-        assert link.pageable_to_host == specs.PAGEABLE_TO_HOST
-        assert link.latency == specs.COPY_LATENCY
+        assert link.pageable_to_host == assumptions.PAGEABLE_TO_HOST
+        assert link.latency == assumptions.COPY_LATENCY

@@ -12,10 +12,10 @@ from d2lmini.sim.hardware import (
     DTYPES,
     GPUS,
     LINKS,
+    assumptions,
     find_cpu,
     find_gpu,
     find_link,
-    specs,
 )
 
 PRODUCT_FLOPS = 2 * 4000**3
@@ -49,11 +49,11 @@ def test_back_test_would_reject_tf32_and_peak_rates():
 
 @pytest.mark.parametrize("spec", [*GPUS.values(), *CPUS.values()], ids=lambda spec: spec.name)
 def test_assumptions_are_the_same_for_every_preset(spec):
-    assert spec.compute_efficiency == specs.COMPUTE_EFFICIENCY
-    assert spec.memory_efficiency == specs.MEMORY_EFFICIENCY
+    assert spec.compute_efficiency == assumptions.COMPUTE_EFFICIENCY
+    assert spec.memory_efficiency == assumptions.MEMORY_EFFICIENCY
     for name in ("launch_overhead", "kernel_overhead"):
         if hasattr(spec, name):
-            assert getattr(spec, name) == getattr(specs, name.upper())
+            assert getattr(spec, name) == getattr(assumptions, name.upper())
             assert spec.sources[name].startswith("assumed")
 
 
@@ -109,7 +109,7 @@ def staged_by_chunks(link, nbytes):
     """Move chunk after chunk down; each goes up when it is there and the one before it is up."""
     down = up = 0.0
     while True:
-        chunk = min(nbytes, specs.STAGING_CHUNK)
+        chunk = min(nbytes, assumptions.STAGING_CHUNK)
         seconds = link.latency + chunk / link.bandwidth
         down += seconds
         up = max(up, down) + seconds

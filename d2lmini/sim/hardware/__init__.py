@@ -22,7 +22,8 @@ from d2lmini.sim.hardware.presets import (
     find_gpu,
     find_link,
 )
-from d2lmini.sim.hardware.specs import CPU, DTYPES, GPU, Link
+from d2lmini.sim.hardware.specs import CPU, GPU, Link
+from d2lmini.sim.hardware.validation import DTYPES
 
 __all__ = [
     "CPU",

@@ -19,19 +19,17 @@ Not everything that can be combined can be bought, or used with today's PyTorch:
   need a T4 or newer. No wheel of today runs on a K80, which CUDA 12 dropped.
 """
 
-from d2lmini.sim.hardware.specs import (
+from d2lmini.sim.hardware.assumptions import (
     COPY_LATENCY,
-    CPU,
-    DTYPES,
-    GPU,
     LINK_EFFICIENCY,
     PAGEABLE_TO_DEVICE,
     PAGEABLE_TO_HOST,
-    Link,
 )
+from d2lmini.sim.hardware.specs import CPU, GPU, Link
+from d2lmini.sim.hardware.validation import DTYPES
 
 _GIB = 2**30
-_ASSUMED = "assumed, the same for every preset (d2lmini/sim/hardware/specs.py)"
+_ASSUMED = "assumed, the same for every preset (d2lmini/sim/hardware/assumptions.py)"
 
 
 def _gpu(name, memory_gib, bandwidth, peaks, sms, source, remarks=None, float8=None, matmul=None):

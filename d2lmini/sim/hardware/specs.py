@@ -4,108 +4,31 @@
   (the roofline of Williams, Waterman and Patterson, 2009).
 - A copy lasts ``latency + bytes / bandwidth``.
 
-The presets are in ``presets.py``. What no data sheet gives (efficiencies, overheads, rates
-of pageable copies) is one module constant here, the same for *all* presets. Two of them are chosen
-to agree with published measurements, `PAGEABLE_TO_HOST` and `STAGING_CHUNK`; the others are round
-numbers. `d2lmini.sim.calibrate` measures most of them where there is a real GPU.
+The presets are in ``presets.py``; what no data sheet gives is in ``assumptions.py``.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from d2lmini.sim.hardware.assumptions import (
+    COMPUTE_EFFICIENCY,
+    CPU_OVERHEAD,
+    KERNEL_OVERHEAD,
+    LAUNCH_OVERHEAD,
+    MEMORY_EFFICIENCY,
+    STAGING_CHUNK,
+)
 from d2lmini.sim.hardware.matmul_efficiency import BEST, matmul_efficiency
+from d2lmini.sim.hardware.validation import (
+    check_efficiencies,
+    check_flops,
+    check_name,
+    check_positive,
+    check_times,
+)
 
-DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
 ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
-
-# Large, well-shaped products reach between six and nine tenths of a data sheet's peak (clocks drop
-# under load, tiles do not fit exactly); streaming kernels reach about four fifths of the bandwidth.
-COMPUTE_EFFICIENCY = 0.75
-MEMORY_EFFICIENCY = 0.8
-# Python, dispatcher and driver together, for one operation of an eager program.
-LAUNCH_OVERHEAD = 5e-6
-# From the end of one short kernel to the start of the next, in a queue that is full.
-KERNEL_OVERHEAD = 2e-6
-# The same for an operation that runs on the CPU itself: no driver, no queue.
-CPU_OVERHEAD = 2e-6
-# Packet headers and flow control take about a fifth of a link's raw rate. Large copies between GPUs
-# were measured at 0.77 (PCIe 4: 24 of 31.5 GB/s, NVIDIA/nccl issue 841), 0.89 (PCIe 5: 56 of 63,
-# local-inference-lab/rtx6kpro), 0.96 (NVLink 2: 48 of 50, Dell on PowerEdge C4130), 0.87 (NVLink 3:
-# 519 of 600, both directions, NVIDIA/nccl-tests issue 100) and 0.83 (NVLink 4: 375 of 450,
-# NVIDIA/nccl issue 1264). Kernels get 0.8 of NVLink (20 of 25, NVIDIA/nccl-tests issue 149).
-LINK_EFFICIENCY = 0.8
-COPY_LATENCY = 5e-6
-# One host thread copies between ordinary memory and a pinned buffer. On the way to the host the
-# result lands in pages that the operating system must first find and clear, which is slower still.
-# Neither depends on the link.
-PAGEABLE_TO_DEVICE = 6e9
-# No prediction: 3.2 GB in the 2.13 s that Dive into Deep Learning published for RTX 4090s (2.30 to
-# 2.78 s in an older edition). Hosts differ; 1.5 to 4 GB/s are common.
-PAGEABLE_TO_HOST = 1.5e9
-# Without peer access the driver passes a copy between GPUs through pinned host memory, in chunks:
-# one goes up while the next comes down. With this size (bytes) large copies reach 22.5 GB/s over
-# PCIe 4 and 40.6 over PCIe 5; p2pBandwidthLatencyTest measured 20.0 to 22.4 on RTX 4090s
-# (NVIDIA/nccl issue 814), and 36.3 to 38.9 on H100s and RTX 5090s (NVIDIA/nccl issue 1264,
-# NVIDIA/nccl-tests issue 287). Short copies took 12 to 14 us there, two latencies here.
-STAGING_CHUNK = 2**20
-
-
-def _check_positive(spec, names):
-    """Refuse numbers that would stop the simulated clock or turn it back."""
-    for name in names:
-        value = getattr(spec, name)
-        if not _is_number(value) or not math.isfinite(value) or value <= 0:
-            raise ValueError(
-                f"{type(spec).__name__} {spec.name!r}: {name} is {value!r}; "
-                "give a positive, finite number in SI units (bytes, seconds, FLOP/s)"
-            )
-
-
-def _check_times(spec, names):
-    for name in names:
-        value = getattr(spec, name)
-        if not _is_number(value) or not math.isfinite(value) or value < 0:
-            raise ValueError(
-                f"{type(spec).__name__} {spec.name!r}: {name} is {value!r}; "
-                "give a time in seconds, zero or more"
-            )
-
-
-def _check_efficiencies(spec, names):
-    _check_positive(spec, names)
-    for name in names:
-        if getattr(spec, name) > 1:
-            raise ValueError(
-                f"{type(spec).__name__} {spec.name!r}: {name} is {getattr(spec, name)!r}; "
-                "an efficiency is a share of the peak, at most 1"
-            )
-
-
-def _check_flops(spec):
-    kind = type(spec).__name__
-    if not isinstance(spec.flops, Mapping):
-        raise ValueError(f"{kind} {spec.name!r}: flops is {spec.flops!r}; give a dict by dtype")
-    missing = [dtype for dtype in DTYPES if dtype not in spec.flops]
-    if missing:
-        raise ValueError(
-            f"{kind} {spec.name!r}: flops lacks {', '.join(missing)}; give a peak for each of "
-            f"{', '.join(DTYPES)} (repeat float32's where the hardware has no faster path)"
-        )
-    for dtype, peak in spec.flops.items():
-        if not _is_number(peak) or not math.isfinite(peak) or peak <= 0:
-            raise ValueError(
-                f"{kind} {spec.name!r}: flops[{dtype!r}] is {peak!r}; give a positive FLOP/s"
-            )
-
-
-def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _check_name(spec):
-    if not isinstance(spec.name, str) or not spec.name:
-        raise ValueError(f"{type(spec).__name__}: name is {spec.name!r}; give a non-empty string")
 
 
 def _roofline(spec, flops, nbytes, dtype, efficiency=None):
@@ -156,12 +79,6 @@ class GPU:
     ValueError
         If a number is not positive and finite (overheads may be 0), an efficiency is above 1, or
         a dtype's peak is missing.
-
-    Examples
-    --------
-    >>> from d2lmini.sim.hardware.presets import find_gpu
-    >>> find_gpu("v100").flops["float32"]
-    15700000000000.0
     """
 
     name: str
@@ -177,15 +94,15 @@ class GPU:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self):
-        _check_name(self)
-        _check_flops(self)
-        _check_positive(self, ("memory_bandwidth", "memory"))
-        _check_times(self, ("launch_overhead", "kernel_overhead"))
-        _check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
+        check_name(self)
+        check_flops(self)
+        check_positive(self, ("memory_bandwidth", "memory"))
+        check_times(self, ("launch_overhead", "kernel_overhead"))
+        check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
         if self.multiprocessors is not None:
-            _check_positive(self, ("multiprocessors",))
+            check_positive(self, ("multiprocessors",))
         if self.matmul_efficiency is not None:
-            _check_efficiencies(self, ("matmul_efficiency",))
+            check_efficiencies(self, ("matmul_efficiency",))
 
     def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
         """Device time of one kernel, in seconds.
@@ -280,11 +197,11 @@ class Link:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self):
-        _check_name(self)
-        _check_positive(
+        check_name(self)
+        check_positive(
             self, ("bandwidth", "pageable_bandwidth", "pageable_to_host", "peer_bandwidth")
         )
-        _check_times(self, ("latency", "peer_latency"))
+        check_times(self, ("latency", "peer_latency"))
         if not isinstance(self.peer, bool):
             raise ValueError(f"Link {self.name!r}: peer is {self.peer!r}; give True or False")
 
@@ -317,13 +234,6 @@ class Link:
             From the start of the way down to the start of the way up: the first chunk.
         way : float
             How long either way lasts.
-
-        Examples
-        --------
-        >>> from d2lmini.sim.hardware.presets import find_link
-        >>> head, way = find_link("pcie4_staged").staging(64e6)
-        >>> 20 * head < way
-        True
         """
         chunks = max(1, math.ceil(nbytes / STAGING_CHUNK))
         head = self.latency + min(nbytes, STAGING_CHUNK) / self.bandwidth
@@ -338,7 +248,7 @@ class Link:
 
 @dataclass(frozen=True)
 class CPU:
-    """The host, for operations on CPU tensors that shall be charged to the host clock.
+    """The host, for operations on CPU tensors that are charged to the host clock.
 
     Attributes
     ----------
@@ -376,11 +286,11 @@ class CPU:
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self):
-        _check_name(self)
-        _check_flops(self)
-        _check_positive(self, ("memory_bandwidth",))
-        _check_times(self, ("op_overhead",))
-        _check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
+        check_name(self)
+        check_flops(self)
+        check_positive(self, ("memory_bandwidth",))
+        check_times(self, ("op_overhead",))
+        check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
 
     def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
         """Time of one operation on the host, in seconds; arguments as in `GPU.seconds`."""

@@ -1,0 +1,67 @@
+"""Refuse specifications that would stop the simulated clock or turn it back."""
+
+import math
+from collections.abc import Mapping
+
+DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
+
+
+def check_positive(spec, names):
+    """Refuse numbers that would stop the simulated clock or turn it back."""
+    for name in names:
+        value = getattr(spec, name)
+        if not _is_number(value) or not math.isfinite(value) or value <= 0:
+            raise ValueError(
+                f"{type(spec).__name__} {spec.name!r}: {name} is {value!r}; "
+                "give a positive, finite number in SI units (bytes, seconds, FLOP/s)"
+            )
+
+
+def check_times(spec, names):
+    """Refuse times that are negative or no numbers."""
+    for name in names:
+        value = getattr(spec, name)
+        if not _is_number(value) or not math.isfinite(value) or value < 0:
+            raise ValueError(
+                f"{type(spec).__name__} {spec.name!r}: {name} is {value!r}; "
+                "give a time in seconds, zero or more"
+            )
+
+
+def check_efficiencies(spec, names):
+    """Refuse shares of a peak outside (0, 1]."""
+    check_positive(spec, names)
+    for name in names:
+        if getattr(spec, name) > 1:
+            raise ValueError(
+                f"{type(spec).__name__} {spec.name!r}: {name} is {getattr(spec, name)!r}; "
+                "an efficiency is a share of the peak, at most 1"
+            )
+
+
+def check_flops(spec):
+    """Refuse peaks that are not given for each type, or not positive."""
+    kind = type(spec).__name__
+    if not isinstance(spec.flops, Mapping):
+        raise ValueError(f"{kind} {spec.name!r}: flops is {spec.flops!r}; give a dict by dtype")
+    missing = [dtype for dtype in DTYPES if dtype not in spec.flops]
+    if missing:
+        raise ValueError(
+            f"{kind} {spec.name!r}: flops lacks {', '.join(missing)}; give a peak for each of "
+            f"{', '.join(DTYPES)} (repeat float32's where the hardware has no faster path)"
+        )
+    for dtype, peak in spec.flops.items():
+        if not _is_number(peak) or not math.isfinite(peak) or peak <= 0:
+            raise ValueError(
+                f"{kind} {spec.name!r}: flops[{dtype!r}] is {peak!r}; give a positive FLOP/s"
+            )
+
+
+def _is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def check_name(spec):
+    """Refuse a name that is empty or no string."""
+    if not isinstance(spec.name, str) or not spec.name:
+        raise ValueError(f"{type(spec).__name__}: name is {spec.name!r}; give a non-empty string")
