@@ -40,8 +40,8 @@ class Processes:
         CPU threads of a process that works alone.
     """
 
-    def __init__(self, group):
-        self.rank, self.k, self.device = group.rank, group.world_size, group.device
+    def __init__(self, worker):
+        self.rank, self.k, self.device = worker.rank, worker.world_size, worker.device
         on_gpu = self.device.type == "cuda"
         self.devices = [torch.device("cuda", i) if on_gpu else self.device for i in range(self.k)]
         self.threads = torch.get_num_threads()
@@ -89,9 +89,9 @@ class Processes:
 def main():
     """Run a benchmark's part of this process; rank 0 reports its rows."""
     name, settings = sys.argv[1], Settings(**json.loads(sys.argv[2]))
-    with ddp.process_group() as group:
-        for row in load(name).shared_rows(Processes(group), settings):
-            group.report("row", row=row.to_dict())
+    with ddp.process_group() as worker:
+        for row in load(name).shared_rows(Processes(worker), settings):
+            worker.report("row", row=row.to_dict())
         gc.collect()  # a model in DDP must go before its process group
 
 

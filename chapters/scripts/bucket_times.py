@@ -58,15 +58,16 @@ def count_messages(model, X, y):
 
 def main():
     args = parse_args()
-    with ddp.process_group(args.device) as group:
-        generator = torch.Generator().manual_seed(group.rank)
+    with ddp.process_group(args.device) as worker:
+        generator = torch.Generator().manual_seed(worker.rank)
         X = torch.rand(args.batch_size, 1, 28, 28, generator=generator)
         y = torch.randint(10, (args.batch_size,), generator=generator)
-        X, y = X.to(group.device), y.to(group.device)
+        X, y = X.to(worker.device), y.to(worker.device)
         for mib in args.mib:
-            how = (args.width, mib, group.device)
-            messages = count_messages(make_model(*how), X, y)
-            model, timer = make_model(*how), Timer(group.device)
+            model = make_model(args.width, mib, worker.device)
+            messages = count_messages(model, X, y)
+            model = make_model(args.width, mib, worker.device)
+            timer = Timer(worker.device)
             for _ in range(2):  # warm-up
                 backward(model, X, y)
             for _ in range(args.steps):
@@ -74,10 +75,13 @@ def main():
                 backward(model, X, y)
                 timer.stop()
             grads = {n: p.grad for n, p in model.named_parameters()}
-            results = {"mib": mib, "messages": messages}
-            results["seconds"] = statistics.median(timer.times)
-            results["gradients"] = ddp.fingerprint(grads)
-            group.report("buckets", **results)
+            worker.report(
+                "buckets",
+                mib=mib,
+                messages=messages,
+                seconds=statistics.median(timer.times),
+                gradients=ddp.fingerprint(grads),
+            )
 
 
 if __name__ == "__main__":

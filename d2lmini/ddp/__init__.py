@@ -9,7 +9,7 @@ from d2lmini.ddp.collect import (
     sum_over_ranks,
     wait_for_all_ranks,
 )
-from d2lmini.ddp.group import Group, process_group
+from d2lmini.ddp.group import Worker, process_group
 from d2lmini.ddp.images import load_images, pick, synthetic_images
 from d2lmini.ddp.launch import launch, launcher_environment, torchrun_command
 from d2lmini.ddp.precision import autocast, choose_precision
@@ -17,9 +17,9 @@ from d2lmini.ddp.sharding import ShardedBatchSampler, my_share
 from d2lmini.ddp.wrap import wrap_model
 
 __all__ = [
-    "Group",
     "Offer",
     "ShardedBatchSampler",
+    "Worker",
     "autocast",
     "average_buffers",
     "begin_or_resume",

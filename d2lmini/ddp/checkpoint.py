@@ -1,5 +1,11 @@
-"""Save a training job such that it can go on as if it had never stopped."""
+"""Save a training job such that it can go on as if it had never stopped.
 
+A checkpoint is a file of `torch.save`, which `torch.load` can read, and behind it 32 bytes: the
+SHA-256 of what stands before them. The file's own checksums are not looked at by `torch.load`.
+"""
+
+import hashlib
+import io
 import os
 from pathlib import Path
 
@@ -7,6 +13,9 @@ import torch
 import torch.distributed as dist
 
 from d2lmini.ddp.collect import average_buffers, check_equal_on_ranks, wait_for_all_ranks
+
+# What a checkpoint holds.
+ENTRIES = {"model": dict, "optimizer": dict, "progress": dict, "rngs": list, "config": dict}
 
 
 def save_checkpoint(path, model, optimizer, progress, config):
@@ -18,7 +27,8 @@ def save_checkpoint(path, model, optimizer, progress, config):
     Parameters
     ----------
     path : str or Path
-        Of the file, on storage that all machines see if there are several.
+        Of the file, on storage that all machines see if there are several. A link stays: the file
+        that it leads to is replaced.
     model, optimizer
         Rank 0's stand for all: data-parallel training keeps weights and the optimiser's state
         equal, and the buffers are made so (`average_buffers`).
@@ -26,6 +36,11 @@ def save_checkpoint(path, model, optimizer, progress, config):
         How far the training is; `load_checkpoint` returns it.
     config : dict
         What must not change between the parts of one run.
+
+    Raises
+    ------
+    OSError
+        On rank 0, if the file cannot be written; an older one is still there.
     """
     average_buffers(model)
     rngs = [None] * dist.get_world_size()
@@ -33,12 +48,12 @@ def save_checkpoint(path, model, optimizer, progress, config):
     if dist.get_rank() == 0:
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         state |= {"progress": progress, "rngs": rngs, "config": config}
-        _replace(Path(path), state)
+        _replace(_target(path), _packed(state))
     wait_for_all_ranks()  # nobody goes on before the state is safe
 
 
 def begin_or_resume(path, resume, model, optimizer, config):
-    """Load the checkpoint if there is one and it is wanted.
+    """Load the checkpoint if there is one and it is wanted; check that one can be written.
 
     Parameters
     ----------
@@ -57,17 +72,19 @@ def begin_or_resume(path, resume, model, optimizer, config):
     Raises
     ------
     ValueError
-        If there is a file which a new run would overwrite, or only some ranks see it; and what
-        `load_checkpoint` raises.
+        If there is a file which a new run would overwrite, or only some ranks see it; if no file
+        can be written there; and what `load_checkpoint` raises.
     """
     if path is None:
         return None
-    exists = Path(path).is_file()
+    if dist.get_rank() == 0:
+        _check_writable(path)
+    exists = os.path.isfile(path)
     check_equal_on_ranks(f"whether {path} exists", exists, "Put it where all machines see it.")
     if not exists:
         return None
     if not resume:
-        raise ValueError(f"{path} exists: give --resume to go on from it, or another --checkpoint")
+        raise ValueError(f"{path} exists: resume from it, or give another path")
     return load_checkpoint(path, model, optimizer, config)
 
 
@@ -91,11 +108,12 @@ def load_checkpoint(path, model, optimizer, config):
     Raises
     ------
     ValueError
-        If the file is damaged, if this job has another number of ranks or another configuration,
-        or if the ranks find different files.
+        If the file is damaged or not one of `save_checkpoint`, if this job has another number of
+        ranks or another configuration, or if the ranks find different files.
     """
-    state = _read(Path(path))
-    check_equal_on_ranks("the checkpoint", state["progress"], "Put it where all machines see it.")
+    state, digest = _read(path)
+    remedy = "Put it where all machines see it."
+    check_equal_on_ranks("the checkpoint's SHA-256", digest, remedy)
     _check_same_job(path, state, config)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
@@ -103,26 +121,87 @@ def load_checkpoint(path, model, optimizer, config):
     return state["progress"]
 
 
-def _replace(path, state):
+def _packed(state):
+    """Return the bytes of a checkpoint."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    digest = hashlib.sha256(buffer.getbuffer()).digest()
+    buffer.write(digest)
+    return buffer.getbuffer()
+
+
+def _target(path):
+    """Return the path that is to be replaced: at the end of links, if there are some."""
+    return Path(os.path.realpath(path))
+
+
+def _beside(target):
+    """Return the path of the file that becomes the target when it is whole."""
+    return target.with_name(target.name + ".part")
+
+
+def _check_writable(path):
+    """Write a file where `_replace` will do it, before there is something to lose."""
+    target = _target(path)
+    try:
+        if target.exists() and not target.is_file():  # a folder, or perhaps /dev/null
+            raise ValueError(f"{str(path)!r} is not a regular file: give the checkpoint a path")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _beside(target).write_bytes(b"")
+        _beside(target).unlink()
+    except OSError as error:
+        raise ValueError(
+            f"no checkpoint can be written to {path} ({error.strerror}): give a path in a folder "
+            "where you may write"
+        ) from error
+
+
+def _replace(target, content):
     """Write beside the target, force it to the disk, then rename: a rename is atomic."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with open(temporary, "wb") as file:
-        torch.save(state, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    part = _beside(target)
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, target)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
+        raise OSError(
+            f"the checkpoint cannot be written to {target} ({error.strerror}): make room there or "
+            "give another path. If there was a file before, it is whole: resume from it"
+        ) from error
 
 
 def _read(path):
+    """Return the state in a file, and the file's SHA-256 in hexadecimal."""
+    try:
+        content = memoryview(Path(path).read_bytes())
+    except OSError as error:
+        raise ValueError(
+            f"{path} cannot be read ({error.strerror}): make it readable, or give another path"
+        ) from error
+    saved, digest = content[:-32], bytes(content[-32:])
+    if hashlib.sha256(saved).digest() != digest:
+        raise _no_checkpoint(path, "its SHA-256 is not the one at its end")
     try:
         # weights_only: the file may hold tensors, numbers and containers, but run no code.
-        return torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)
     except Exception as error:
-        raise ValueError(
-            f"{path} is not a readable checkpoint ({type(error).__name__}): give another path, or "
-            "remove it and start from the beginning"
-        ) from error
+        raise _no_checkpoint(path, type(error).__name__) from error
+    found = {name: type(value) for name, value in state.items()} if type(state) is dict else None
+    if found != ENTRIES:
+        raise _no_checkpoint(path, f"it does not hold {', '.join(ENTRIES)}")
+    return state, digest.hex()
+
+
+def _no_checkpoint(path, reason):
+    return ValueError(
+        f"{path} is damaged or no checkpoint of this program ({reason}): give another path, or "
+        "remove it and start from the beginning"
+    )
 
 
 def _check_same_job(path, state, config):
@@ -130,14 +209,14 @@ def _check_same_job(path, state, config):
     if ranks != world_size:
         raise ValueError(
             f"{path} was written by {ranks} ranks, this job has {world_size}: start {ranks} "
-            "processes (--nnodes times --nproc-per-node), or begin anew with another --checkpoint"
+            "processes (--nnodes times --nproc-per-node), or begin anew with another path"
         )
     for name, value in config.items():
         saved = state["config"].get(name)
         if saved != value:
             raise ValueError(
                 f"{path} was written with {name} = {saved}, this job has {name} = {value}: give "
-                "the same value, or begin anew with another --checkpoint"
+                "the same value, or begin anew with another path"
             )
 
 

@@ -102,7 +102,7 @@ def choose_backend(offers):
         counts = f"{_count(len(offers), 'process', 'es')} and {_count(len(offers), 'GPU')}"
         return "nccl", "cuda", f"{counts}: each has its own"
     if "cuda" in asked:
-        raise ValueError(f"{obstacle}; {remedy}take --device cpu")
+        raise ValueError(f"{obstacle}; {remedy}take the device 'cpu'")
     return "gloo", "cpu", obstacle
 
 

@@ -27,8 +27,8 @@ SECONDS_FOR_GLOO_TO_FINISH = 0.05
 
 
 @dataclass(frozen=True)
-class Group:
-    """One process among those of the job.
+class Worker:
+    """One process among those of the job: what it is, and what it reports.
 
     Attributes
     ----------
@@ -51,7 +51,10 @@ class Group:
     reason: str
 
     def report(self, event, **values):
-        """Report a record, on rank 0 only: a line of JSON, or what `launch` returns."""
+        """Report a record, on rank 0 only: a line of JSON, or what `launch` returns.
+
+        A number that is not finite becomes text: "NaN", "Infinity" or "-Infinity".
+        """
         if self.rank == 0:
             write_record({"event": event, **values})
 
@@ -77,7 +80,7 @@ def process_group(device="auto", timeout=60.0):
 
     Yields
     ------
-    Group
+    Worker
 
     Raises
     ------
@@ -90,8 +93,8 @@ def process_group(device="auto", timeout=60.0):
 
     Examples
     --------
-    >>> with process_group("cpu") as group:
-    ...     print(group.rank, group.world_size, group.backend)
+    >>> with process_group("cpu") as worker:
+    ...     print(worker.rank, worker.world_size, worker.backend)
     0 1 gloo
     """
     place = find_place(os.environ)
@@ -108,9 +111,9 @@ def process_group(device="auto", timeout=60.0):
         _take(local_device)
     with _explained(place, timeout):
         dist.init_process_group(**options)
-    group = Group(place.rank, place.world_size, local_device, backend, reason)
+    worker = Worker(place.rank, place.world_size, local_device, backend, reason)
     try:
-        yield group
+        yield worker
         wait_for_all_ranks()  # rank 0 may hold the store that the others still talk to
     except BaseException as error:
         if backend == "gloo":  # NCCL would wait here for ranks that do not answer any more
@@ -119,8 +122,9 @@ def process_group(device="auto", timeout=60.0):
             raise
         time.sleep(SECONDS_BEFORE_A_SURVIVOR_REPORTS)
         raise RuntimeError(
-            f"rank {group.rank} lost contact with another rank, which died or stopped answering. "
-            "The launcher's report names the rank that failed; start again with --resume."
+            f"rank {worker.rank} lost contact with another rank, which died or stopped answering. "
+            "The launcher's report names the rank that failed; start the job again, from its "
+            "checkpoint if it has one."
         ) from error
     _leave(backend)
 
@@ -171,7 +175,7 @@ def _take(device):
         raise RuntimeError(
             f"{device} serves one process at a time (compute mode EXCLUSIVE_PROCESS), and another "
             "holds it: end that one (if it is the kernel of a notebook, run this from a terminal), "
-            "or change the mode with nvidia-smi -c DEFAULT, or take --device cpu"
+            "or change the mode with nvidia-smi -c DEFAULT, or take the device 'cpu'"
         ) from error
 
 

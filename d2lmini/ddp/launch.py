@@ -14,6 +14,11 @@ OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 LOOPBACK_INTERFACE = {"linux": "lo", "darwin": "lo0"}
 
+# What the launcher waits for processes that it has told to end, before it kills them. Only those
+# that have been stopped (SIGSTOP) need it. PyTorch's own 30 s would hold up the end of a job.
+SECONDS_TO_OBEY = 5
+OBEY = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SECONDS_TO_OBEY)}
+
 # What the launcher takes at most to end its processes.
 SECONDS_TO_END = 40
 
@@ -41,8 +46,10 @@ def torchrun_command(
         Processes on each machine; one per GPU, as a rule.
     nnodes : int
         Machines. With more than one, the command is run on each of them.
-    endpoint : str, optional
-        ``host:port`` at which the machines meet; needed if there are several.
+    endpoint : str or Path, optional
+        ``host:port`` at which the machines meet; needed if there are several. With one machine,
+        the path of a file that is not there yet: while a job runs, the launcher's usual port
+        accepts connections from other machines, too, a file does not.
     max_restarts : int
         How often a job is started again after one of its processes died.
     python : str
@@ -69,13 +76,16 @@ def torchrun_command(
             "notebook: write it to a file and give the file's path"
         )
     command = [python, "-m", "torch.distributed.run", "--nproc-per-node", nproc_per_node]
-    if nnodes == 1:
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint]
+    if nnodes > 1:
+        if endpoint is None:
+            raise ValueError(f"{nnodes} machines need an endpoint such as 'first-machine:29400'")
+        command += ["--nnodes", nnodes, *meeting]
+    elif endpoint is None:
         # A free port; and no name of the machine, which not every machine can resolve.
         command += ["--standalone", "--local-addr", "127.0.0.1"]
-    elif endpoint is None:
-        raise ValueError(f"{nnodes} machines need an endpoint such as 'first-machine:29400'")
     else:
-        command += ["--nnodes", nnodes, "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint]
+        command += [*meeting, "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1"]
     if max_restarts:
         command += ["--max-restarts", max_restarts]
         if sys.platform != "win32":  # Windows has no such program
@@ -101,7 +111,7 @@ def launcher_environment(threads=1, nnodes=1):
     inside = {}
     if nnodes == 1 and sys.platform in LOOPBACK_INTERFACE:
         inside = {"GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE[sys.platform]}
-    return inside | os.environ | {"OMP_NUM_THREADS": str(threads)} | OWN_STORE
+    return inside | os.environ | {"OMP_NUM_THREADS": str(threads)} | OWN_STORE | OBEY
 
 
 def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, nnodes=1, **options):
@@ -123,16 +133,18 @@ def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, nnodes=1, *
     Returns
     -------
     list of dict
-        What rank 0 gave to `Group.report`, as far as it runs on this machine.
+        What rank 0 gave to `Worker.report`, as far as it runs on this machine.
 
     Raises
     ------
     RuntimeError
         If the job fails or takes too long, with the end of what it wrote to standard error.
     """
-    how = {"nproc_per_node": nproc_per_node, "nnodes": nnodes, **options}
-    command = torchrun_command(script, *args, **how)
+    options |= {"nproc_per_node": nproc_per_node, "nnodes": nnodes}
     with tempfile.TemporaryDirectory() as folder:
+        if nnodes == 1:  # nobody else may connect
+            options["endpoint"] = Path(folder) / "meeting"
+        command = torchrun_command(script, *args, **options)
         path = Path(folder) / "records"
         env = launcher_environment(threads, nnodes) | {FILE_VARIABLE: str(path)}
         failure, output, errors = _run(command, env, timeout)

@@ -1,6 +1,7 @@
 """The records of a job: rank 0 writes them, `launch` reads them."""
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -10,8 +11,12 @@ FILE_VARIABLE = "D2LMINI_RECORDS"
 
 
 def write_record(record):
-    """Append a record to the file that `launch` named; without one, print it as a line of JSON."""
-    line = json.dumps(record)
+    """Append a record to the file that `launch` named; without one, print it as a line of JSON.
+
+    JSON has finite numbers only. What is not finite is written as text, "NaN", "Infinity" or
+    "-Infinity", which `float` turns back into a number.
+    """
+    line = json.dumps(_finite(record), allow_nan=False)
     path = os.environ.get(FILE_VARIABLE)
     if path is None:
         print(line, flush=True)
@@ -26,6 +31,17 @@ def read_records(path):
     path = Path(path)
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [record for record in map(_parse, lines) if record is not None]
+
+
+def _finite(value):
+    """Return the value with text in place of the numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    return value
 
 
 def _parse(line):

@@ -46,7 +46,7 @@ class ShardedBatchSampler(Sampler):
         if batch_size < world_size:
             raise ValueError(
                 f"a batch of {batch_size} images has none for some of the {world_size} ranks: "
-                "raise --batch-size or start fewer processes"
+                "raise the batch size or start fewer processes"
             )
         assert 0 <= rank < world_size, (rank, world_size)
         self.num_images = num_images

@@ -45,7 +45,7 @@ def wrap_model(net, device):
     is_sync = any(isinstance(module, nn.SyncBatchNorm) for module in net.modules())
     if is_sync and device.type != "cuda":
         raise ValueError(
-            f"SyncBatchNorm runs on CUDA devices only, not on {device}: take --norm batch, whose "
-            "statistics are of each rank's own images, or --norm group, which has none"
+            f"SyncBatchNorm runs on CUDA devices only, not on {device}: take BatchNorm2d, "
+            "whose statistics are of each rank's own images, or GroupNorm, which has none"
         )
     return DistributedDataParallel(net, **_NO_BUFFER_SYNC)

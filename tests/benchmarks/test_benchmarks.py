@@ -111,8 +111,8 @@ def test_two_processes_take_turns():
 
 @pytest.mark.parametrize(("name", "peer"), [("parallel", "DDP"), ("ddp", "1 process")])
 def test_cases_of_several_processes_run_in_one(name, peer):
-    with ddp.process_group("cpu") as group:
-        processes = worker.Processes(group)
+    with ddp.process_group("cpu") as this:
+        processes = worker.Processes(this)
         rows = list(cases.load(name).shared_rows(processes, Settings(2, quick=True)))
         assert {row.peer.label for row in rows} == {peer}
 

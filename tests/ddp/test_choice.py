@@ -88,14 +88,14 @@ def test_without_nccl_the_cpu_computes(visible):
     visible("GPU-a", has_nccl=False)
     expected = ("gloo", "cpu", "this PyTorch was built without NCCL, which connects GPUs")
     assert choose([choice.make_offer("auto", 0)]) == expected
-    with pytest.raises(ValueError, match=r"without NCCL.*; on Windows use WSL, or take --device"):
+    with pytest.raises(ValueError, match=r"without NCCL.*; on Windows use WSL, or take the dev"):
         choose([choice.make_offer("cuda", 0)])
 
 
 def test_gpus_that_cannot_be_used_are_the_reason(visible):
     visible(problem="PyTorch cannot use a GPU here: the driver is too old")
     assert choose([choice.make_offer("auto", 0)])[2].endswith("the driver is too old")
-    with pytest.raises(ValueError, match="the driver is too old; or take --device cpu"):
+    with pytest.raises(ValueError, match="the driver is too old; or take the device 'cpu'"):
         choose([choice.make_offer("cuda", 0)])
 
 
@@ -109,7 +109,7 @@ def test_a_gpu_without_kernels_does_not_hinder_those_that_need_it_not(visible):
 def test_no_gpu_is_no_more_than_that(visible):
     visible()
     assert choose([choice.make_offer("auto", 0)]) == ("gloo", "cpu", "this machine has no GPU")
-    with pytest.raises(ValueError, match="has no GPU; take --device cpu"):
+    with pytest.raises(ValueError, match="has no GPU; take the device 'cpu'"):
         choose([choice.make_offer("cuda", 0)])
 
 

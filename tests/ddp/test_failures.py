@@ -70,9 +70,9 @@ def test_a_job_of_another_size_may_not_resume(killed, tmp_path):
     args = train_ddp.parse_args([*RUN, "--checkpoint", path, "--resume"])
     with (
         pytest.raises(ValueError, match=r"written by 2 ranks, this job has 1: start 2 processes"),
-        ddp.process_group("cpu") as group,
+        ddp.process_group("cpu") as worker,
     ):
-        train_ddp.Job(args, group).run()
+        train_ddp.Job(args, worker).run()
 
 
 def free_port():
@@ -111,8 +111,8 @@ def test_a_bug_in_one_rank_is_not_blamed_on_the_others(tmp_path):
         "from d2lmini import ddp\n"
         "@record\n"
         "def main():\n"
-        "    with ddp.process_group('cpu') as group:\n"
-        "        assert group.rank == 0, 'the bug'\n"
+        "    with ddp.process_group('cpu') as worker:\n"
+        "        assert worker.rank == 0, 'the bug'\n"
         "        ddp.wait_for_all_ranks()\n"
         "main()\n"
     )
@@ -178,15 +178,15 @@ def test_restarts_that_would_hang_are_refused(launched_by_hand, monkeypatch):
 
 def test_no_image_is_an_error():
     args = train_ddp.parse_args(["--synthetic", "0"])
-    with pytest.raises(ValueError, match="has 0 images"), ddp.process_group("cpu") as group:
-        train_ddp.Job(args, group)
+    with pytest.raises(ValueError, match="has 0 images"), ddp.process_group("cpu") as worker:
+        train_ddp.Job(args, worker)
 
 
 def test_damaged_data_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("D2LMINI_DATA", str(tmp_path))
     args = train_ddp.parse_args([])
-    with pytest.raises(ValueError, match=str(tmp_path)), ddp.process_group("cpu") as group:
-        train_ddp.Job(args, group)
+    with pytest.raises(ValueError, match=str(tmp_path)), ddp.process_group("cpu") as worker:
+        train_ddp.Job(args, worker)
 
 
 def test_interval_without_a_file_is_an_error(capsys):

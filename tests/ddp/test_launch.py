@@ -47,8 +47,8 @@ class TestLaunch:
         script.write_text(
             "import torch\n"
             "from d2lmini import ddp\n"
-            "with ddp.process_group('cpu') as group:\n"
-            "    group.report('state', used=getattr(torch, 'used_by_parent', False))\n"
+            "with ddp.process_group('cpu') as worker:\n"
+            "    worker.report('state', used=getattr(torch, 'used_by_parent', False))\n"
         )
         queue = multiprocessing.get_context("fork").SimpleQueue()
         with mock.patch.object(torch, "used_by_parent", True, create=True):
@@ -110,14 +110,14 @@ def make_noise():
     for number in range(400):
         os.write(1, LINES[number % len(LINES)].encode('latin-1', 'ignore'))
 
-with ddp.process_group('cpu') as group:
+with ddp.process_group('cpu') as worker:
     noise = threading.Thread(target=make_noise)
     noise.start()
     for step in range(200):
-        sys.stdout.write(f'half a line of rank {group.rank} ')
-        group.report('step', step=step, text='\\u2028 é \\n', share=step / 3)
+        sys.stdout.write(f'half a line of rank {worker.rank} ')
+        worker.report('step', step=step, text='\\u2028 é \\n', share=step / 3)
     noise.join()
-    print(f'{{"event": "last line of rank {group.rank}"}}', end='')
+    print(f'{{"event": "last line of rank {worker.rank}"}}', end='')
 """
 
 
@@ -143,7 +143,7 @@ class TestRecords:
     def test_by_hand_they_are_lines_of_json(self, capsys, monkeypatch):
         monkeypatch.delenv(records.FILE_VARIABLE, raising=False)
         for rank in (0, 1):
-            ddp.Group(rank, 2, torch.device("cpu"), "gloo", "").report("here", rank=rank)
+            ddp.Worker(rank, 2, torch.device("cpu"), "gloo", "").report("here", rank=rank)
         assert capsys.readouterr().out == '{"event": "here", "rank": 0}\n'
 
     def test_a_record_that_was_cut_off_takes_no_other_with_it(self, tmp_path, monkeypatch):
@@ -190,7 +190,7 @@ class TestFailures:
             "    with ddp.process_group('cuda'):\n"
             "        pass\n"
         )
-        with pytest.raises(RuntimeError, match=r"ValueError: too old; or take --device cpu"):
+        with pytest.raises(RuntimeError, match=r"ValueError: too old; or take the device 'cpu'"):
             run(script, tmp_path, nproc_per_node=2)
 
 
@@ -208,9 +208,9 @@ def test_the_meeting_point_of_one_machine_is_not_open_to_others(tmp_path):
         "def answers(address):\n"
         "    with socket.socket() as sock:\n"
         "        return sock.connect_ex((address, int(os.environ['MASTER_PORT']))) == 0\n"
-        "with ddp.process_group('cpu') as group:\n"
+        "with ddp.process_group('cpu') as worker:\n"
         "    answer = [answers('127.0.0.1'), answers('127.0.0.2')]\n"
-        "    group.report('port', address=os.environ['MASTER_ADDR'], answers=answer)\n"
+        "    worker.report('port', address=os.environ['MASTER_ADDR'], answers=answer)\n"
     )
     (found,) = run(script, tmp_path, nproc_per_node=2)
     assert found["address"] == "127.0.0.1"

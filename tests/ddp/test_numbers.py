@@ -21,8 +21,9 @@ def largest_difference(a, b):
 @pytest.fixture(scope="module")
 def alone():
     """Weights of every scenario, from one process without a launcher."""
-    with ddp.process_group("cpu") as group:
-        return {name: ddp_scenarios.train_scenario(name, group) for name in ddp_scenarios.SCENARIOS}
+    with ddp.process_group("cpu") as worker:
+        names = ddp_scenarios.SCENARIOS
+        return {name: ddp_scenarios.train_scenario(name, worker) for name in names}
 
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["2 ranks", "3 ranks"])
@@ -68,8 +69,8 @@ def test_every_rank_gets_the_exact_count(size, together):
 
 
 def test_one_process_gets_the_exact_count():
-    with ddp.process_group("cpu") as group:
-        counts = ddp_scenarios.evaluate(group, train_ddp.count_correct)
+    with ddp.process_group("cpu") as worker:
+        counts = ddp_scenarios.evaluate(worker, train_ddp.count_correct)
     assert counts == {size: expected_count(size) for size in ddp_scenarios.EVALUATED_SIZES}
 
 
@@ -100,9 +101,9 @@ def test_two_runs_in_a_row_begin_with_the_same_weights():
     """Known bug: the second run of a comparison went on with the weights of the first."""
     args = train_ddp.parse_args(["--model", "lenet", "--synthetic", "64", "--epochs", "1"])
     ends = []
-    with ddp.process_group("cpu") as group:
+    with ddp.process_group("cpu") as worker:
         for _ in range(2):
-            job = train_ddp.Job(args, group)
+            job = train_ddp.Job(args, worker)
             begin = ddp.fingerprint(job.net.state_dict())
             job.run()
             ends.append((begin, ddp.fingerprint(job.net.state_dict())))

@@ -13,9 +13,9 @@ from d2lmini.ddp import checkpoint
 
 
 @pytest.fixture
-def group():
-    with ddp.process_group("cpu") as group:
-        yield group
+def worker():
+    with ddp.process_group("cpu") as worker:
+        yield worker
 
 
 class TestSharding:
@@ -56,7 +56,7 @@ class TestSharding:
         assert [X.tolist() for (X,) in loader] == [share.tolist() for share in sampler]
 
     def test_a_batch_smaller_than_the_job_is_an_error(self):
-        with pytest.raises(ValueError, match="raise --batch-size or start fewer"):
+        with pytest.raises(ValueError, match="raise the batch size or start fewer"):
             ddp.ShardedBatchSampler(20, 3, rank=0, world_size=4)
 
 
@@ -72,7 +72,7 @@ class TestCheckpoint:
         optimizer.step()
         return net, optimizer
 
-    def test_all_comes_back(self, group, state, tmp_path):
+    def test_all_comes_back(self, worker, state, tmp_path):
         path = tmp_path / "new folder" / "run.pt"
         net, optimizer = state
         ddp.save_checkpoint(path, net, optimizer, {"step": 7}, self.config)
@@ -86,7 +86,7 @@ class TestCheckpoint:
         assert torch.equal(optimizer.state_dict()["state"][0]["momentum_buffer"], momentum)
         assert torch.equal(torch.rand(3), numbers), "random numbers go on where they were"
 
-    def test_a_crash_while_writing_leaves_the_old_state(self, group, state, tmp_path):
+    def test_a_crash_while_writing_leaves_the_old_state(self, worker, state, tmp_path):
         path = tmp_path / "run.pt"
         ddp.save_checkpoint(path, *state, {"step": 1}, self.config)
 
@@ -97,29 +97,29 @@ class TestCheckpoint:
             ddp.save_checkpoint(path, *state, {"step": 2}, self.config)
         assert ddp.load_checkpoint(path, *state, self.config) == {"step": 1}
 
-    def test_the_file_is_on_the_disk_before_it_gets_its_name(self, group, state, tmp_path):
+    def test_the_file_is_on_the_disk_before_it_gets_its_name(self, worker, state, tmp_path):
         calls = mock.Mock()
         with mock.patch.object(checkpoint, "os", calls):
             ddp.save_checkpoint(tmp_path / "run.pt", *state, {}, self.config)
         assert [name for name, _, _ in calls.method_calls] == ["fsync", "replace"]
 
-    def test_other_settings_are_an_error(self, group, state, tmp_path):
+    def test_other_settings_are_an_error(self, worker, state, tmp_path):
         path = tmp_path / "run.pt"
         ddp.save_checkpoint(path, *state, {}, self.config)
         with pytest.raises(ValueError, match=r"lr = 0\.1, this job has lr = 0\.2: give the same"):
             ddp.load_checkpoint(path, *state, {"lr": 0.2})
 
-    def test_a_damaged_file_is_an_error(self, group, state, tmp_path):
+    def test_a_damaged_file_is_an_error(self, worker, state, tmp_path):
         path = tmp_path / "run.pt"
         path.write_bytes(b"half of it")
-        with pytest.raises(ValueError, match=r"run\.pt is not a readable checkpoint"):
+        with pytest.raises(ValueError, match=r"run\.pt is damaged or no checkpoint"):
             ddp.load_checkpoint(path, *state, self.config)
 
-    def test_a_new_run_does_not_overwrite_an_old_one(self, group, state, tmp_path):
+    def test_a_new_run_does_not_overwrite_an_old_one(self, worker, state, tmp_path):
         path = tmp_path / "run.pt"
         assert ddp.begin_or_resume(path, False, *state, self.config) is None
         ddp.save_checkpoint(path, *state, {"step": 1}, self.config)
-        with pytest.raises(ValueError, match="exists: give --resume"):
+        with pytest.raises(ValueError, match="exists: resume from it"):
             ddp.begin_or_resume(path, False, *state, self.config)
         assert ddp.begin_or_resume(path, True, *state, self.config) == {"step": 1}
         assert ddp.begin_or_resume(None, False, *state, self.config) is None
@@ -131,22 +131,22 @@ class TestDevices:
     # Where there is no GPU, the device "meta" stands for one: tensors there do not mix with others.
     other = torch.device("meta")
 
-    def test_wrapping_before_moving_is_an_error(self, group):
+    def test_wrapping_before_moving_is_an_error(self, worker):
         with pytest.raises(ValueError, match=r"0\.weight is on cpu, .* call \.to\('meta'\) before"):
             ddp.wrap_model(nn.Sequential(nn.Linear(2, 2)), self.other)
 
-    def test_a_buffer_left_behind_is_an_error(self, group):
+    def test_a_buffer_left_behind_is_an_error(self, worker):
         net = nn.BatchNorm2d(2)
         net.running_mean = net.running_mean.to(self.other)
         with pytest.raises(ValueError, match="running_mean is on meta"):
-            ddp.wrap_model(net, group.device)
+            ddp.wrap_model(net, worker.device)
 
     def test_images_and_labels_come_from_one_device(self):
         data = tuple(tensor.to(self.other) for tensor in ddp.synthetic_images(4))
         X, y = ddp.pick(data, torch.tensor([1, 2]))
         assert X.device == y.device == self.other
 
-    def test_labels_left_behind_are_an_error(self, group):
+    def test_labels_left_behind_are_an_error(self, worker):
         net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(self.other)
         net.no_sync = mock.Mock()
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -154,10 +154,10 @@ class TestDevices:
         with pytest.raises(RuntimeError, match=r"on the same device|expected device"):
             train_ddp.train_step(net, optimizer, X.to(self.other), y, 4)
 
-    def test_synchronised_batch_norm_needs_cuda(self, group):
+    def test_synchronised_batch_norm_needs_cuda(self, worker):
         args = train_ddp.parse_args(["--norm", "sync", "--width", "8", "--synthetic", "9"])
-        with pytest.raises(ValueError, match="CUDA devices only, not on cpu: take --norm batch"):
-            train_ddp.Job(args, group)
+        with pytest.raises(ValueError, match="CUDA devices only, not on cpu: take BatchNorm2d"):
+            train_ddp.Job(args, worker)
 
 
 class TestPrecision:
@@ -178,11 +178,11 @@ class TestPrecision:
         with mock.patch.object(torch.cuda, "get_device_capability", return_value=version):
             assert ddp.choose_precision(torch.device("cuda:0"))[0] == getattr(torch, dtype)
 
-    def test_bfloat16_changes_the_result_and_not_the_weights_dtype(self, group):
+    def test_bfloat16_changes_the_result_and_not_the_weights_dtype(self, worker):
         ends = {}
         for name in ("float32", "bfloat16"):
             common = ["--model", "lenet", "--synthetic", "64", "--epochs", "1"]
-            job = train_ddp.Job(train_ddp.parse_args([*common, "--precision", name]), group)
+            job = train_ddp.Job(train_ddp.parse_args([*common, "--precision", name]), worker)
             job.run()
             assert all(p.dtype == torch.float32 for p in job.net.parameters())
             ends[name] = ddp.fingerprint(job.net.state_dict())
@@ -192,19 +192,19 @@ class TestPrecision:
 class TestRecords:
     def test_rank_0_alone_reports(self, capsys):
         for rank in (0, 1):
-            ddp.Group(rank, 2, torch.device("cpu"), "gloo", "").report("here", rank=rank)
+            ddp.Worker(rank, 2, torch.device("cpu"), "gloo", "").report("here", rank=rank)
         assert capsys.readouterr().out == '{"event": "here", "rank": 0}\n'
 
-    def test_the_rate_rises_to_its_value(self, group):
+    def test_the_rate_rises_to_its_value(self, worker):
         args = ["--model", "lenet", "--synthetic", "64", "--batch-size", "16", "--lr", "0.4"]
-        job = train_ddp.Job(train_ddp.parse_args([*args, "--warmup", "5"]), group)
+        job = train_ddp.Job(train_ddp.parse_args([*args, "--warmup", "5"]), worker)
         rates = []
         with mock.patch.object(train_ddp, "train_step", return_value=0.0):
-            for at in [train_ddp.start_of_epoch(0), train_ddp.start_of_epoch(1)]:
+            for at in [train_ddp.Progress(0), train_ddp.Progress(1)]:
                 for indices in job.sampler:
                     job.step(indices, 16, at)
                     rates.append(job.optimizer.param_groups[0]["lr"])
-                    at["step"] += 1
+                    at.step += 1
         steps = [b - a for a, b in pairwise(rates)]
         assert rates[0] == pytest.approx(0.08)
         assert steps[:4] == pytest.approx([0.08] * 4)

@@ -74,7 +74,7 @@ def default_dtype(dtype):
         torch.set_default_dtype(torch.float32)
 
 
-def train_scenario(name, group):
+def train_scenario(name, worker):
     """Return the weights after ten steps, computed in float64 unless the name says otherwise.
 
     In float32 the last bits differ, since sums run in another order; and now and then such a bit
@@ -83,33 +83,33 @@ def train_scenario(name, group):
     dtype = torch.float32 if name == "float32" else torch.float64
     build = build_frozen if name == "frozen batch norm" else train_ddp_build_model
     with mock.patch.object(train_ddp, "build_model", build), default_dtype(dtype):
-        job = train_ddp.Job(train_ddp.parse_args([*SCENARIOS[name], *TEN_STEPS]), group)
+        job = train_ddp.Job(train_ddp.parse_args([*SCENARIOS[name], *TEN_STEPS]), worker)
         assert job.steps == 10
         job.run()
     return {name: value.clone() for name, value in job.net.state_dict().items()}
 
 
-def train_wrongly(group):
+def train_wrongly(worker):
     with mock.patch.object(train_ddp, "train_step", step_with_mean_of_means):
-        return train_scenario("last batch of 7", group)
+        return train_scenario("last batch of 7", worker)
 
 
-def count_messages(step, group, accumulate):
+def count_messages(step, worker, accumulate):
     """Return how often the gradients of one update travel."""
     net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-    model = ddp.wrap_model(net, group.device)
+    model = ddp.wrap_model(net, worker.device)
     counts = {"buckets": 0}
 
     def hook(_, bucket):
         counts["buckets"] += 1
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
-        return future.then(lambda f: f.value()[0] / group.world_size)
+        return future.then(lambda f: f.value()[0] / worker.world_size)
 
     model.register_comm_hook(None, hook)
     X, y = torch.ones(6, 1, 28, 28), torch.zeros(6, dtype=torch.int64)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     for _ in range(2):
-        step(model, optimizer, X, y, 6 * group.world_size, accumulate)
+        step(model, optimizer, X, y, 6 * worker.world_size, accumulate)
     return counts["buckets"] / 2
 
 
@@ -133,18 +133,18 @@ def count_plainly(net, data, indices):
         return int((net(X).argmax(1) == y).sum())
 
 
-def count_with_padding(net, data, group):
+def count_with_padding(net, data, worker):
     """Wrong: `DistributedSampler` gives some images to two ranks."""
     num_images = len(data[1])
-    place = {"num_replicas": group.world_size, "rank": group.rank}
+    place = {"num_replicas": worker.world_size, "rank": worker.rank}
     mine = torch.tensor(list(DistributedSampler(range(num_images), shuffle=False, **place)))
     sums = ddp.sum_over_ranks([count_plainly(net, data, mine), len(mine)])
     return [int(value) for value in sums]
 
 
-def evaluate(group, count):
+def evaluate(worker, count):
     net = evaluated_net()
-    return {n: count(net, evaluated_data(net, n), group) for n in EVALUATED_SIZES}
+    return {n: count(net, evaluated_data(net, n), worker) for n in EVALUATED_SIZES}
 
 
 def batch_norm_net():
@@ -156,14 +156,14 @@ def running_means(net):
     return torch.cat([b for name, b in net.named_buffers() if name.endswith("running_mean")])
 
 
-def batch_statistics(group):
+def batch_statistics(worker):
     """Return running means after one pass: this rank's own, DDP's by default, and averaged."""
-    X, _ = ddp.pick(ddp.synthetic_images(36), torch.arange(group.rank, 36, group.world_size))
+    X, _ = ddp.pick(ddp.synthetic_images(36), torch.arange(worker.rank, 36, worker.world_size))
     by_default = DistributedDataParallel(batch_norm_net())
     by_default(X)
     by_default.eval()(X)  # a pass begins with handing out the buffers of rank 0
     ours = batch_norm_net()
-    ddp.wrap_model(ours, group.device)(X)
+    ddp.wrap_model(ours, worker.device)(X)
     own = running_means(ours).clone()
     ddp.average_buffers(ours)
     averaged = running_means(ours)
@@ -176,28 +176,28 @@ def gather(value):
     return values
 
 
-def run_all(group):
-    results = {"weights": {name: train_scenario(name, group) for name in SCENARIOS}}
+def run_all(worker):
+    results = {"weights": {name: train_scenario(name, worker) for name in SCENARIOS}}
     results["fingerprints"] = gather(
         {name: ddp.fingerprint(state) for name, state in results["weights"].items()}
     )
-    results["wrong"] = train_wrongly(group)
-    results["counts"] = gather(evaluate(group, train_ddp.count_correct))
-    results["padded counts"] = evaluate(group, count_with_padding)
-    results["statistics"] = gather(batch_statistics(group))
+    results["wrong"] = train_wrongly(worker)
+    results["counts"] = gather(evaluate(worker, train_ddp.count_correct))
+    results["padded counts"] = evaluate(worker, count_with_padding)
+    results["statistics"] = gather(batch_statistics(worker))
     for name, step in [("no_sync", train_ddp.train_step), ("sync", step_without_no_sync)]:
-        results[f"messages, {name}"] = count_messages(step, group, accumulate=3)
+        results[f"messages, {name}"] = count_messages(step, worker, accumulate=3)
     return results
 
 
 def main(path, *args):
     torch.set_num_threads(1)
-    with ddp.process_group("cpu") as group:
-        results = run_all(group)
-        if group.rank == 0:
+    with ddp.process_group("cpu") as worker:
+        results = run_all(worker)
+        if worker.rank == 0:
             torch.save(results, path)
         if args:  # a run to compare the killed ones with
-            train_ddp.Job(train_ddp.parse_args(args), group).run()
+            train_ddp.Job(train_ddp.parse_args(args), worker).run()
 
 
 if __name__ == "__main__":
