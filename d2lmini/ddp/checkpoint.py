@@ -7,6 +7,7 @@ SHA-256 of what stands before them. The file's own checksums are not looked at b
 import hashlib
 import io
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -135,20 +136,14 @@ def _target(path):
     return Path(os.path.realpath(path))
 
 
-def _beside(target):
-    """Return the path of the file that becomes the target when it is whole."""
-    return target.with_name(target.name + ".part")
-
-
 def _check_writable(path):
     """Write a file where `_replace` will do it, before there is something to lose."""
     target = _target(path)
     try:
         if target.exists() and not target.is_file():  # a folder, or perhaps /dev/null
-            raise ValueError(f"{str(path)!r} is not a regular file: give the checkpoint a path")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _beside(target).write_bytes(b"")
-        _beside(target).unlink()
+            raise ValueError(f"{str(path)!r} is not a file: give the path of one")
+        with _file_beside(target, b""):
+            pass
     except OSError as error:
         raise ValueError(
             f"no checkpoint can be written to {path} ({error.strerror}): give a path in a folder "
@@ -158,21 +153,29 @@ def _check_writable(path):
 
 def _replace(target, content):
     """Write beside the target, force it to the disk, then rename: a rename is atomic."""
-    part = _beside(target)
+    try:
+        with _file_beside(target, content) as part:
+            os.replace(part, target)
+    except OSError as error:
+        raise OSError(
+            f"the checkpoint cannot be written to {target} ({error.strerror}): make room there or "
+            "give another path. If there was a file before, it is whole: resume from it"
+        ) from error
+
+
+@contextmanager
+def _file_beside(target, content):
+    """Write a file beside the target; at the end it is gone, if it was not renamed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
     try:
         with open(part, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException as error:
+        yield part
+    finally:
         part.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
-        raise OSError(
-            f"the checkpoint cannot be written to {target} ({error.strerror}): make room there or "
-            "give another path. If there was a file before, it is whole: resume from it"
-        ) from error
 
 
 def _read(path):
@@ -191,10 +194,13 @@ def _read(path):
         state = torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)
     except Exception as error:
         raise _no_checkpoint(path, type(error).__name__) from error
-    found = {name: type(value) for name, value in state.items()} if type(state) is dict else None
-    if found != ENTRIES:
+    if not (isinstance(state, dict) and _has_entries(state)):
         raise _no_checkpoint(path, f"it does not hold {', '.join(ENTRIES)}")
     return state, digest.hex()
+
+
+def _has_entries(state):
+    return all(isinstance(state.get(name), kind) for name, kind in ENTRIES.items())
 
 
 def _no_checkpoint(path, reason):

@@ -9,7 +9,6 @@ import train_ddp
 from torch import nn
 
 from d2lmini import ddp, init_params
-from d2lmini.ddp import checkpoint
 
 
 @pytest.fixture
@@ -58,71 +57,6 @@ class TestSharding:
     def test_a_batch_smaller_than_the_job_is_an_error(self):
         with pytest.raises(ValueError, match="raise the batch size or start fewer"):
             ddp.ShardedBatchSampler(20, 3, rank=0, world_size=4)
-
-
-class TestCheckpoint:
-    config = {"lr": 0.1}  # noqa: RUF012
-
-    @pytest.fixture
-    def state(self):
-        torch.manual_seed(0)
-        net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-        optimizer = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9)
-        net(torch.ones(4, 3)).sum().backward()
-        optimizer.step()
-        return net, optimizer
-
-    def test_all_comes_back(self, worker, state, tmp_path):
-        path = tmp_path / "new folder" / "run.pt"
-        net, optimizer = state
-        ddp.save_checkpoint(path, net, optimizer, {"step": 7}, self.config)
-        weights, numbers = ddp.fingerprint(net.state_dict()), torch.rand(3)
-        momentum = optimizer.state_dict()["state"][0]["momentum_buffer"].clone()
-        for p in net.parameters():
-            p.data.zero_()
-            optimizer.state[p]["momentum_buffer"].zero_()
-        assert ddp.load_checkpoint(path, net, optimizer, self.config) == {"step": 7}
-        assert ddp.fingerprint(net.state_dict()) == weights
-        assert torch.equal(optimizer.state_dict()["state"][0]["momentum_buffer"], momentum)
-        assert torch.equal(torch.rand(3), numbers), "random numbers go on where they were"
-
-    def test_a_crash_while_writing_leaves_the_old_state(self, worker, state, tmp_path):
-        path = tmp_path / "run.pt"
-        ddp.save_checkpoint(path, *state, {"step": 1}, self.config)
-
-        with (
-            mock.patch.object(checkpoint.os, "fsync", side_effect=KeyboardInterrupt),
-            pytest.raises(KeyboardInterrupt),
-        ):
-            ddp.save_checkpoint(path, *state, {"step": 2}, self.config)
-        assert ddp.load_checkpoint(path, *state, self.config) == {"step": 1}
-
-    def test_the_file_is_on_the_disk_before_it_gets_its_name(self, worker, state, tmp_path):
-        calls = mock.Mock()
-        with mock.patch.object(checkpoint, "os", calls):
-            ddp.save_checkpoint(tmp_path / "run.pt", *state, {}, self.config)
-        assert [name for name, _, _ in calls.method_calls] == ["fsync", "replace"]
-
-    def test_other_settings_are_an_error(self, worker, state, tmp_path):
-        path = tmp_path / "run.pt"
-        ddp.save_checkpoint(path, *state, {}, self.config)
-        with pytest.raises(ValueError, match=r"lr = 0\.1, this job has lr = 0\.2: give the same"):
-            ddp.load_checkpoint(path, *state, {"lr": 0.2})
-
-    def test_a_damaged_file_is_an_error(self, worker, state, tmp_path):
-        path = tmp_path / "run.pt"
-        path.write_bytes(b"half of it")
-        with pytest.raises(ValueError, match=r"run\.pt is damaged or no checkpoint"):
-            ddp.load_checkpoint(path, *state, self.config)
-
-    def test_a_new_run_does_not_overwrite_an_old_one(self, worker, state, tmp_path):
-        path = tmp_path / "run.pt"
-        assert ddp.begin_or_resume(path, False, *state, self.config) is None
-        ddp.save_checkpoint(path, *state, {"step": 1}, self.config)
-        with pytest.raises(ValueError, match="exists: resume from it"):
-            ddp.begin_or_resume(path, False, *state, self.config)
-        assert ddp.begin_or_resume(path, True, *state, self.config) == {"step": 1}
-        assert ddp.begin_or_resume(None, False, *state, self.config) is None
 
 
 class TestDevices:
