@@ -1,6 +1,8 @@
 """Start jobs: the command, the records, what else the processes write."""
 
+import json
 import multiprocessing
+import re
 import subprocess
 import sys
 import time
@@ -69,6 +71,11 @@ class TestLaunch:
         assert "--standalone --local-addr 127.0.0.1 train.py" in command
         options = {"nnodes": 2, "endpoint": "first:29400"}
         assert "local-addr" not in " ".join(ddp.torchrun_command("train.py", **options))
+
+    def test_one_machine_can_meet_at_a_file(self):
+        command = " ".join(ddp.torchrun_command("train.py", endpoint="/tmp/new"))
+        assert "--rdzv-endpoint /tmp/new --rdzv-conf store_type=file" in command
+        assert "--standalone" not in command
 
     def test_a_command_with_restarts_is_complete(self, monkeypatch):
         """Known bug: processes of a second start wait at the store of the first for dead ones."""
@@ -155,6 +162,19 @@ class TestRecords:
         records.write_record({"step": 2})
         assert records.read_records(path) == [{"step": 1}, {"step": 2}]
 
+    def test_numbers_that_json_lacks_are_text(self, capsys, monkeypatch):
+        """`json.dumps` writes NaN, which no other reader of JSON takes."""
+        monkeypatch.delenv(records.FILE_VARIABLE, raising=False)
+        inf, nan = float("inf"), float("nan")
+        records.write_record({"loss": nan, "config": {"lr": [inf, (-inf, 0.5)]}, "step": 3})
+        found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+        assert found == {
+            "loss": "NaN",
+            "config": {"lr": ["Infinity", ["-Infinity", 0.5]]},
+            "step": 3,
+        }
+        assert float(found["config"]["lr"][0]) == inf
+
     def test_no_record_is_an_empty_list(self, tmp_path, capsys):
         assert run("print('hello')", tmp_path) == []
         assert capsys.readouterr().out == "hello\n"
@@ -199,19 +219,35 @@ def is_running(pid):
     return done.stdout.strip()[:1] not in ("", "Z")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux answers at 127.0.0.2")
-def test_the_meeting_point_of_one_machine_is_not_open_to_others(tmp_path):
-    """A port that listens at all addresses of the machine would answer at 127.0.0.2, too."""
-    script = (
-        "import os, socket\n"
-        "from d2lmini import ddp\n"
-        "def answers(address):\n"
-        "    with socket.socket() as sock:\n"
-        "        return sock.connect_ex((address, int(os.environ['MASTER_PORT']))) == 0\n"
-        "with ddp.process_group('cpu') as worker:\n"
-        "    answer = [answers('127.0.0.1'), answers('127.0.0.2')]\n"
-        "    worker.report('port', address=os.environ['MASTER_ADDR'], answers=answer)\n"
-    )
-    (found,) = run(script, tmp_path, nproc_per_node=2)
-    assert found["address"] == "127.0.0.1"
-    assert found["answers"] == [True, False]
+LISTENING = """
+import os
+from pathlib import Path
+from d2lmini import ddp
+
+LISTENS = '0A'  # a state in /proc/net/tcp
+
+def sockets(pid):
+    links = [os.readlink(path) for path in Path(f'/proc/{pid}/fd').iterdir() if path.is_symlink()]
+    return {link[len('socket:['):-1] for link in links if link.startswith('socket:[')}
+
+def listening(pids):
+    mine = set().union(*map(sockets, pids))
+    rows = [line.split() for name in ('tcp', 'tcp6')
+            for line in Path('/proc/net', name).read_text().splitlines()[1:]]
+    return [row[1] for row in rows if row[3] == LISTENS and row[9] in mine]
+
+with ddp.process_group('cpu') as worker:
+    ddp.wait_for_all_ranks()
+    pids = [rank['pid'] for rank in worker.describe()['ranks']]
+    worker.report('sockets', at=listening([*pids, os.getppid()]))
+    ddp.wait_for_all_ranks()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/net/tcp")
+@pytest.mark.parametrize("options", [{}, {"max_restarts": 1}], ids=["once", "restarts"])
+def test_no_process_of_a_job_on_one_machine_listens_to_others(tmp_path, options):
+    """Launcher included: the one of `--standalone` listens at all addresses of the machine."""
+    (found,) = run(LISTENING, tmp_path, nproc_per_node=2, **options)
+    assert len(found["at"]) >= 3  # rank 0's store, and gloo on each rank
+    assert all(re.fullmatch("0100007F:[0-9A-F]{4}", address) for address in found["at"]), found

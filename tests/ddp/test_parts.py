@@ -58,6 +58,10 @@ class TestSharding:
         with pytest.raises(ValueError, match="raise the batch size or start fewer"):
             ddp.ShardedBatchSampler(20, 3, rank=0, world_size=4)
 
+    def test_no_image_is_an_error(self):
+        with pytest.raises(ValueError, match="has 0 images; training needs at least 1"):
+            ddp.ShardedBatchSampler(0, 3)
+
 
 class TestDevices:
     """Known bug: a model that was wrapped before it was moved; labels left behind."""
