@@ -76,7 +76,8 @@ def process_group(device="auto", timeout=60.0):
         "auto" takes GPUs if each process can have its own.
     timeout : float
         Seconds that a process waits for the others, at the start and in every collective, before
-        it gives up. Default 60 s.
+        it gives up. Default 60 s. A job of which a process does not answer any more, but lives,
+        ends about 35 s later: the launcher gives that one 30 s to obey, before it kills it.
 
     Yields
     ------

@@ -14,12 +14,7 @@ OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 LOOPBACK_INTERFACE = {"linux": "lo", "darwin": "lo0"}
 
-# What the launcher waits for processes that it has told to end, before it kills them. Only those
-# that have been stopped (SIGSTOP) need it. PyTorch's own 30 s would hold up the end of a job.
-SECONDS_TO_OBEY = 5
-OBEY = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(SECONDS_TO_OBEY)}
-
-# What the launcher takes at most to end its processes.
+# What the launcher takes at most to end its processes: it kills those that do not obey for 30 s.
 SECONDS_TO_END = 40
 
 REMEDIES = {
@@ -111,7 +106,7 @@ def launcher_environment(threads=1, nnodes=1):
     inside = {}
     if nnodes == 1 and sys.platform in LOOPBACK_INTERFACE:
         inside = {"GLOO_SOCKET_IFNAME": LOOPBACK_INTERFACE[sys.platform]}
-    return inside | os.environ | {"OMP_NUM_THREADS": str(threads)} | OWN_STORE | OBEY
+    return inside | os.environ | {"OMP_NUM_THREADS": str(threads)} | OWN_STORE
 
 
 def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, nnodes=1, **options):

@@ -227,8 +227,8 @@ from d2lmini import ddp
 LISTENS = '0A'  # a state in /proc/net/tcp
 
 def sockets(pid):
-    links = [os.readlink(path) for path in Path(f'/proc/{pid}/fd').iterdir() if path.is_symlink()]
-    return {link[len('socket:['):-1] for link in links if link.startswith('socket:[')}
+    names = [os.path.realpath(path) for path in Path(f'/proc/{pid}/fd').iterdir()]
+    return {name.split('socket:[')[1][:-1] for name in names if 'socket:[' in name}
 
 def listening(pids):
     mine = set().union(*map(sockets, pids))

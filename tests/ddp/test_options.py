@@ -11,11 +11,10 @@ COUNTS = ["--max-steps", "--log-every", "--checkpoint-every", "--accumulate"]
 COUNTS += ["--batch-size", "--width", "--synthetic"]
 FROM_ZERO = ["--epochs", "--warmup", "--seed"]
 NUMBERS = ["--lr", "--momentum", "--dropout"]
+COUNT, WHOLE = "whole number of at least 1", "whole number of at least 0"
 WRONG = [
-    *itertools.product(
-        COUNTS, ["0", "-1", "1.5", "nan", "ten", ""], ["whole number of at least 1"]
-    ),
-    *itertools.product(FROM_ZERO, ["-1", "0.5", "inf"], ["whole number of at least 0"]),
+    *itertools.product(COUNTS, ["0", "-1", "1.5", "nan", "ten", ""], [COUNT]),
+    *itertools.product(FROM_ZERO, ["-1", "0.5", "inf"], [WHOLE]),
     *itertools.product(NUMBERS, ["-0.1", "nan", "inf", "1e400"], ["finite number of at least 0"]),
     *itertools.product(["--timeout"], ["0", "-5", "nan", "inf"], ["finite number of at least 1"]),
 ]
