@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import os
-import random
 import threading
 import tracemalloc
 from pathlib import Path
@@ -13,6 +12,7 @@ from unittest import mock
 import pytest
 import torch
 from support import tiny_data
+from support.damage import flips_and_cuts
 from support.tiny_data import CONTENTS, IMAGES, LABELS
 
 from benchmarks.import_torchvision import torchvision
@@ -99,16 +99,12 @@ def test_truncated_gzip_file(tmp_path, cut):
 def check_flips_and_cuts(folder):
     """Check that a file with a flipped bit or a lost end is refused, or gives the same data."""
     whole = read_values(folder)
-    draw = random.Random(0)
     for path in sorted(folder.iterdir()):
         content = path.read_bytes()
-        for _ in range(15):
-            flipped = bytearray(content)
-            flipped[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-            for damaged in (flipped, content[: draw.randrange(len(content))]):
-                path.write_bytes(damaged)
-                with contextlib.suppress(DataError):
-                    assert read_values(folder) == whole, "damaged data were taken"
+        for damaged in flips_and_cuts(content, 15):
+            path.write_bytes(damaged)
+            with contextlib.suppress(DataError):
+                assert read_values(folder) == whole, "damaged data were taken"
         path.write_bytes(content)
 
 

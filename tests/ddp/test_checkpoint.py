@@ -5,13 +5,13 @@ import errno
 import hashlib
 import io
 import os
-import random
 import zipfile
 from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
+from support.damage import flips_and_cuts
 from torch import nn
 
 from d2lmini import ddp
@@ -100,14 +100,11 @@ class TestWhole:
 def check_flips_and_cuts(path, parts):
     """Check that a file with a flipped bit or a lost end is refused, whatever the bit is."""
     save(path, parts)
-    content, draw = path.read_bytes(), random.Random(0)
-    for _ in range(200):
-        flipped = bytearray(content)
-        flipped[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-        for damaged in (flipped, content[: draw.randrange(len(content))]):
-            path.write_bytes(damaged)
-            with pytest.raises(ValueError, match=r"run\.pt is damaged .* start from the beginning"):
-                load(path, parts)
+    content = path.read_bytes()
+    for damaged in flips_and_cuts(content, 200):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"run\.pt is damaged .* start from the beginning"):
+            load(path, parts)
     path.write_bytes(content)
     load(path, parts)
 

@@ -197,5 +197,5 @@ def from_calibration(source):
         if data["format"] != FORMAT:
             raise ValueError(f"its format is {data['format']!r}, not {FORMAT!r}")
         return GPU(**data["gpu"]), Link(**data["link"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{source} is no file of sim.calibrate: {error}") from error
