@@ -1,6 +1,6 @@
 """Files without a checksum, damaged: refused in a sentence that names them, or still of use.
 
-Files with one, whose damage is always found: tests/data/test_files.py, tests/ddp/test_checkpoint.py.
+Damage of those with one is always found: tests/data/test_files.py, tests/ddp/test_checkpoint.py.
 """
 
 import json

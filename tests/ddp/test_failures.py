@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -10,20 +11,37 @@ import time
 
 import pytest
 import train_ddp
-from support.ddp_jobs import RUN, SCRIPT, Process, run_scenarios
+from support.ddp_jobs import (
+    RUN,
+    SCRIPT,
+    Blow,
+    Process,
+    end_of,
+    random_blow,
+    run_scenarios,
+    run_through,
+)
 
 from d2lmini import ddp
 from d2lmini.ddp import torchrun_command
-
-
-def end_of(records):
-    return next(record["weights"] for record in records if record["event"] == "end")
 
 
 @pytest.fixture(scope="module")
 def uninterrupted():
     """Fingerprint of the final weights of a run on two ranks that nobody disturbs."""
     return end_of(run_scenarios(2)[1][-1:])
+
+
+def test_a_job_that_is_stopped_by_ctrl_c_ends_with_the_same_bits(uninterrupted, tmp_path):
+    blow = Blow(signal.SIGINT, "launcher", records=13)
+    assert run_through([blow], tmp_path / "run.pt") == uninterrupted
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(8))
+def test_a_job_that_is_struck_at_random_ends_with_the_same_bits(seed, uninterrupted, tmp_path):
+    draw = random.Random(seed)
+    assert run_through([random_blow(draw) for _ in range(4)], tmp_path / "run.pt") == uninterrupted
 
 
 def kill_rank_1_in_second_epoch(job):

@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
+from support.ddp_jobs import is_running
 
 from d2lmini import ddp
 from d2lmini.ddp import records
@@ -212,11 +213,6 @@ class TestFailures:
         )
         with pytest.raises(RuntimeError, match=r"ValueError: too old; or take the device 'cpu'"):
             run(script, tmp_path, nproc_per_node=2)
-
-
-def is_running(pid):
-    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return done.stdout.strip()[:1] not in ("", "Z")
 
 
 LISTENING = """

@@ -1,11 +1,15 @@
 """Start jobs for the tests of data-parallel training."""
 
 import functools
+import itertools
 import json
+import os
+import signal
 import subprocess
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -85,3 +89,70 @@ def run_scenarios(num_ranks):
         code, errors = job.finish()
         assert code == 0, errors
         return torch.load(path, weights_only=True), job.records
+
+
+def end_of(records):
+    """Return the fingerprint of the weights at the end of a run."""
+    return next(record["weights"] for record in records if record["event"] == "end")
+
+
+def is_running(pid):
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return done.stdout.strip()[:1] not in ("", "Z")
+
+
+@dataclass
+class Blow:
+    """A signal that a process of a job gets: the launcher, or one of its ranks.
+
+    Sent when the job has written so many records, and some seconds later.
+    """
+
+    signal: signal.Signals
+    victim: str
+    records: int
+    delay: float = 0.0
+
+
+VICTIMS = {"launcher": None, "rank 0": 0, "rank 1": 1}
+
+
+def random_blow(draw):
+    """Draw a signal, a victim and a moment."""
+    sign = draw.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    return Blow(sign, draw.choice([*VICTIMS]), draw.randrange(1, 25), draw.uniform(0, 0.05))
+
+
+def strike(job, blow):
+    """Send a job its signal, if it does not end before, and wait until its processes are gone."""
+    ranks = [rank["pid"] for rank in job.wait_for(lambda r: r["event"] == "start")["ranks"]]
+    job.wait_for(lambda r: len(job.records) >= blow.records or r["event"] == "end")
+    time.sleep(blow.delay)
+    rank = VICTIMS[blow.victim]
+    pid = job.process.pid if rank is None else ranks[rank]
+    if is_running(pid):
+        os.kill(pid, blow.signal)
+    code, errors = job.finish()
+    for _ in range(600):  # ranks of a killed launcher notice it by themselves
+        if not any(map(is_running, ranks)):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{blow}: {ranks} still run after code {code}\n{errors}")
+
+
+def run_through(blows, path):
+    """Start the run `RUN` once more than there are blows; return the weights at the end."""
+    command = torchrun_command(SCRIPT, *RUN, "--checkpoint", path, "--resume", nproc_per_node=2)
+    reached = [(0, 0)]
+    for blow in itertools.chain(blows, [None]):
+        job = Process(command)
+        if blow is None:
+            code, errors = job.finish()
+            assert code == 0, errors
+        else:
+            strike(job, blow)
+        begin = next(record for record in job.records if record["event"] == "begin")
+        reached.append((begin["epoch"], begin["step"]))
+    assert reached == sorted(reached), "nothing that was saved is done again"
+    assert os.listdir(path.parent) == [path.name]
+    return end_of(job.records)
