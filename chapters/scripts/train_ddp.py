@@ -18,7 +18,8 @@ on both; `first` is the name of one, /shared a folder that both see:
         train_ddp.py --checkpoint /shared/run.pt
 
 Rank 0 prints one JSON object per line. After a restart some steps are done and
-printed a second time: the last line counts.
+printed a second time: the last line counts. JSON has no numbers that are not
+finite: these are written as text, "NaN" or "Infinity".
 """
 
 import argparse

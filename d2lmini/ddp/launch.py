@@ -138,7 +138,7 @@ def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, nnodes=1, *
     options |= {"nproc_per_node": nproc_per_node, "nnodes": nnodes}
     with tempfile.TemporaryDirectory() as folder:
         if nnodes == 1:  # nobody else may connect
-            options["endpoint"] = Path(folder) / "meeting"
+            options.setdefault("endpoint", Path(folder) / "meeting")
         command = torchrun_command(script, *args, **options)
         path = Path(folder) / "records"
         env = launcher_environment(threads, nnodes) | {FILE_VARIABLE: str(path)}
