@@ -1,8 +1,8 @@
 """Checkers leave no trace: what they run, they run apart from what the reader has."""
 
-import functools
 import os
 import random
+from contextlib import contextmanager
 
 import torch
 
@@ -10,25 +10,21 @@ from d2lmini import sim
 from d2lmini.sim.clock.current import state
 
 
-def apart(checker):
-    """Let a checker have simulated machines, random numbers and an environment of its own.
+@contextmanager
+def apart():
+    """Have simulated machines, random numbers and an environment of its own in the block.
 
     Behind it the reader's tensors and devices work as before, random numbers go on where they
     were, and ``os.environ`` says the same, whatever the solution has done.
     """
-
-    @functools.wraps(checker)
-    def check(*args, **kwargs):
-        environment, seed = dict(os.environ), state.seed
-        drawn = random.getstate()
-        try:
-            with sim.machine(1), torch.random.fork_rng(devices=[]):
-                return checker(*args, **kwargs)
-        finally:
-            random.setstate(drawn)
-            state.seed = seed
-            if os.environ != environment:
-                os.environ.clear()
-                os.environ.update(environment)
-
-    return check
+    environment, seed = dict(os.environ), state.seed
+    drawn = random.getstate()
+    try:
+        with sim.machine(1), torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(drawn)
+        state.seed = seed
+        if os.environ != environment:
+            os.environ.clear()
+            os.environ.update(environment)

@@ -3,6 +3,7 @@
 import random
 
 from d2lmini import sim
+from d2lmini.checks._results import describe, tensor
 from d2lmini.checks._slow_machine import EPSILON, GPU, LINK, SIZE, close, matrices
 
 
@@ -28,7 +29,14 @@ class GraphRun:
     def work(self, task, inputs):
         """Add up the inputs and a matrix of the task's own; multiply; note the kernels' spans."""
         before = len(sim.trace())
+        assert task in self.graph, f"{self.name}: work was called for {task!r}, which is no task"
+        wanted = len(self.graph[task])
+        assert isinstance(inputs, list | tuple), (
+            f"{self.name}: work(task, inputs) got {describe(inputs)}; give it a list of inputs"
+        )
+        assert len(inputs) == wanted, f"{self.name}: {task} got {len(inputs)} inputs, not {wanted}"
         for value in inputs:
+            tensor(value, f"{self.name}: an input of {task}", (SIZE, SIZE))
             assert value.device == self.devices[task], (
                 f"{self.name}: {task} runs on {self.devices[task]} but got an input on "
                 f"{value.device}; copy inputs to the task's device"
@@ -62,11 +70,20 @@ class GraphRun:
         self.spans = {}
         sim.synchronize()
         begin = sim.now()
-        values = run_any_graph(self.graph, dict(self.devices), self.work)
+        values = run_any_graph.at(self.name)(dict(self.graph), dict(self.devices), self.work)
+        assert isinstance(values, dict), (
+            f"{self.name}: run_any_graph returned {describe(values)}; a dictionary of task: result "
+            "is needed"
+        )
         missing = sorted(set(self.graph) - set(values))
         assert not missing, f"{self.name}: no result for {', '.join(missing)}"
+        idle = sorted(set(self.graph) - set(self.spans))
+        assert not idle, f"{self.name}: {', '.join(idle)} never ran; call work(task, inputs)"
+        for task in self.graph:
+            what = f"{self.name}: the result of {task}"
+            tensor(values[task], what, (SIZE, SIZE), self.devices[task])
         self._check_order()
-        self._check_handover(values)
+        self._check_handover({task: values[task] for task in self.graph})
         sim.synchronize()
         self.elapsed = max(end for _, end in self.spans.values()) - begin
         for task, wanted in self.expected().items():

@@ -7,13 +7,15 @@ import torch
 
 from d2lmini import sim
 from d2lmini.checks import _slow_machine
-from d2lmini.checks._apart import apart
+from d2lmini.checks._results import number, tensor, whole_number
+from d2lmini.checks._solution import checker
+from d2lmini.devices import device_name
 
 SIZES = (1, 2, 3, 10, 11, 12, 13)
 WORLD_SIZES = (1, 2, 3)
 
 
-@apart
+@checker("my_images(num_images, rank, world_size)")
 def check_my_images(my_images):
     """Check a function that shares a test set out to ranks.
 
@@ -30,11 +32,14 @@ def check_my_images(my_images):
     """
     for num_images in SIZES:
         for world_size in WORLD_SIZES:
+            where = f"{num_images} images on {world_size} ranks"
+            given = my_images.at(where)
             shares = [
-                [int(i) for i in my_images(num_images, rank, world_size)]
-                for rank in range(world_size)
+                given.items(given(num_images, rank, world_size)) for rank in range(world_size)
             ]
-            _check_shares(shares, num_images, f"{num_images} images on {world_size} ranks")
+            what = f"{where}: an index that my_images returns"
+            shares = [[whole_number(index, what) for index in share] for share in shares]
+            _check_shares(shares, num_images, where)
     print("my_images: passed")
 
 
@@ -60,7 +65,7 @@ def _check_shares(shares, num_images, where):
     )
 
 
-@apart
+@checker("total_accuracy(correct, evaluated)")
 def check_total_accuracy(total_accuracy):
     """Check a function that puts the ranks' counts together.
 
@@ -78,11 +83,13 @@ def check_total_accuracy(total_accuracy):
     for correct, evaluated in (([3, 2], [4, 4]), ([4, 0], [4, 1]), ([1, 2, 0], [1, 3, 0])):
         wanted, where = sum(correct) / sum(evaluated), f"{correct} of {evaluated} correct"
         try:
-            got = float(total_accuracy(correct, evaluated))
-        except ZeroDivisionError:
-            raise AssertionError(
-                f"{where}: a rank may have no image at all; do not divide by its count"
-            ) from None
+            got = total_accuracy.at(where)(list(correct), list(evaluated))
+        except AssertionError as error:
+            if isinstance(error.__cause__, ZeroDivisionError):
+                hint = "a rank may have no image at all; do not divide by its count"
+                raise AssertionError(f"{error}: {hint}") from error.__cause__
+            raise
+        got = number(got, f"{where}: the accuracy that total_accuracy returns")
         if math.isclose(got, wanted):
             continue
         ratios = [c / e for c, e in zip(correct, evaluated, strict=True) if e]
@@ -91,6 +98,10 @@ def check_total_accuracy(total_accuracy):
             hint = f"that is the mean of the ranks' accuracies, which weighs ranks equally; {hint}"
         elif math.isclose(got, ratios[0]):
             hint = f"that is rank 0's accuracy alone; {hint}"
+        elif math.isclose(got, sum(correct)):
+            hint = f"that is the number of right answers; {hint}"
+        elif math.isclose(got, 100 * wanted):
+            hint = "that is in per cent; return a share, from 0 to 1"
         raise AssertionError(f"{where}: the accuracy is {wanted:.4f}, not {got:.4f}: {hint}")
     print("total_accuracy: passed")
 
@@ -106,7 +117,7 @@ UNEQUAL_DEVICES = (
 )
 
 
-@apart
+@checker("split_unequal(batch_size, devices)")
 def check_split_unequal(split_unequal):
     """Check a function that splits a batch over devices of different speed.
 
@@ -125,13 +136,17 @@ def check_split_unequal(split_unequal):
         If images are lost or made up, or another split makes the step shorter.
     """
     for batch_size, devices in UNEQUAL_DEVICES:
-        counts = list(split_unequal(batch_size, devices))
         where = f"{batch_size} images on devices {devices}"
+        given = split_unequal.at(where)
+        counts = given.items(given(batch_size, list(devices)))
         assert len(counts) == len(devices), (
             f"{where}: {len(counts)} numbers; one for each of the {len(devices)} devices is needed"
         )
-        whole = all(count == int(count) and count >= 0 for count in counts)
-        assert whole, f"{where}: {counts} are not all whole numbers from 0 on"
+        counts = [
+            whole_number(count, f"{where}: a number of images that split_unequal returns")
+            for count in counts
+        ]
+        assert min(counts) >= 0, f"{where}: {counts} are not all whole numbers from 0 on"
         assert sum(counts) == batch_size, (
             f"{where}: {counts} are {sum(counts)} images. Rounding every share by itself loses or "
             "adds some; hand out the rest where it costs least"
@@ -175,7 +190,7 @@ def _explain_split(counts, batch_size, devices):
     return "All devices should end at the same time, as nearly as whole images allow"
 
 
-@apart
+@checker("mean_gradient(gradients, counts)")
 def check_mean_gradient(mean_gradient):
     """Check a function that puts the gradients of unequal shares together.
 
@@ -184,6 +199,7 @@ def check_mean_gradient(mean_gradient):
     mean_gradient : callable
         ``mean_gradient(gradients, counts)``: each rank's gradient of the *mean* loss over its
         share, and the sizes of the shares; returning the gradient of the mean over all images.
+        The gradients are on one device, and the result is to be there, too.
 
     Raises
     ------
@@ -193,26 +209,32 @@ def check_mean_gradient(mean_gradient):
     generator = torch.Generator().manual_seed(0)
     for counts in ([4, 4], [4, 3], [1, 5, 2]):
         single = torch.rand(sum(counts), 3, generator=generator, dtype=torch.float64)
-        gradients = [share.mean(0) for share in single.split(counts)]
-        originals = [g.clone() for g in gradients]
-        got, wanted = mean_gradient(gradients, counts), single.mean(0)
-        for gradient, original in zip(gradients, originals, strict=True):
-            assert torch.equal(gradient, original), "the ranks' own gradients were changed"
-        if torch.allclose(got, wanted):
-            continue
-        total, hint = sum(originals), "weight each gradient by its share of the images"
-        if torch.allclose(got, total):
-            hint = f"that is the sum over the ranks, a learning rate {len(counts)} times as high"
-        elif torch.allclose(got, total / len(counts)):
-            hint = f"that is the plain mean over the ranks, as if shares were equal; {hint}"
-        raise AssertionError(f"shares of {counts} images: the result is off; {hint}")
+        gradients, wanted = [share.mean(0) for share in single.split(counts)], single.mean(0)
+        for device in (torch.device("cpu"), *sim.configure(1)):
+            _check_mean(mean_gradient, gradients, counts, wanted, device)
     print("mean_gradient: passed")
+
+
+def _check_mean(mean_gradient, gradients, counts, wanted, device):
+    """Let it join gradients on one device; refuse any other result than the wanted mean."""
+    where = f"shares of {counts} images, gradients on {device_name(device)}"
+    moved = [gradient.to(device) for gradient in gradients]
+    got = mean_gradient.at(where)(moved, list(counts))
+    got = tensor(got, f"{where}: what mean_gradient returns", wanted.shape, device).cpu().double()
+    if torch.allclose(got, wanted):
+        return
+    total, hint = sum(gradients), "weight each gradient by its share of the images"
+    if torch.allclose(got, total):
+        hint = f"that is the sum over the ranks, a learning rate {len(counts)} times as high"
+    elif torch.allclose(got, total / len(counts)):
+        hint = f"that is the plain mean over the ranks, as if shares were equal; {hint}"
+    raise AssertionError(f"{where}: the result is off; {hint}")
 
 
 NUM_STEPS = 10
 
 
-@apart
+@checker("run_steps(step, num_steps, max_in_flight)")
 def check_run_steps(run_steps):
     """Check a loop that lets the host run ahead of the device, but not too far.
 
@@ -237,13 +259,15 @@ def check_run_steps(run_steps):
         events, in_flight = [], []
 
         def step(X=X, events=events, in_flight=in_flight):
+            if len(events) == 10 * NUM_STEPS:
+                raise AssertionError(f"more steps were launched than the {NUM_STEPS} asked for")
             X @ X
             events.append(sim.Event())
             events[-1].record()
             in_flight.append(sum(not event.query() for event in events))
             return events[-1]
 
-        run_steps(step, NUM_STEPS, limit)
+        run_steps.at(f"at most {limit} in flight")(step, NUM_STEPS, limit)
         _check_run(events, in_flight, limit)
     print("run_steps: passed")
 

@@ -4,13 +4,14 @@ import torch
 from torch import nn
 
 from d2lmini import sim
-from d2lmini.checks._apart import apart
+from d2lmini.checks._results import number, tensor, whole_number
+from d2lmini.checks._solution import checker
 
 # The first is launch-bound, with kernels long enough to tell the usual mistakes apart.
 PRODUCTS = [("v100", 256, 3), ("v100", 2000, 10), ("k80", 32, 200), ("h100", 64, 1), ("t4", 900, 3)]
 
 
-@apart
+@checker("predict(gpu, n, count)")
 def check_predict(predict, tolerance=0.01):
     """Check a function that predicts the time of a queue of matrix products.
 
@@ -29,8 +30,9 @@ def check_predict(predict, tolerance=0.01):
     """
     for name, n, count in PRODUCTS:
         gpu = sim.GPUS[name]
-        wanted, got = _time_products(gpu, n, count), predict(gpu, n, count)
         where = f"{count} products of {n} x {n} on {name}"
+        got = number(predict.at(where)(gpu, n, count), f"{where}: the time that predict returns")
+        wanted = _time_products(gpu, n, count)
         assert abs(got - wanted) <= tolerance * wanted, (
             f"{where}: predicted {got * 1e6:.2f} microseconds, the simulated GPU takes "
             f"{wanted * 1e6:.2f}. {_explain_prediction(gpu, n, count, got, tolerance)}"
@@ -86,7 +88,10 @@ def _explain_prediction(gpu, n, count, got, tolerance):
     return "Compare with the trace: which launch and which kernel are later than you thought?"
 
 
-@apart
+LARGEST_BATCH = 10**5  # far above the right ones; their largest is near 1,000
+
+
+@checker("smallest_batch(gpu, width)")
 def check_smallest_batch(smallest_batch):
     """Check a function that finds the batch from which on a dense layer is not launch-bound.
 
@@ -103,10 +108,13 @@ def check_smallest_batch(smallest_batch):
     """
     for name, width in (("v100", 256), ("h100", 512), ("t4", 128), ("k80", 512)):
         gpu = sim.GPUS[name]
-        batch, launch = smallest_batch(gpu, width), gpu.launch_overhead
-        where = f"nn.Linear({width}, {width}) on {name}"
-        is_batch = isinstance(batch, int) and batch >= 1
-        assert is_batch, f"{where}: a batch is an integer of 1 or more, got {batch!r}"
+        where, launch = f"nn.Linear({width}, {width}) on {name}", gpu.launch_overhead
+        batch = smallest_batch.at(where)(gpu, width)
+        batch = whole_number(batch, f"{where}: the batch that smallest_batch returns")
+        assert batch >= 1, f"{where}: a batch is an integer of 1 or more, got {batch}"
+        assert batch <= LARGEST_BATCH, (
+            f"{where}: batch {batch:.3g} is far from the smallest; are the units of time right?"
+        )
         kernel = _time_layer(gpu, width, batch)
         assert kernel >= launch, (
             f"{where}: at batch {batch} the kernel takes {kernel * 1e6:.3f} microseconds, less "
@@ -132,7 +140,7 @@ def _time_layer(gpu, width, batch):
     return sum(span.duration for span in sim.trace() if span.engine == "compute")
 
 
-@apart
+@checker("program(devices)")
 def check_slower_on_two(program):
     """Check a program that two devices make slower.
 
@@ -148,9 +156,9 @@ def check_slower_on_two(program):
         two are not slower than one.
     """
     one, two = (_run_on(program, k) for k in (1, 2))
-    assert torch.allclose(one["result"], two["result"], rtol=1e-4, atol=1e-6), (
-        "the program returns another result on two devices than on one"
-    )
+    same_shape = one["result"].shape == two["result"].shape
+    is_same = same_shape and torch.allclose(one["result"], two["result"], rtol=1e-4, atol=1e-6)
+    assert is_same, "the program returns another result on two devices than on one"
     idle = {"sim:0", "sim:1"} - two["busy"]
     assert not idle, f"{', '.join(sorted(idle))} has nothing to compute; use both devices"
     assert two["flops"] <= 1.1 * one["flops"], (
@@ -166,15 +174,16 @@ def check_slower_on_two(program):
 
 def _run_on(program, k):
     """Run a program on k fresh simulated GPUs: result, simulated seconds, FLOPs, who computed."""
-    devices = sim.configure(k)
-    result = program(devices)
+    devices, where = sim.configure(k), f"on {k} device(s)"
+    result = tensor(program.at(where)(devices), f"{where}: what the program returns")
+    assert result.device.type != "meta", f"{where}: the result has no values; compute it on devices"
     sim.synchronize()
     kernels = [span for span in sim.trace() if span.engine == "compute"]
     return {
         "seconds": sim.now(),
         "flops": sum(span.flops for span in kernels),
         "busy": {span.device for span in kernels if span.flops},
-        "result": result.detach().cpu(),
+        "result": result.detach().cpu().to(torch.complex128),  # whatever type it is of
     }
 
 
@@ -185,7 +194,7 @@ OPTIMIZERS = {
 }
 
 
-@apart
+@checker("training_bytes(num_parameters, optimizer)")
 def check_training_bytes(training_bytes, tolerance=0.01):
     """Check a function that tells how much memory training keeps from step to step.
 
@@ -206,6 +215,7 @@ def check_training_bytes(training_bytes, tolerance=0.01):
         for optimizer in OPTIMIZERS:
             num_parameters, wanted = _hold_training(width, depth, optimizer)
             got = training_bytes(num_parameters, optimizer)
+            got = number(got, f"{optimizer}: the bytes that training_bytes returns")
             assert abs(got - wanted) <= tolerance * wanted, (
                 f"{num_parameters:,} float32 parameters trained with {optimizer}: you say "
                 f"{got:,} bytes, the device holds {wanted:,}, that is "

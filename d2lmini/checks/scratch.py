@@ -1,14 +1,22 @@
 """Checkers for the exercises of the from-scratch chapter."""
 
+import math
+
 import torch
-from torch.nn import functional as F
 
 from d2lmini import sim
-from d2lmini.checks._apart import apart
+from d2lmini.checks._results import describe, number, several, tensor
+from d2lmini.checks._solution import checker
+from d2lmini.checks._update import check_two_updates
 from d2lmini.devices import device_name
 from d2lmini.training import get_params, init_params, lenet
 
 CPU = torch.device("cpu")
+
+
+def _on_cpu(k):
+    """Return k times the host, on which mistakes in arithmetic are found before those in moving."""
+    return [CPU] * k
 
 
 def _batch(size, seed=0):
@@ -18,7 +26,7 @@ def _batch(size, seed=0):
     return X, torch.randint(10, (size,), generator=generator)
 
 
-@apart
+@checker("get_params(params, device)")
 def check_get_params(get_params):
     """Check a function that copies parameters to a device.
 
@@ -30,7 +38,8 @@ def check_get_params(get_params):
     Raises
     ------
     AssertionError
-        If a copy shares memory with its original, has other values, or cannot be trained.
+        If a copy shares memory with its original, has other values, is on another device than was
+        asked for, or cannot be trained.
 
     Examples
     --------
@@ -38,26 +47,39 @@ def check_get_params(get_params):
     >>> check_get_params(get_params)
     get_params: passed
     """
-    originals = [torch.arange(6.0).reshape(2, 3), torch.ones(3)]
-    copies = get_params(originals, CPU)
-    for original, copy in zip(originals, copies, strict=True):
-        assert torch.equal(original, copy.detach()), "a copy differs from its original in value"
-        assert copy.data_ptr() != original.data_ptr(), (
-            "a copy shares memory with its original: `.to(device)` copies nothing when the tensor "
-            "is there already; ask for `copy=True` or clone"
-        )
-        assert copy.requires_grad, "a copy does not require gradients; call requires_grad_()"
-        assert copy.is_leaf, (
-            "a copy is not a leaf, so its .grad stays None; detach before requiring gradients"
-        )
-    (device,) = sim.configure(1)
-    assert all(copy.device == device for copy in get_params(originals, device)), (
-        "a copy is not on the device that was asked for"
-    )
+    host = [torch.arange(6.0).reshape(2, 3), torch.ones(3)]
+    first, second = sim.configure(2)
+    for home, device in ((CPU, CPU), (CPU, first), (first, first), (first, second)):
+        originals = [tensor.to(home, copy=True) for tensor in host]
+        where = f"parameters on {device_name(home)} copied to {device_name(device)}"
+        copies = get_params.at(where)(originals, device)
+        copies = get_params.at(where).items(copies, len(originals))
+        for values, original, copy in zip(host, originals, copies, strict=True):
+            _check_copy(values, original, copy, device, where)
     print("get_params: passed")
 
 
-@apart
+def _check_copy(values, original, copy, device, where):
+    """Refuse a copy that is no good, and an original that is not what it was."""
+    tensor(copy, f"{where}: a copy", values.shape, device)
+    assert torch.equal(copy.detach().cpu(), values), (
+        f"{where}: a copy differs from its original in value"
+    )
+    shared = copy.device == original.device and copy.data_ptr() == original.data_ptr()
+    assert not shared, (
+        f"{where}: a copy shares memory with its original: `.to(device)` copies nothing when the "
+        "tensor is there already; ask for `copy=True` or clone"
+    )
+    assert copy.requires_grad, f"{where}: a copy does not require gradients; call requires_grad_()"
+    assert copy.is_leaf, (
+        f"{where}: a copy is not a leaf, so its .grad stays None; detach before requiring gradients"
+    )
+    assert not original.requires_grad, (
+        f"{where}: an original requires gradients now; call requires_grad_() on the copy"
+    )
+
+
+@checker("split_batch(X, y, devices)")
 def check_split_batch(split_batch):
     """Check a function that splits a batch over devices.
 
@@ -69,7 +91,8 @@ def check_split_batch(split_batch):
     Raises
     ------
     AssertionError
-        If examples are lost, repeated or reordered, labels do not match, or the sizes are uneven.
+        If examples are lost, repeated or reordered, labels do not match, the sizes are uneven, or
+        a shard is not on its device.
 
     Examples
     --------
@@ -77,24 +100,43 @@ def check_split_batch(split_batch):
     >>> check_split_batch(split_batch)
     split_batch: passed
     """
-    for size, k in ((6, 2), (7, 2), (7, 3), (2, 3)):
-        X, y = _batch(size)
-        Xs, ys = split_batch(X, y, [CPU] * k)
-        where = f"with {size} examples on {k} devices"
-        assert len(Xs) == len(ys) == k, f"{where}: {len(Xs)} shards; one a device is needed"
-        total = sum(map(len, Xs))
-        assert total == size, f"{where}: the shards hold {total} examples"
-        assert torch.equal(torch.cat(list(Xs)), X), f"{where}: the examples were reordered"
-        assert torch.equal(torch.cat(list(ys)), y), f"{where}: labels do not match their examples"
-        sizes = [len(shard) for shard in Xs]
-        assert max(sizes) - min(sizes) <= 1, f"{where}: uneven shards {sizes}"
-    devices = sim.configure(3)
-    for shards in split_batch(*_batch(7), devices):
-        assert [shard.device for shard in shards] == devices, "a shard is not on its device"
+    for devices_of in (_on_cpu, sim.configure):
+        for size, k in ((6, 2), (7, 2), (7, 3), (2, 3)):
+            _check_one_split(split_batch, _batch(size), devices_of(k))
     print("split_batch: passed")
 
 
-@apart
+def _check_one_split(split_batch, batch, devices):
+    """Split one batch over devices and refuse shards that are not its parts."""
+    k, size = len(devices), len(batch[0])
+    where = f"with {size} examples on {several(devices)}"
+    split_batch = split_batch.at(where)
+    Xs, ys = split_batch.items(split_batch(*batch, list(devices)), 2)
+    for name, whole, shards in (("X", batch[0], Xs), ("y", batch[1], ys)):
+        shards = split_batch.items(shards)
+        assert len(shards) == k, f"{where}: {len(shards)} shards of {name}; one a device is needed"
+        for shard, device in zip(shards, devices, strict=True):
+            tensor(shard, f"{where}: a shard of {name}", device=device)
+            is_part = shard.dim() == whole.dim() and shard.shape[1:] == whole.shape[1:]
+            assert is_part, (
+                f"{where}: a shard of {name} is {describe(shard)}; an example is of shape "
+                f"{tuple(whole.shape[1:])}"
+            )
+        total = sum(map(len, shards))
+        assert total == size, f"{where}: the shards hold {total} examples"
+        problem = (
+            "the examples were reordered or changed"
+            if name == "X"
+            else "labels do not match their examples"
+        )
+        assert torch.equal(torch.cat([shard.cpu() for shard in shards]), whole), (
+            f"{where}: {problem}"
+        )
+        sizes = [len(shard) for shard in shards]
+        assert max(sizes) - min(sizes) <= 1, f"{where}: uneven shards {sizes}"
+
+
+@checker("allreduce(data)", may_change=["data"])
 def check_allreduce(allreduce):
     """Check a function that sums tensors over devices in place.
 
@@ -127,20 +169,26 @@ def _check_one_allreduce(allreduce, k, shape, devices=None):
     generator = torch.Generator().manual_seed(k)
     tensors = [torch.randint(-9, 9, shape, generator=generator).double() for _ in range(k)]
     wanted = torch.stack(tensors).sum(0)
-    mean = wanted / k
+    before, mean = [tensor.clone() for tensor in tensors], wanted / k
     if devices:
         tensors = [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
     data = list(tensors)
-    allreduce(data)
-    after, kept = [d.cpu() for d in data], [tensor.cpu() for tensor in tensors]
     where = f"k={k}, shape {shape}"
+    returned = allreduce.at(where)(data)
+    for i, (d, own) in enumerate(zip(data, tensors, strict=True)):
+        tensor(d, f"{where}: entry {i} of the list", shape, own.device)
+    after, kept = [d.cpu() for d in data], [tensor.cpu() for tensor in tensors]
     if all(torch.equal(d, wanted) for d in after):
-        for i, tensor in enumerate(kept):
-            assert torch.equal(tensor, wanted), (
+        for i, own in enumerate(kept):
+            assert torch.equal(own, wanted), (
                 f"{where}: entry {i} of the list was replaced by a new tensor, and the replica's "
                 "own gradient never got the sum; write into it: data[i][:] = ..."
             )
         return
+    assert k == 1 or not all(map(torch.equal, after, before)), (
+        f"{where}: no tensor was changed, and it returned {describe(returned)}; the sum is to be "
+        "written into the tensors of the list: data[i][:] = ..."
+    )
     assert not all(torch.equal(d, mean) for d in after), (
         f"{where}: the tensors hold the mean; the sum was asked for"
     )
@@ -148,38 +196,7 @@ def _check_one_allreduce(allreduce, k, shape, devices=None):
     raise AssertionError(f"{where}: device(s) {bad} do not hold the sum {wanted.tolist()}")
 
 
-def reference_update(X, y, params, lr):
-    """Compute one SGD step on one device in float64, by autograd alone.
-
-    Parameters
-    ----------
-    X, y : torch.Tensor
-        The batch, (batch, 1, 28, 28) and (batch,).
-    params : list of torch.Tensor
-        LeNet's parameters.
-    lr : float
-        Learning rate for the mean loss.
-
-    Returns
-    -------
-    list of torch.Tensor
-        The parameters after the step, float64.
-    float
-        The mean loss before the step.
-
-    Examples
-    --------
-    >>> params, loss = reference_update(*_batch(4), init_params(), lr=0.1)
-    >>> params[0].dtype, round(loss, 1)
-    (torch.float64, 2.3)
-    """
-    params = [p.detach().double().requires_grad_() for p in params]
-    loss = F.cross_entropy(lenet(X.double(), params), y)
-    grads = torch.autograd.grad(loss, params)
-    return [(p - lr * g).detach() for p, g in zip(params, grads, strict=True)], loss.item()
-
-
-@apart
+@checker("train_batch(X, y, device_params, devices, lr)", may_change=["device_params"])
 def check_train_batch(train_batch, tolerance=1e-4):
     """Check a function that makes one update over several devices.
 
@@ -201,40 +218,13 @@ def check_train_batch(train_batch, tolerance=1e-4):
     >>> check_train_batch(train_batch)
     train_batch: passed
     """
-    for size, k in ((8, 1), (8, 2), (7, 3), (2, 4)):
-        X, y = _batch(size)
-        start = init_params()
-        wanted, _ = reference_update(X, y, start, lr=0.5)
-        replicas = [get_params(start, CPU) for _ in range(k)]
-        where = f"batch {size} on {k} devices"
-        train_batch(X, y, replicas, [CPU] * k, lr=0.5)
-        _compare_update(start, wanted, replicas, where, tolerance)
-        start, (wanted, _) = wanted, reference_update(X, y, wanted, lr=0.5)
-        train_batch(X, y, replicas, [CPU] * k, lr=0.5)
-        _compare_update(start, wanted, replicas, f"{where}, second update", tolerance)
+    for devices_of in (_on_cpu, sim.configure):
+        for size, k in ((8, 1), (8, 2), (7, 3), (2, 4)):
+            check_two_updates(train_batch, _batch(size), devices_of(k), tolerance)
     print("train_batch: passed")
 
 
-def _compare_update(start, wanted, replicas, where, tolerance):
-    """Compare the steps that the replicas took with the wanted step."""
-    step = torch.cat([(w - s).flatten() for w, s in zip(wanted, start, strict=True)])
-    for i, params in enumerate(replicas):
-        taken = [(p.detach() - s).flatten() for p, s in zip(params, start, strict=True)]
-        taken = torch.cat(taken).double()
-        ratio = ((taken @ step) / (step @ step)).item()
-        error = ((taken - step).norm() / step.norm()).item()
-        k = len(replicas)
-        assert k == 1 or abs(ratio - k) > 0.01 * k, (
-            f"{where}: replica {i} took a step {ratio:.2f} times too long: divide the summed "
-            "gradient by the size of the whole batch, not of the shard"
-        )
-        assert error <= tolerance, (
-            f"{where}: replica {i} is off by {error:.1e} of the step (it went {ratio:.2f} of the "
-            "way); check the split, the allreduce, and that gradients start from zero"
-        )
-
-
-@apart
+@checker("evaluate(device_params, data_iter, devices)")
 def check_evaluate(evaluate):
     """Check a function that evaluates on several devices.
 
@@ -258,23 +248,12 @@ def check_evaluate(evaluate):
         ...
     AssertionError: sim:1 computed nothing; split every batch over all devices
     """
-    params = init_params()
-    for sizes in ((8, 8), (8, 5), (1,), (3, 2)):
-        batches = [_batch(size, seed) for seed, size in enumerate(sizes)]
-        # Labels that the network predicts for all but the first example of each batch.
-        batches = [(X, lenet(X, params).argmax(1)) for X, _ in batches]
-        for _, y in batches:
-            y[0] = (y[0] + 1) % 10
-        total = sum(sizes)
-        wanted = (total - len(sizes)) / total
-        for k in (1, 2, 3):
-            got = evaluate([get_params(params, CPU) for _ in range(k)], batches, [CPU] * k)
-            assert abs(got - wanted) < 1e-9, (
-                f"batches of {sizes} on {k} devices: accuracy {got:.4f}, but {wanted:.4f} is "
-                "right; every example counts exactly once, whatever the batch sizes"
-            )
+    for devices_of in (_on_cpu, sim.configure):
+        for sizes in ((8, 8), (8, 5), (1,), (3, 2)):
+            for k in (1, 2, 3):
+                _check_accuracy(evaluate, sizes, devices_of(k))
     devices = sim.configure(2)
-    evaluate([get_params(params, device) for device in devices], [_batch(8)] * 4, devices)
+    _check_accuracy(evaluate, (8,) * 4, devices)
     spans = sim.trace()
     for device in map(device_name, devices):
         assert any(s.device == device and s.engine == "compute" for s in spans), (
@@ -286,3 +265,26 @@ def check_evaluate(evaluate):
         "once a device, at the end"
     )
     print("evaluate: passed")
+
+
+def _check_accuracy(evaluate, sizes, devices):
+    """Let it evaluate batches of these sizes; refuse any other accuracy than the right one."""
+    params, batches = init_params(), []
+    for seed, size in enumerate(sizes):
+        X, _ = _batch(size, seed)
+        y = lenet(X, params).argmax(1)
+        y[0] = (y[0] + 1) % 10  # the network is right for all but the first example of each batch
+        batches.append((X, y))
+    right, total = sum(sizes) - len(sizes), sum(sizes)
+    where = f"batches of {sizes} on {several(devices)}"
+    replicas = [get_params(params, device) for device in devices]
+    got = evaluate.at(where)(replicas, batches, list(devices))
+    got = number(got, f"{where}: the accuracy that evaluate returns")
+    hint = "every example counts exactly once, whatever the batch sizes"
+    if right and math.isclose(got, right):
+        hint = f"that is the number of right answers; divide it by the number of examples, {total}"
+    elif right and math.isclose(got, 100 * right / total):
+        hint = "that is in per cent; return a share, from 0 to 1"
+    assert abs(got - right / total) < 1e-6, (
+        f"{where}: accuracy {got:.4f}, but {right / total:.4f} is right; {hint}"
+    )

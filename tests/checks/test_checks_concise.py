@@ -137,7 +137,7 @@ def in_place(gradients, counts):
 WRONG_GRADIENTS = {
     "a learning rate 2 times as high": lambda gradients, counts: sum(gradients),
     "plain mean over the ranks": lambda gradients, counts: sum(gradients) / len(gradients),
-    "own gradients were changed": in_place,
+    "wrote into `gradients`": in_place,
     "weight each gradient": lambda gradients, counts: gradients[0],
 }
 

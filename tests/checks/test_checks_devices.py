@@ -65,8 +65,9 @@ def test_smallest_batch_accepts_the_formula(capsys):
         (lambda g, w: right_batch(g, w) - 1 or 1, "must be larger"),
         (lambda g, w: right_batch(g, w) + 1, "not the smallest"),
         (lambda g, w: 1, "must be larger"),
-        (lambda g, w: 10**6, "not the smallest"),
-        (lambda g, w: 32.5, "integer of 1 or more"),
+        (lambda g, w: 10**5, "not the smallest"),
+        (lambda g, w: 10**6, "far from the smallest"),
+        (lambda g, w: 32.5, "must be a whole number, but it is 32.5"),
         (lambda g, w: 0, "integer of 1 or more"),
     ],
 )

@@ -153,10 +153,9 @@ def test_solutions_that_work_on_one_device_only_are_rejected():
         for d in data:
             d.copy_(total)
 
-    rejects(check_get_params, copies_here, "not on the device")
+    rejects(check_get_params, copies_here, "not on its device")
     rejects(check_split_batch, moves_nothing, "not on its device")
-    with pytest.raises(RuntimeError, match="same device"):
-        check_allreduce(adds_where_it_is)
+    rejects(check_allreduce, adds_where_it_is, "copy one to the other's device")
 
 
 def test_gradients_that_are_never_cleared_are_rejected():

@@ -1,0 +1,94 @@
+"""Compare the updates that a solution makes over several devices with those on one."""
+
+import torch
+from torch.nn import functional as F
+
+from d2lmini.checks._results import several, tensor
+from d2lmini.training import get_params, init_params, lenet
+
+
+def reference_update(X, y, params, lr):
+    """Compute one SGD step on one device in float64, by autograd alone.
+
+    Parameters
+    ----------
+    X, y : torch.Tensor
+        The batch, (batch, 1, 28, 28) and (batch,).
+    params : list of torch.Tensor
+        LeNet's parameters.
+    lr : float
+        Learning rate for the mean loss.
+
+    Returns
+    -------
+    list of torch.Tensor
+        The parameters after the step, float64.
+    float
+        The mean loss before the step.
+
+    Examples
+    --------
+    >>> params, loss = reference_update(
+    ...     torch.zeros(4, 1, 28, 28), torch.arange(4), init_params(), lr=0.1
+    ... )
+    >>> params[0].dtype, round(loss, 1)
+    (torch.float64, 2.3)
+    """
+    params = [p.detach().double().requires_grad_() for p in params]
+    loss = F.cross_entropy(lenet(X.double(), params), y)
+    grads = torch.autograd.grad(loss, params)
+    return [(p - lr * g).detach() for p, g in zip(params, grads, strict=True)], loss.item()
+
+
+def check_two_updates(train_batch, batch, devices, tolerance):
+    """Make two updates; the second shows whether gradients start from zero."""
+    start = init_params()
+    replicas = [get_params(start, device) for device in devices]
+    for nth in ("", ", second update"):
+        where = f"batch {len(batch[0])} on {several(devices)}{nth}"
+        wanted, _ = reference_update(*batch, start, lr=0.5)
+        train_batch.at(where)(*batch, replicas, list(devices), 0.5)
+        _compare_update(start, wanted, _on_host(replicas, devices, start, where), where, tolerance)
+        start = wanted
+
+
+def _on_host(replicas, devices, start, where):
+    """Return the replicas' parameters on the host; refuse what is no parameter or elsewhere."""
+    return [
+        [
+            tensor(p, f"{where}: a parameter of replica {i}", s.shape, device).detach().cpu()
+            for p, s in zip(params, start, strict=True)
+        ]
+        for i, (params, device) in enumerate(zip(replicas, devices, strict=True))
+    ]
+
+
+def _compare_update(start, wanted, replicas, where, tolerance):
+    """Compare the steps that the replicas took with the wanted step."""
+    step, k = _difference(start, wanted), len(replicas)
+    for i, params in enumerate(replicas):
+        taken = _difference(start, params)
+        ratio = ((taken @ step) / (step @ step)).item()
+        error = ((taken - step).norm() / step.norm()).item()
+        mistakes = {
+            "did not change; update the parameters in place, on every device": not taken.any(),
+            "holds NaN": bool(taken.isnan().any()),
+            "went the wrong way: subtract the gradient": abs(ratio + 1) < 0.01,
+            f"took a step {ratio:.2f} times too long: divide the summed gradient by the size of "
+            "the whole batch, not of the shard": k > 1 and abs(ratio - k) <= 0.01 * k,
+            "differs from replica 0, so the gradients were not summed over all devices": bool(
+                _difference(replicas[0], params).norm() > tolerance * step.norm()
+            ),
+        }
+        for mistake, made in mistakes.items():
+            assert not made, f"{where}: replica {i} {mistake}"
+        assert error <= tolerance, (
+            f"{where}: replica {i} is off by {error:.1e} of the step (it went {ratio:.2f} of the "
+            "way); check the split, the allreduce, and that gradients start from zero"
+        )
+
+
+def _difference(start, end):
+    """Return all that parameters changed by, as one float64 vector."""
+    parts = [(e.double() - s.double()).flatten() for s, e in zip(start, end, strict=True)]
+    return torch.cat(parts)

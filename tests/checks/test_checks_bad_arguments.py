@@ -1,0 +1,92 @@
+"""Every checker refuses every kind of bad argument with a sentence, and leaves no trace."""
+
+import itertools
+
+import pytest
+import torch
+
+from d2lmini import checks, sim
+from d2lmini.checks import concise, devices, parallelism
+
+CHECKERS = {
+    name: getattr(module, name)
+    for module in (checks, concise, devices, parallelism)
+    for name in vars(module)
+    if name.startswith("check_")
+}
+
+
+def raises(*arguments):
+    return {}["the key that is missing"]
+
+
+def refuses(*arguments):
+    assert not arguments
+
+
+def empties(*arguments):
+    """Clear every list and dictionary that it is given, and return nothing."""
+    for argument in arguments:
+        if isinstance(argument, list | dict):
+            argument.clear()
+    return []
+
+
+def yields(*arguments):
+    yield from ()
+
+
+async def awaits(*arguments):
+    return arguments[0]
+
+
+def builds_a_machine(*arguments):
+    sim.configure(2)
+    return arguments[0]
+
+
+def never_ends_its_list(*arguments):
+    return itertools.count()
+
+
+BAD = {
+    "None": None,
+    "a number": 42,
+    "a string": "split_batch",
+    "a list": [],
+    "takes nothing": lambda: None,
+    "takes too much": lambda a, b, c, d, e, f, g: None,
+    "raises": raises,
+    "its own assertion": refuses,
+    "returns None": lambda *arguments: None,
+    "returns a string": lambda *arguments: "done",
+    "returns 0": lambda *arguments: 0,
+    "returns NaN": lambda *arguments: float("nan"),
+    "returns too large a number": lambda *arguments: 10**400,
+    "returns True": lambda *arguments: True,
+    "returns a complex number": lambda *arguments: 1j,
+    "returns a class": lambda *arguments: dict,
+    "returns []": lambda *arguments: [],
+    "returns [None, None]": lambda *arguments: [None, None],
+    "returns nested lists": lambda *arguments: [[[]], [[]]],
+    "returns {}": lambda *arguments: {},
+    "returns a scalar tensor": lambda *arguments: torch.zeros(()),
+    "returns zeros(1)": lambda *arguments: torch.zeros(1),
+    "returns integers": lambda *arguments: torch.zeros(3, 3, dtype=torch.int64),
+    "returns a meta tensor": lambda *arguments: torch.zeros(64, 64, device="meta"),
+    "returns what it got": lambda *arguments: arguments[0],
+    "returns all that it got": lambda *arguments: arguments,
+    "empties its lists": empties,
+    "yields": yields,
+    "is async": awaits,
+    "builds a machine": builds_a_machine,
+    "never ends its list": never_ends_its_list,
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("name", CHECKERS)
+def test_a_bad_argument_is_refused_with_a_sentence(name, kind):
+    with pytest.raises(AssertionError) as caught:
+        CHECKERS[name](BAD[kind])
+    assert len(str(caught.value).split()) >= 5, str(caught.value)
