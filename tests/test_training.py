@@ -114,15 +114,15 @@ def test_update_with_a_batch_that_devices_do_not_divide(size):
             assert torch.allclose(p, q, atol=1e-6)
 
 
-def test_published_split_loses_examples_that_devices_do_not_divide():
-    def published_split(X, devices):  # equal shards only
+def test_equal_shards_would_lose_examples_that_devices_do_not_divide():
+    def equal_shards(X, devices):
         size = len(X) // len(devices)
         return [X[i * size : (i + 1) * size] for i in range(len(devices))]
 
     X, y = torch.arange(7.0), torch.arange(7)
     ours, _ = split_batch(X, y, ["cpu"] * 3)
     assert sum(map(len, ours)) == 7
-    assert sum(map(len, published_split(X, ["cpu"] * 3))) == 6
+    assert sum(map(len, equal_shards(X, ["cpu"] * 3))) == 6
 
 
 def test_split_batch_refuses_other_numbers_of_labels():
@@ -132,7 +132,9 @@ def test_split_batch_refuses_other_numbers_of_labels():
 
 def test_replicas_on_one_device_do_not_share_memory():
     params = [torch.ones(3)]
-    shared = [p.to("cpu").requires_grad_() for p in params]  # the published version
+    shared = [
+        p.to("cpu").requires_grad_() for p in params
+    ]  # on the same device, `to` copies nothing
     copied = get_params(params, "cpu")
     assert shared[0].data_ptr() == params[0].data_ptr()
     assert copied[0].data_ptr() != params[0].data_ptr()

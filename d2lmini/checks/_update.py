@@ -66,25 +66,28 @@ def _on_host(replicas, devices, start, where):
 def _compare_update(start, wanted, replicas, where, tolerance):
     """Compare the steps that the replicas took with the wanted step."""
     step, k = _difference(start, wanted), len(replicas)
-    for i, params in enumerate(replicas):
-        taken = _difference(start, params)
-        ratio = ((taken @ step) / (step @ step)).item()
-        error = ((taken - step).norm() / step.norm()).item()
+    steps = [_difference(start, params) for params in replicas]
+    ratios = [((taken @ step) / (step @ step)).item() for taken in steps]
+    for i, (taken, ratio) in enumerate(zip(steps, ratios, strict=True)):
         mistakes = {
             "did not change; update the parameters in place, on every device": not taken.any(),
-            "holds NaN": bool(taken.isnan().any()),
+            "holds NaN": taken.isnan().any(),
             "went the wrong way: subtract the gradient": abs(ratio + 1) < 0.01,
             f"took a step {ratio:.2f} times too long: divide the summed gradient by the size of "
             "the whole batch, not of the shard": k > 1 and abs(ratio - k) <= 0.01 * k,
-            "differs from replica 0, so the gradients were not summed over all devices": bool(
-                _difference(replicas[0], params).norm() > tolerance * step.norm()
-            ),
         }
         for mistake, made in mistakes.items():
             assert not made, f"{where}: replica {i} {mistake}"
+    errors = [((taken - step).norm() / step.norm()).item() for taken in steps]
+    for i, taken in enumerate(steps):
+        assert (taken - steps[0]).norm() <= 2 * tolerance * step.norm(), (
+            f"{where}: replica {i} took another step than replica 0: its gradients were not summed "
+            "over all devices, or the sum was not copied to it"
+        )
+    for i, (error, ratio) in enumerate(zip(errors, ratios, strict=True)):
         assert error <= tolerance, (
-            f"{where}: replica {i} is off by {error:.1e} of the step (it went {ratio:.2f} of the "
-            "way); check the split, the allreduce, and that gradients start from zero"
+            f"{where}: replica {i} is off by {error:.1e} of the step (it went {ratio:.2f} "
+            "of the way); check the split, the allreduce, and that gradients start from zero"
         )
 
 
