@@ -16,6 +16,9 @@ CHECKERS = {
 }
 
 
+assert len(CHECKERS) == 19
+
+
 def raises(*arguments):
     return {}["the key that is missing"]
 
@@ -90,3 +93,32 @@ def test_a_bad_argument_is_refused_with_a_sentence(name, kind):
     with pytest.raises(AssertionError) as caught:
         CHECKERS[name](BAD[kind])
     assert len(str(caught.value).split()) >= 5, str(caught.value)
+
+
+@pytest.fixture
+def reader():
+    """Return the devices and a tensor that the reader has before a checker runs."""
+    devices = sim.configure(2, gpu="t4", link="nvlink2")
+    return devices, torch.arange(3.0, device=devices[1])
+
+
+@pytest.mark.parametrize("kind", ["returns what it got", "builds a machine", "raises", "None"])
+@pytest.mark.parametrize("name", CHECKERS)
+def test_the_machine_of_the_reader_stays_what_it_was(name, kind, reader):
+    devices, x = reader
+    moment, spans = sim.now(), len(sim.trace())
+    with pytest.raises(AssertionError):
+        CHECKERS[name](BAD[kind])
+    assert (sim.now(), len(sim.trace())) == (moment, spans)
+    assert sim.device_count() == 2
+    assert sim.get_device_spec(devices[1]).name == "t4"
+    assert (x + x).cpu().tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("name", CHECKERS)
+def test_the_call_that_a_message_shows_is_the_documented_one(name):
+    """`split_batch(X, y, devices)` in the message and in the docstring."""
+    with pytest.raises(AssertionError, match="which is called as ") as caught:
+        CHECKERS[name](None)
+    call = str(caught.value).rpartition("called as ")[2]
+    assert f"``{call}``" in CHECKERS[name].__doc__

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.solutions import refuses, returns_nothing
 
 from d2lmini import sim
 from d2lmini.checks import devices as checks
@@ -35,13 +36,15 @@ WRONG_PREDICTIONS = {
         - g.kernel_overhead
     ),
     "Compare with the trace": lambda g, n, c: 1.0,
+    "must be a number, but it is None": returns_nothing,
+    "must be a number, but it is a tuple of 2": lambda g, n, c: (right_predict(g, n, c), "s"),
+    "predicted nan": lambda g, n, c: float("nan"),
 }
 
 
 @pytest.mark.parametrize("reason", WRONG_PREDICTIONS)
 def test_predict_names_the_mistake(reason):
-    with pytest.raises(AssertionError, match=reason):
-        checks.check_predict(WRONG_PREDICTIONS[reason])
+    refuses(checks.check_predict, WRONG_PREDICTIONS[reason], reason)
 
 
 def right_batch(gpu, width):
@@ -69,11 +72,12 @@ def test_smallest_batch_accepts_the_formula(capsys):
         (lambda g, w: 10**6, "far from the smallest"),
         (lambda g, w: 32.5, "must be a whole number, but it is 32.5"),
         (lambda g, w: 0, "integer of 1 or more"),
+        (returns_nothing, "must be a number, but it is None"),
+        (lambda g, w: range(1, right_batch(g, w)), "must be a number, but it is a range"),
     ],
 )
 def test_smallest_batch_names_the_mistake(wrong, reason):
-    with pytest.raises(AssertionError, match=reason):
-        checks.check_smallest_batch(wrong)
+    refuses(checks.check_smallest_batch, wrong, reason)
 
 
 def ping_pong(devices, rounds=10):
@@ -109,15 +113,24 @@ def other_result(devices):
     return ping_pong(devices) + len(devices)
 
 
+def without_copies(devices):
+    return sum(torch.eye(64, device=device) for device in devices)
+
+
 def test_slower_on_two_names_the_mistake():
     for wrong, reason in [
         (side_by_side, "exchange more"),
         (more_work_on_two, "same work"),
         (other_result, "another result"),
         (lambda devices: ping_pong(devices[:1]), "sim:1 has nothing to compute"),
+        (lambda devices: ping_pong(["cpu"]), "sim:0, sim:1 has nothing to compute"),
+        (returns_nothing, "must be a tensor, but it is None"),
+        (lambda devices: [ping_pong(devices)], "must be a tensor, but it is a list of 1"),
+        (lambda devices: ping_pong(devices)[: len(devices)], "another result"),
+        (lambda devices: ping_pong([devices.pop()]), "changed `devices`: it has 0 instead of 1"),
+        (without_copies, "copy one to the other's device"),
     ]:
-        with pytest.raises(AssertionError, match=reason):
-            checks.check_slower_on_two(wrong)
+        refuses(checks.check_slower_on_two, wrong, reason)
 
 
 BYTES = {"sgd": 8, "momentum": 12, "adam": 16}
@@ -138,8 +151,20 @@ def test_training_bytes_accepts_the_count(capsys):
     ],
 )
 def test_training_bytes_names_the_mistake(wrong):
-    with pytest.raises(AssertionError, match="Count parameters, gradients"):
-        checks.check_training_bytes(wrong)
+    refuses(checks.check_training_bytes, wrong, "Count parameters, gradients")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (returns_nothing, "must be a number, but it is None"),
+        (lambda n, optimizer: f"{BYTES[optimizer]} GB", "must be a number, but it is a str"),
+        (lambda n, optimizer: {"sgd": 8 * n}[optimizer], "training_bytes raised KeyError"),
+        (lambda n, optimizer: BYTES[optimizer], "8.0 per parameter and not 0.0"),
+    ],
+)
+def test_training_bytes_names_what_is_no_number_of_bytes(wrong, reason):
+    refuses(checks.check_training_bytes, wrong, reason)
 
 
 def test_checkers_leave_a_usable_machine():

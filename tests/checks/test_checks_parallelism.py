@@ -4,6 +4,7 @@ from graphlib import TopologicalSorter
 
 import pytest
 import torch
+from support.solutions import refuses, returns_nothing
 
 from d2lmini import Stream, current_stream
 from d2lmini.checks import parallelism as checks
@@ -38,11 +39,15 @@ def test_products_on_streams_accepted(capsys):
         (lambda x, k, s: products_on_streams(x, k, s)[:-1], "5 were returned"),
         (lambda x, k, s: products_on_streams(x, 1, s) * k, "1 were launched"),
         (lambda x, k, s: [y.T for y in products_on_streams(x, k, s)], "product is wrong"),
+        (returns_nothing, "returned None"),
+        (lambda x, k, s: [], "0 were returned"),
+        (lambda x, k, s: [y.cpu() for y in products_on_streams(x, k, s)], "not on its device"),
+        (lambda x, k, s: [y[0] for y in products_on_streams(x, k, s)], r"of shape \(64, 64\)"),
+        (lambda x, k, s: products_on_streams(x.mul_(2), k, s), "wrote into `x`"),
     ],
 )
 def test_products_on_streams_rejected(wrong, reason):
-    with pytest.raises(AssertionError, match=reason):
-        checks.check_products_on_streams(wrong)
+    refuses(checks.check_products_on_streams, wrong, reason)
 
 
 # ---- small products at once
@@ -63,11 +68,18 @@ def test_square_all_accepted():
         (lambda xs: [x @ x for x in xs], "40 launches"),
         (lambda xs: list(torch.stack(xs).square().unbind()), "product is wrong"),
         (lambda xs: square_all(xs)[1:], "39 products"),
+        (returns_nothing, "square_all returned None"),
+        (
+            lambda xs: list(torch.stack(square_all(xs)).cpu().unbind()),
+            "not on its device: it is on cpu",
+        ),
+        (lambda xs: [square_all(xs)] * 40, "must be a tensor, but it is a list of 40"),
+        (lambda xs: [xs.pop() for _ in list(xs)], "changed `xs`: it has 0 instead of 40"),
+        (lambda xs: [x.copy_(x) for x in xs[:1]] * 40, "wrote into `xs`"),
     ],
 )
 def test_square_all_rejected(wrong, reason):
-    with pytest.raises(AssertionError, match=reason):
-        checks.check_square_all(wrong)
+    refuses(checks.check_square_all, wrong, reason)
 
 
 # ---- GPU, copies and host at once
@@ -100,6 +112,11 @@ def on_device(xs, buffers):
     return sum(x @ x for x in xs).cpu() / len(xs)
 
 
+def on_host(xs, buffers):
+    hosts = [x.cpu() for x in xs]
+    return sum(x @ x for x in hosts) / len(xs)
+
+
 def blocking(xs, buffers):
     return sum((x @ x).cpu() for x in xs) / len(xs)
 
@@ -114,11 +131,15 @@ def blocking(xs, buffers):
         (lambda xs, b: mean_of_squares(xs, b).to(xs[0].device), "return it on the host"),
         (on_device, "nothing was added on the host"),
         (blocking, "hardly overlapped"),
+        (on_host, "nothing was multiplied on the GPU"),
+        (returns_nothing, "must be a tensor, but it is None"),
+        (lambda xs, b: mean_of_squares(xs, b).mean(), r"of shape \(64, 64\), but is a tensor of"),
+        (lambda xs, b: [mean_of_squares(xs, b), b.clear()][0], "changed `buffers`: it has 0"),
+        (lambda xs, b: mean_of_squares([x.mul_(1) for x in xs], b), "wrote into `xs`"),
     ],
 )
 def test_mean_of_squares_rejected(wrong, reason):
-    with pytest.raises(AssertionError, match=reason):
-        checks.check_mean_of_squares(wrong)
+    refuses(checks.check_mean_of_squares, wrong, reason)
 
 
 # ---- reading a timeline
@@ -161,11 +182,13 @@ def test_overlap_accepted():
         (overlap_of_pairs, "overlap: 7 s"),
         (lambda t, a, b: overlap(t, a, b, clip=False), "a window that cuts spans"),
         (lambda t, a, b: t.end - t.start, "side by side"),
+        (returns_nothing, "must be a number, but it is None"),
+        (lambda t, a, b: t.lanes()["compute"], "overlap raised KeyError"),
+        (lambda t, a, b: -overlap(t, a, b), "-2 s were found, 2 s are right"),
     ],
 )
 def test_overlap_rejected(wrong, reason):
-    with pytest.raises(AssertionError, match=reason):
-        checks.check_overlap(wrong)
+    refuses(checks.check_overlap, wrong, reason)
 
 
 # ---- graphs
@@ -204,6 +227,12 @@ def no_copies(graph, placement, work):
     return values
 
 
+def consuming(graph, placement, work):
+    values = run_any_graph(graph, placement, work)
+    graph.clear()
+    return values
+
+
 def swapped(graph, placement, work):
     values = run_any_graph(graph, placement, work)
     values["a"], values["d"] = values["d"], values["a"]
@@ -220,11 +249,19 @@ def swapped(graph, placement, work):
         (lambda *a: run_any_graph(*a, order=sorted), "cycle gave KeyError"),
         (no_copies, "copy inputs to the task's device"),
         (lambda graph, placement, work: {}, "no result for a"),
+        (lambda *a: list(run_any_graph(*a)), "returned a list of 4; a dictionary of task: result"),
+        (returns_nothing, "run_any_graph returned None"),
+        (lambda g, p, work: {t: work(t, None) for t in g}, "work.task, inputs. got None"),
+        (lambda g, p, work: {t: work(t, []) for t in g}, "b got 0 inputs, not 1"),
+        (lambda g, p, work: dict.fromkeys(g, work("a", [])), "b, c, d never ran; call work"),
+        (lambda g, p, work: work("e", []), "work was called for 'e', which is no task"),
+        (lambda *a: {t: y.cpu() for t, y in run_any_graph(*a).items()}, "not on its device"),
+        (lambda *a: dict.fromkeys(run_any_graph(*a)), "must be a tensor, but it is None"),
+        (consuming, "changed `graph`: it has 0 instead of 4"),
     ],
 )
 def test_run_any_graph_rejected(wrong, reason):
-    with pytest.raises(AssertionError, match=reason):
-        checks.check_run_any_graph(wrong)
+    refuses(checks.check_run_any_graph, wrong, reason)
 
 
 def test_run_any_graph_rejects_wrong_values():
