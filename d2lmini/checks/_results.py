@@ -34,8 +34,10 @@ def number(value, what):
         assert value.numel() == 1, wanted
         assert not value.is_complex(), wanted
         assert value.dtype != torch.bool, wanted
-        assert value.device.type != "meta", wanted
-        value = value.item()
+        try:
+            value = value.item()
+        except RuntimeError as error:  # a tensor without values, only with a shape
+            raise AssertionError(f"{wanted}: {error}") from None
     if isinstance(value, int):
         assert abs(value) < 1e300, f"{what} is far too large: {reprlib.repr(value)}"
         return value
@@ -54,8 +56,9 @@ def whole_number(value, what):
 
 
 def tensor(value, what, shape=None, device=None):
-    """Return a tensor, if it is one, of this shape, and on this device."""
+    """Return a value that must be a dense tensor, of this shape, and on this device."""
     assert isinstance(value, torch.Tensor), f"{what} must be a tensor, but it is {describe(value)}"
+    assert value.layout == torch.strided, f"{what} is sparse; return an ordinary, dense tensor"
     assert shape is None or value.shape == shape, (
         f"{what} must be of shape {tuple(shape)}, but is {describe(value)}"
     )
@@ -68,4 +71,5 @@ def tensor(value, what, shape=None, device=None):
 
 def several(devices):
     """Say how many devices of which type these are."""
-    return f"{len(devices)} devices ({device_name(devices[0]).split(':')[0]})"
+    k, kind = len(devices), device_name(devices[0]).split(":")[0]
+    return f"{k} device{'s' * (k > 1)} ({kind})"

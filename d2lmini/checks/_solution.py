@@ -114,7 +114,7 @@ class Solution:
             raise AssertionError(
                 f"{self.where}{self.name} does not end{self._line(error)}; does a loop never stop?"
             ) from None
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if isinstance(error, AssertionError) and _is_ours(error):
                 raise
             hint = next((f". {hint}" for text, hint in HINTS.items() if text in str(error)), "")
@@ -126,7 +126,8 @@ class Solution:
 
     def _line(self, error):
         """Return the last line of the reader's code that the error went through."""
-        file = getattr(getattr(self.function, "__code__", None), "co_filename", None)
+        function = inspect.unwrap(self.function)  # of decorators such as torch.no_grad()
+        file = getattr(getattr(function, "__code__", None), "co_filename", None)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
         return f" in line {frames[-1].lineno} (`{frames[-1].line}`)" if frames else ""
 

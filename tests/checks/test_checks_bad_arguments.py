@@ -1,7 +1,10 @@
 """Every checker refuses every kind of bad argument with a sentence, and leaves no trace."""
 
+import functools
 import itertools
+import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -48,6 +51,14 @@ def builds_a_machine(*arguments):
     return arguments[0]
 
 
+def exits(*arguments):
+    sys.exit("no solution yet")
+
+
+def calls_itself(*arguments):
+    return calls_itself(*arguments)
+
+
 def never_ends_its_list(*arguments):
     return itertools.count()
 
@@ -80,6 +91,14 @@ BAD = {
     "returns what it got": lambda *arguments: arguments[0],
     "returns all that it got": lambda *arguments: arguments,
     "empties its lists": empties,
+    "exits": exits,
+    "calls itself": calls_itself,
+    "a class": dict,
+    "a built-in function": len,
+    "a partial function": functools.partial(lambda *arguments: None, 1),
+    "returns an array": lambda *arguments: np.zeros((2, 2)),
+    "returns a sparse tensor": lambda *arguments: torch.zeros(64, 64).to_sparse(),
+    "returns a module": lambda *arguments: torch.nn.Linear(2, 2),
     "yields": yields,
     "is async": awaits,
     "builds a machine": builds_a_machine,

@@ -350,7 +350,7 @@ WRONG_UPDATES = {
         lambda X, y, device_params, devices, lr: device_params.clear()
     ),
     r"\(sim\): train_batch raised RuntimeError.*x.to\(y.device\)": trains_without_moving,
-    "batch 8 on 1 devices .cpu.: replica 0 did not change; update": returns_nothing,
+    "batch 8 on 1 device .cpu.: replica 0 did not change; update": returns_nothing,
     "replica 0 did not change; update": updates_copies,
     "parameter of replica 0 is not on its device": trains_on_the_host,
     "replica 1 did not change; update": lambda X, y, device_params, devices, lr: (
@@ -408,7 +408,7 @@ WRONG_EVALUATIONS = {
     "but it is a list of 1": lambda *args: [evaluates(*args)],
     "number of right answers": lambda p, it, d: evaluates(p, it, d) * sum(len(y) for _, y in it),
     "in per cent": lambda *args: 100 * evaluates(*args),
-    r"1 devices \(sim\): accuracy 0.0000, but 0.8750 is right": zero_on_devices,
+    r"1 device \(sim\): accuracy 0.0000, but 0.8750 is right": zero_on_devices,
     r"\(sim\): evaluate raised RuntimeError.*x.to\(y.device\)": evaluates_without_moving,
     "wrote into `data_iter`": evaluates_scaled,
     "changed `device_params`": first_emptied(evaluates),

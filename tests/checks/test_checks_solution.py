@@ -43,6 +43,15 @@ def test_the_line_is_the_readers_where_the_error_comes_from_a_library():
     assert f"in line {split.__code__.co_firstlineno + 1} (`return torch.cat([X, y]), y`)" in text
 
 
+def test_the_line_is_the_readers_where_the_function_is_decorated():
+    @torch.no_grad()
+    def split(X, y, devices):
+        return X.splitt(2), y
+
+    text, _ = message_of(check_split_batch, split)
+    assert "(`return X.splitt(2), y`)" in text
+
+
 def test_the_line_is_shown_where_the_error_comes_while_the_result_is_read():
     def shares(num_images, rank, world_size):
         yield num_images // rank
