@@ -117,8 +117,10 @@ class Solution:
         except (Exception, SystemExit) as error:
             if isinstance(error, AssertionError) and _is_ours(error):
                 raise
-            hint = next((f". {hint}" for text, hint in HINTS.items() if text in str(error)), "")
-            said = f": {error}" if str(error) else ""
+            hint = next(
+                (f" Hint: {hint}" for text, hint in HINTS.items() if text in str(error)), ""
+            )
+            said = f": {str(error).strip()}" if str(error) else ""
             raise AssertionError(
                 f"{self.where}{self.name} raised {type(error).__name__}{self._line(error)}"
                 f"{said}{hint}"
