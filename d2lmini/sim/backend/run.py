@@ -3,6 +3,7 @@
 import torch
 from torch.utils._pytree import tree_leaves
 
+from d2lmini.sim.backend.layouts import as_on_cpu
 from d2lmini.sim.backend.lazy_bits import compute, settle
 from d2lmini.sim.backend.ops import (
     MAX_REMEMBERED,
@@ -120,7 +121,7 @@ def _run_shapes(op, device, call, outer, inner):
         if known is None:
             if len(machine.shapes) >= MAX_REMEMBERED:
                 machine.shapes.clear()
-            out = op.func(*inner[0], **inner[1])
+            out = as_on_cpu(op, inner, op.func(*inner[0], **inner[1]))
             known = machine.shapes[key] = out, _cost(op, call, inner, out)
         out, cost = known
     wrapped = _wrap_all(op, device, outer, out)
