@@ -7,6 +7,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from d2lmini.sim.backend.copies import to_device
+from d2lmini.sim.backend.fits import explain
 from d2lmini.sim.backend.ops import lookup
 from d2lmini.sim.backend.run import run_seeded, set_generator
 from d2lmini.sim.backend.tensor import META, wrap
@@ -41,9 +42,13 @@ def _allocate(func, args, torch_device, kwargs):
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     kwargs["pin_memory"] = None
     device.memory.check(math.prod(args[0]) * dtype.itemsize)
-    if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
-        return _Landing.make(func(*args, device=CPU, **kwargs), device)
-    return wrap(func(*args, device=CPU if device.machine.numerics else META, **kwargs), device)
+    landing = torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python)
+    place = CPU if landing or device.machine.numerics else META
+    try:
+        data = func(*args, device=place, **kwargs)
+    except RuntimeError as error:
+        raise explain(error, "empty", device) from None
+    return _Landing.make(data, device) if landing else wrap(data, device)
 
 
 def make_factory(name):
@@ -60,10 +65,14 @@ def make_factory(name):
         args = list(args)
         if op.generator is not None:
             set_generator(op, device, args, kwargs)
-        where = CPU if numerics or packet in _WITHOUT_SHAPES else META
-        make = functools.partial(inner, device=where, **kwargs)
-        data = run_seeded(make, device, args, {}) if op.seeded and numerics else make(*args)
-        data = data if numerics else data.to(META)
+        data = _shape(inner, args, kwargs, CPU if packet in _WITHOUT_SHAPES else META)
+        device.memory.check(data.nbytes)
+        if numerics:
+            make = functools.partial(inner, device=CPU, **kwargs)
+            try:
+                data = run_seeded(make, device, args, {}) if op.seeded else make(*args)
+            except RuntimeError as error:
+                raise explain(error, op.name, device) from None
         tensor = wrap(data, device)
         device.launch(op.name, num_bytes=data.nbytes)
         if races.active is not None:
@@ -71,6 +80,13 @@ def make_factory(name):
         return tensor
 
     return factory
+
+
+def _shape(make, args, kwargs, where):
+    """Return the meta tensor of what a factory would make."""
+    args = [None if isinstance(a, torch.Generator) else a for a in args]
+    kwargs = {k: v for k, v in kwargs.items() if k != "generator"}
+    return make(*args, device=where, **kwargs).to(META)
 
 
 def route_meta(name, simulate):

@@ -104,7 +104,7 @@ def _like_first(out, grad_output=None, **given):
 
 
 @_for(aten.binary_cross_entropy_backward)
-def _like_input(out, self, **_):  # noqa: PLW0211
+def _like_input(out, self, **_):
     return torch.empty_like(self)
 
 
@@ -211,6 +211,8 @@ def _embedding_bag(
         and (per_sample_weights is None or per_sample_weights.stride(0) == 1)
     )
     bags = out[0].shape[0]
-    belongs = _empty((0,) if fast else indices.shape, indices.dtype, 0 if fast else len(indices) + 1)
+    belongs = _empty(
+        (0,) if fast else indices.shape, indices.dtype, 0 if fast else len(indices) + 1
+    )
     largest = (bags, weight.shape[1]) if mode == 2 else (bags,)
     return out[0], belongs, _empty((bags,), indices.dtype), _empty(largest, indices.dtype)

@@ -3,6 +3,7 @@
 import torch
 from torch.utils._pytree import tree_leaves
 
+from d2lmini.sim.backend.fits import check_result, explain
 from d2lmini.sim.backend.layouts import as_on_cpu
 from d2lmini.sim.backend.lazy_bits import compute, settle
 from d2lmini.sim.backend.ops import (
@@ -19,6 +20,7 @@ from d2lmini.sim.backend.tensor import (
     everything_else,
     handles,
     mixed_devices,
+    no_shapes,
     refresh,
     refuse_overlap,
     shapes_only,
@@ -86,10 +88,14 @@ def run(func, args, kwargs):
     outer, inner = (args, kwargs), (inner_args, inner_kwargs)
     if not device.machine.numerics:
         return _run_shapes(op, device, call, outer, inner)
-    if op.seeded:
-        out = run_seeded(func, device, inner_args, inner_kwargs)
-    else:
-        out = compute(func, inner_args, inner_kwargs, call.tensors)
+    check_result(op, device, call.tensors, inner_args, inner_kwargs)
+    try:
+        if op.seeded:
+            out = run_seeded(func, device, inner_args, inner_kwargs)
+        else:
+            out = compute(func, inner_args, inner_kwargs, call.tensors)
+    except RuntimeError as error:
+        raise explain(error, op.name, device) from None
     wrapped = _wrap_all(op, device, outer, out)  # raises first if the memory is full
     if op.kernel:
         _launch(op, device, _cost(op, call, inner, out), outer, wrapped)
@@ -113,7 +119,7 @@ def _run_shapes(op, device, call, outer, inner):
         inner = call.unwrap(outer[0]), dict(
             zip(outer[1], call.unwrap(outer[1].values()), strict=True)
         )  # fmt: skip
-        out = op.func(*inner[0], **inner[1])
+        out = _shapes_of(op, inner)
         cost = _cost(op, call, inner, out)
     else:
         key = op.func, signature(inner[0]), tuple(inner[1]), signature(inner[1].values())
@@ -121,7 +127,7 @@ def _run_shapes(op, device, call, outer, inner):
         if known is None:
             if len(machine.shapes) >= MAX_REMEMBERED:
                 machine.shapes.clear()
-            out = as_on_cpu(op, inner, op.func(*inner[0], **inner[1]))
+            out = as_on_cpu(op, inner, _shapes_of(op, inner))
             known = machine.shapes[key] = out, _cost(op, call, inner, out)
         out, cost = known
     wrapped = _wrap_all(op, device, outer, out)
@@ -134,6 +140,15 @@ def _in_own_storage(data):
     length = data.untyped_storage().nbytes() // data.element_size()
     storage = torch.empty(length, dtype=data.dtype, device=META)
     return storage.as_strided(data.shape, data.stride(), data.storage_offset())
+
+
+def _shapes_of(op, inner):
+    try:
+        return op.func(*inner[0], **inner[1])
+    except NotImplementedError:
+        if op.num_returns == 0:  # it changes its operands alone, and these keep their shapes
+            return None
+        raise no_shapes(op.name) from None
 
 
 def _cost(op, call, inner, out):

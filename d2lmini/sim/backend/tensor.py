@@ -107,3 +107,11 @@ def shapes_only(name):
         f"{name} needs values, but this simulated machine keeps shapes only "
         "(numerics=False); configure it with numerics=True"
     )
+
+
+def no_shapes(name):
+    """Return the error for an operation of which PyTorch cannot work out the shapes alone."""
+    return NotImplementedError(
+        f"PyTorch has no rule for the shapes of {name}, and this simulated machine keeps shapes "
+        "only (numerics=False); configure it with numerics=True"
+    )

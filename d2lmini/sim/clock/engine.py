@@ -48,8 +48,8 @@ class Engine:
         elif i < len(starts) and starts[i] == end:  # joins the interval after it
             starts[i] = start
         else:
-            starts.insert(i, start)
-            ends.insert(i, end)
+            starts[i:i] = [start]  # not insert(): between two calls an interrupt may come
+            ends[i:i] = [end]
 
     def clear(self) -> None:
         """Make the engine free at all times."""

@@ -1,10 +1,14 @@
 """The simulated machine: a host clock, devices with engines and streams, and what moves them.
 
 Every method that reads or moves the clock holds the machine's lock, so several threads may use
-one machine; what they do then happens in the order of arrival.
+one machine; what they do then happens in the order of arrival. An interrupt (Ctrl-C) may come at
+any call: the clock moves before the trace says so, hence what is cut off is missing there, but
+nothing is done twice or at once.
 """
 
+import os
 import threading
+import weakref
 
 import torch
 
@@ -37,13 +41,13 @@ class Device:
 
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
-        return getattr(self._here, "stream", self.default_stream)
+        return self.streams[getattr(self._here, "stream", 0)]
 
     def set_current_stream(self, stream: Stream) -> None:
         """Make `stream` the one on which this thread issues work for this device."""
         if races.active is not None:
             races.active.switch(self, stream)
-        self._here.stream = stream
+        self._here.stream = stream.number  # the stream itself would keep the machine for ever
 
     def launch(self, name, flops=0, num_bytes=0, peak="float32") -> None:
         """Issue a kernel on the current stream; the host goes on at once.
@@ -105,6 +109,21 @@ class Device:
         self.memory.peak = self.memory.allocated
 
 
+_machines = weakref.WeakSet()  # all that exist
+
+
+def _renew_locks():
+    """In a child process, forget locks of threads that it has not got: nobody would give them."""
+    for machine in _machines:
+        machine.lock = threading.RLock()
+        for device in machine.devices:
+            device.memory.lock = machine.lock
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
 class Machine:
     """`k` equal GPUs, one link model and a host clock that starts at 0 seconds."""
 
@@ -119,6 +138,7 @@ class Machine:
         self.pending: list = []  # copies to the host that nobody has waited for
         self.devices = [Device(self, i) for i in range(k)]
         self._here = threading.local()  # the current device is each thread's own
+        _machines.add(self)
 
     def current_index(self) -> int:
         """Return the number of this thread's current device."""
@@ -161,9 +181,9 @@ class Machine:
 
     def issue(self, name, stream):
         """Charge the host for one launch; return when `stream` lets it start."""
-        overhead = self.gpu.launch_overhead
-        self.trace.add(HOST, LAUNCH, stream.number, name, self.host, overhead)
-        self.host += overhead
+        start, overhead = self.host, self.gpu.launch_overhead
+        self.host = start + overhead
+        self.trace.add(HOST, LAUNCH, stream.number, name, start, overhead)
         return max(self.host, stream.end)
 
     def wait_until(self, moment: float, name="synchronize", marks=()) -> None:
@@ -175,26 +195,27 @@ class Machine:
             if races.active is not None:
                 races.active.host_waits(marks)
             if moment > self.host:
-                self.trace.add(HOST, SYNC, 0, name, self.host, moment - self.host)
-                self.host = moment
+                start, self.host = self.host, moment
+                self.trace.add(HOST, SYNC, 0, name, start, moment - start)
             if self.pending:
-                done = [copy for copy in self.pending if copy.end <= self.host]
+                for copy in self.pending:
+                    if copy.end <= self.host:
+                        copy.fill()
                 self.pending = [copy for copy in self.pending if copy.end > self.host]
-                for copy in done:
-                    copy.fill()
 
     def compute_on_host(self, name, seconds, flops=0, num_bytes=0) -> None:
         """Keep the host busy for `seconds` with work of its own."""
         with self.lock:
-            self.trace.add(HOST, CPU_ENGINE, 0, name, self.host, seconds, flops, num_bytes)
-            self.host += seconds
+            start = self.host
+            self.host = start + seconds
+            self.trace.add(HOST, CPU_ENGINE, 0, name, start, seconds, flops, num_bytes)
 
     def reset(self) -> None:
         """Wait for everything, then set the clock to 0 and forget trace and peaks."""
         with self.lock:
             streams = [stream for device in self.devices for stream in device.streams]
             self.wait_until(max(stream.end for stream in streams), marks=streams)
-            self.host = 0.0
-            self.trace.clear()
             for device in self.devices:
                 device.clear()
+            self.trace.clear()
+            self.host = 0.0

@@ -6,6 +6,9 @@ multiplies), rests of up to 1 MiB that it does not split off blocks above 1 MiB,
 the workspaces of convolutions.
 """
 
+import weakref
+from collections import deque
+
 import torch
 
 from d2lmini.sim.races import detector as races
@@ -13,47 +16,94 @@ from d2lmini.sim.races import detector as races
 GRANULE = 512  # bytes, to which every block is rounded up
 
 
+class _Lease(weakref.ref):
+    """What a device keeps of a block: its size, and when the block goes, a note of that.
+
+    The note is made by C code alone (`deque.append`), which Ctrl-C cannot come in between as it
+    can in a ``__del__``: Python would ignore it there, and the bytes would stay counted.
+    """
+
+    __slots__ = ("num_bytes",)
+
+
 class Memory:
     """The memory of one device, counted in blocks of `GRANULE` bytes.
 
     What is modelled: every block is given back at once when its last tensor goes, and a block fits
     whenever the sum fits. Fragmentation, cached blocks and the context's own memory are not.
+
+    An interrupt comes after calls and when loops go round; lines without either belong together.
     """
 
-    __slots__ = ("_next_address", "allocated", "capacity", "gpu_name", "index", "lock", "peak")
+    __slots__ = (
+        "_allocated", "_dropped", "_leases", "_next_address", "capacity", "gpu_name", "index",
+        "lock", "peak",
+    )  # fmt: skip
 
     def __init__(self, index, gpu, lock):
         self.index = index
         self.gpu_name = gpu.name
         self.capacity = int(gpu.memory)
         self.lock = lock
-        self.allocated = 0
         self.peak = 0
+        self._allocated = 0
+        self._leases: set[_Lease] = set()
+        self._dropped: deque[_Lease] = deque()
         self._next_address = (index + 1) << 44
 
-    def check(self, num_bytes: int) -> None:
-        """Raise the error that taking `num_bytes` more would raise, and change nothing."""
-        if self.allocated + _rounded(num_bytes) > self.capacity:
-            raise torch.OutOfMemoryError(self._message(_rounded(num_bytes)))
+    @property
+    def allocated(self) -> int:
+        """Bytes that blocks hold now."""
+        if self._dropped:
+            with self.lock:
+                self._count_dropped()
+        return self._allocated
 
-    def take(self, num_bytes: int, room: int = 0) -> int:
-        """Count bytes of a rounded size; return the (invented) address of as many, or `room`."""
+    def _count_dropped(self):
+        dropped = self._dropped
+        while dropped:
+            lease = dropped[0]
+            self._allocated -= lease.num_bytes
+            lease.num_bytes = 0
+            self._leases.discard(lease)
+            dropped.popleft()
+
+    def check(self, num_bytes: int, beside: int = 0) -> None:
+        """Raise the error that taking `num_bytes` more would raise, and change nothing.
+
+        `beside` are bytes of blocks that will be taken before.
+        """
+        if self.allocated + beside + rounded(num_bytes) > self.capacity:
+            raise torch.OutOfMemoryError(self._message(rounded(num_bytes)))
+
+    def take(self, block: "Block", num_bytes: int) -> None:
+        """Count `num_bytes` more for a block, which gets an (invented) address."""
         with self.lock:
-            if self.allocated + num_bytes > self.capacity:
+            if self._dropped:
+                self._count_dropped()
+            after = self._allocated + num_bytes
+            if after > self.capacity:
                 raise torch.OutOfMemoryError(self._message(num_bytes))
-            self.allocated += num_bytes
-            if self.allocated > self.peak:
-                self.peak = self.allocated
-            address = self._next_address
-            self._next_address += max(num_bytes, room)
-            return address
+            lease = block._lease
+            if lease is None:
+                lease = _Lease(block, self._dropped.append)
+                lease.num_bytes = 0
+                self._leases.add(lease)
+                block._lease = lease
+            block.address = self._next_address  # a block that grows moves
+            self._next_address += lease.num_bytes + num_bytes
+            self._allocated = after
+            lease.num_bytes += num_bytes
+            if after > self.peak:
+                self.peak = after
 
     def _message(self, num_bytes):
-        free = self.capacity - self.allocated
+        held = self._allocated
+        free = self.capacity - held
         return (
             f"Simulated CUDA out of memory. Tried to allocate {_size(num_bytes)}. GPU {self.index} "
             f"({self.gpu_name}) has a total capacity of {_size(self.capacity)} of which "
-            f"{_size(free)} is free. Of the allocated memory {_size(self.allocated)} is allocated "
+            f"{_size(free)} is free. Of the allocated memory {_size(held)} is allocated "
             "by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
         )
 
@@ -61,34 +111,34 @@ class Memory:
 class Block:
     """The memory behind one tensor and all views of it; freed when the last of them goes."""
 
-    __slots__ = ("_sim_history", "address", "memory", "num_bytes")
+    __slots__ = ("__weakref__", "_lease", "_sim_history", "address", "memory")
 
     def __init__(self, device, num_bytes):
-        rounded = _rounded(num_bytes)
-        self.num_bytes = 0  # in case `take` raises
         self._sim_history = None  # of its uses, while races are looked for
+        self._lease = None
         self.memory = device.memory
-        self.address = self.memory.take(rounded)
-        self.num_bytes = rounded
+        self.memory.take(self, rounded(num_bytes))
         if races.active is not None:
             races.active.allocate(self, device)
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes that the block occupies."""
+        return self._lease.num_bytes
+
     def resize(self, num_bytes):
         """Grow to hold `num_bytes` (never shrinks, as PyTorch's storages do not)."""
-        extra = _rounded(num_bytes) - self.num_bytes
+        extra = rounded(num_bytes) - self.num_bytes
         if extra > 0:
-            self.address = self.memory.take(extra, room=self.num_bytes + extra)
-            self.num_bytes += extra
+            self.memory.take(self, extra)
 
     def __del__(self):
-        if self.num_bytes:
-            with self.memory.lock:
-                self.memory.allocated -= self.num_bytes
-            if self._sim_history is not None:
-                self._sim_history.drop()
+        if self._sim_history is not None:
+            self._sim_history.drop()
 
 
-def _rounded(num_bytes):
+def rounded(num_bytes: int) -> int:
+    """Return the bytes that a block of `num_bytes` occupies."""
     return -(-num_bytes // GRANULE) * GRANULE
 
 
