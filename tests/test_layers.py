@@ -13,6 +13,7 @@ d2lmini.sim.naming  d2lmini.sim.hardware  d2lmini.sim.races
 d2lmini.sim.clock
 d2lmini.sim.backend
 d2lmini.sim.saving  d2lmini.sim.configure
+d2lmini.sim.ranks
 d2lmini.sim
 d2lmini.cuda  d2lmini.seconds  d2lmini.units
 d2lmini.devices

@@ -63,6 +63,8 @@ from d2lmini.sim.configure import configure, machine
 from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link, find_cpu, find_gpu, find_link
 from d2lmini.sim.hardware.calibration import calibrate, from_calibration
 from d2lmini.sim.races.detector import RaceError
+from d2lmini.sim.ranks.baton import RanksError
+from d2lmini.sim.ranks.spawn import spawn
 
 _saving.register()
 
@@ -75,6 +77,7 @@ __all__ = [
     "Event",
     "Link",
     "RaceError",
+    "RanksError",
     "SimTensor",
     "Span",
     "Stream",
@@ -103,6 +106,7 @@ __all__ = [
     "reset",
     "reset_peak_memory_stats",
     "set_device",
+    "spawn",
     "synchronize",
     "trace",
 ]

@@ -227,7 +227,7 @@ def set_generator(op, device, args, kwargs):
             f"Expected a 'sim' device type for generator but found '{given.device.type}'; draw on "
             "the host with it and move the result, or seed the device with torch.manual_seed"
         )
-    generator = device.generator if device.machine.numerics else None
+    generator = device.draw() if device.machine.numerics else None
     if position < len(args):
         args[position] = generator
     else:
@@ -238,11 +238,12 @@ def run_seeded(func, device, args, kwargs):
     """Run an operation that draws from the global generator with the device's instead."""
     with device.machine.lock:  # threads would otherwise draw from each other's state
         host_state = torch.get_rng_state()
-        torch.set_rng_state(device.generator.get_state())
+        generator = device.draw()
+        torch.set_rng_state(generator.get_state())
         try:
             return func(*args, **kwargs)
         finally:
-            device.generator.set_state(torch.get_rng_state())
+            generator.set_state(torch.get_rng_state())
             torch.set_rng_state(host_state)
 
 

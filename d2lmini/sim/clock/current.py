@@ -6,6 +6,7 @@ from d2lmini.sim.naming import NAME, SLOT, split
 
 DEFAULT_SEED = 67280421310721  # PyTorch's own, where nobody has called torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
+ranks = None  # while several ranks share the machine: what knows which device is whose
 
 
 def current_machine():
@@ -81,6 +82,12 @@ def current_device() -> int:
     """Return the number of the device that ``"sim"`` without a number stands for."""
     machine = state.machine
     return 0 if machine is None else machine.current_index()
+
+
+def own_devices() -> list:
+    """Return the devices of the program that asks: all, or the one of a rank among several."""
+    machine = current_machine()
+    return machine.devices if ranks is None else [machine.devices[ranks.own_index()]]
 
 
 def set_device(device) -> None:

@@ -24,16 +24,22 @@ class Device:
     def __init__(self, machine, index):
         self.machine = machine
         self.index = index
+        self.row = index  # under which the trace has it
         self.name = f"{NAME}:{index}"
         self.torch_device = torch.device(device_type(), index)
         self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
+        self.urgent = self.compute  # of streams with priority
         self.memory = Memory(index, machine.gpu, machine.lock)
         self.generator = torch.Generator().manual_seed(state.seed)
         self.streams: list[Stream] = []
         self.default_stream = Stream.of(self)
         self._here = threading.local()  # the current stream is each thread's own, as in CUDA
+
+    def draw(self) -> torch.Generator:
+        """Return the generator from which one operation draws its random numbers."""
+        return self.generator
 
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
@@ -55,11 +61,11 @@ class Device:
         seconds = machine.gpu.seconds(flops, num_bytes, peak)
         with machine.lock:
             ready = machine.issue(name, stream)
-            start = self.compute.earliest(ready, seconds)
-            self.compute.book(start, start + seconds, machine.host)
+            start = stream.compute.earliest(ready, seconds)
+            stream.compute.book(start, start + seconds, machine.host)
             stream.end = start + seconds
             machine.trace.add(
-                self.index, COMPUTE, stream.number, name, start, seconds, flops, num_bytes
+                self.row, COMPUTE, stream.number, name, start, seconds, flops, num_bytes
             )
 
     def to_host(self, num_bytes, pinned=False, wait=True, reason=None) -> float:
@@ -93,12 +99,12 @@ class Device:
             ready = machine.issue(label, stream)
             start = reserve((engine,), ready, seconds, machine.host)
             stream.end = start + seconds
-            machine.trace.add(self.index, lane, stream.number, label, start, seconds, 0, num_bytes)
+            machine.trace.add(self.row, lane, stream.number, label, start, seconds, 0, num_bytes)
             return stream.end
 
     def clear(self) -> None:
         """Make all engines and streams free, and forget the peak."""
-        for engine in (self.compute, self.h2d, self.d2h, self.peer_in, self.peer_out):
+        for engine in (self.compute, self.urgent, self.h2d, self.d2h, self.peer_in, self.peer_out):
             engine.clear()
         for stream in self.streams:
             stream.end = 0.0
@@ -114,6 +120,7 @@ class Machine:
         self.set_aside = False  # while another one is, for a block
         self.lock = threading.RLock()
         self.host = 0.0
+        self.host_row = HOST  # under which the trace has what the host does
         self.trace = Trace()
         self.shapes: dict = {}  # results and costs by shapes, where only shapes are kept
         self.pending: list = []  # copies to the host that nobody has waited for
@@ -139,7 +146,7 @@ class Machine:
                 lanes = (source.peer_out, target.peer_in)
                 start = reserve(lanes, ready, seconds, self.host)
                 self.trace.add(
-                    source.index, P2P, from_stream.number, label, start, seconds, 0, num_bytes
+                    source.row, P2P, from_stream.number, label, start, seconds, 0, num_bytes
                 )
                 end = start + seconds
             else:
@@ -152,17 +159,17 @@ class Machine:
         head, way = self.link.staging(num_bytes)
         start = reserve((source.d2h,), ready, way, self.host)
         number = source.current_stream().number
-        self.trace.add(source.index, D2H, number, label, start, way, 0, num_bytes)
+        self.trace.add(source.row, D2H, number, label, start, way, 0, num_bytes)
         start = reserve((target.h2d,), start + head, way, self.host)
         number = target.current_stream().number
         receive = f"receive {source.name} -> {target.name}"
-        self.trace.add(target.index, H2D, number, receive, start, way, 0, num_bytes)
+        self.trace.add(target.row, H2D, number, receive, start, way, 0, num_bytes)
         return start + way
 
     def issue(self, name, stream):
         """Charge the host for one launch; return when `stream` lets it start."""
         overhead = self.gpu.launch_overhead
-        self.trace.add(HOST, LAUNCH, stream.number, name, self.host, overhead)
+        self.trace.add(self.host_row, LAUNCH, stream.number, name, self.host, overhead)
         self.host += overhead
         return max(self.host, stream.end)
 
@@ -175,7 +182,7 @@ class Machine:
             if races.active is not None:
                 races.active.host_waits(marks)
             if moment > self.host:
-                self.trace.add(HOST, SYNC, 0, name, self.host, moment - self.host)
+                self.trace.add(self.host_row, SYNC, 0, name, self.host, moment - self.host)
                 self.host = moment
             if self.pending:
                 done = [copy for copy in self.pending if copy.end <= self.host]
@@ -186,7 +193,7 @@ class Machine:
     def compute_on_host(self, name, seconds, flops=0, num_bytes=0) -> None:
         """Keep the host busy for `seconds` with work of its own."""
         with self.lock:
-            self.trace.add(HOST, CPU_ENGINE, 0, name, self.host, seconds, flops, num_bytes)
+            self.trace.add(self.host_row, CPU_ENGINE, 0, name, self.host, seconds, flops, num_bytes)
             self.host += seconds
 
     def reset(self) -> None:

@@ -61,10 +61,11 @@ class Memory:
 class Block:
     """The memory behind one tensor and all views of it; freed when the last of them goes."""
 
-    __slots__ = ("_sim_history", "address", "memory", "num_bytes")
+    __slots__ = ("_sim_history", "address", "memory", "num_bytes", "size")
 
     def __init__(self, device, num_bytes):
         rounded = _rounded(num_bytes)
+        self.size = num_bytes  # not rounded
         self.num_bytes = 0  # in case `take` raises
         self._sim_history = None  # of its uses, while races are looked for
         self.memory = device.memory
@@ -79,6 +80,17 @@ class Block:
         if extra > 0:
             self.memory.take(extra)
             self.num_bytes += extra
+        self.size = max(self.size, num_bytes)
+
+    def set_size(self, num_bytes):
+        """Hold exactly `num_bytes`, fewer or more (``storage.resize_``)."""
+        rounded = _rounded(num_bytes)
+        if rounded > self.num_bytes:
+            self.memory.take(rounded - self.num_bytes)
+        else:
+            with self.memory.lock:
+                self.memory.allocated -= self.num_bytes - rounded
+        self.num_bytes, self.size = rounded, num_bytes
 
     def __del__(self):
         if self.num_bytes:
