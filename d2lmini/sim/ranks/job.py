@@ -101,6 +101,11 @@ class Job:
         self._open.setdefault(work.stream, []).append(work)
         self._under_way.add(work, reads, writes)
 
+    def wait_for(self, tensor) -> None:
+        """Wait for the communication that is to fill a tensor, if there is any."""
+        for work in self._under_way.writers(tensor):
+            work.wait()
+
     def finish(self, work) -> None:
         """Take note of a wait: what came before in the work's stream is over as well."""
         works = self._open.get(work.stream, ())

@@ -1,34 +1,32 @@
-"""What PyTorch's distributed package needs to be told while ranks of simulated GPUs run."""
+"""What PyTorch's distributed package is told while ranks of simulated GPUs run."""
 
 import functools
 
 from d2lmini.sim.naming import NAME, SLOT
-from d2lmini.sim.ranks import job, private
+from d2lmini.sim.ranks import dtensor, job, private
 from d2lmini.sim.ranks.store import RankStore
 
 _INIT = "torch.distributed:init_process_group", f"{private.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
+_ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
 
 
 class Patches:
-    """PyTorch's names that stand for something else inside a ``with`` block."""
-
-    def __init__(self):
-        init = private.find(_INIT[0])
-        self._new = dict.fromkeys(_INIT, _checked(init))
-        self._new[_HANDLERS] = dict.fromkeys(private.find(_HANDLERS), _meet_here)
+    """Lets names of PyTorch stand for something else inside a ``with`` block."""
 
     def __enter__(self):
-        self._old = {name: private.find(name) for name in self._new}
-        for name, value in self._new.items():
+        handlers = dict.fromkeys(private.find(_HANDLERS), _meet_here)
+        new = {**dict.fromkeys(_INIT, _checked(private.find(_INIT[0]))), _HANDLERS: handlers}
+        self._undo = [
             private.replace(name, value)
-        private.find("torch._C._distributed_c10d:_set_thread_isolation_mode")(True)
-        return self
+            for name, value in {**new, **dtensor.replacements()}.items()
+        ]
+        private.find(_ISOLATE)(True)  # C++'s list of groups: one for each thread
 
     def __exit__(self, *_):
-        private.find("torch._C._distributed_c10d:_set_thread_isolation_mode")(False)
-        for name, value in self._old.items():
-            private.replace(name, value)
+        private.find(_ISOLATE)(False)
+        for undo in self._undo:
+            undo()
 
 
 def _checked(init):

@@ -5,15 +5,15 @@ so, and everything else of the simulator works.
 """
 
 import copy
+import functools
 import importlib
-from functools import lru_cache
 
 import torch
 from torch.distributed import ReduceOp
 
 TESTED = "2.13"
 C10D = "torch.distributed.distributed_c10d"
-_FSDP = "torch.distributed.fsdp._fully_shard"
+FSDP = "torch.distributed.fsdp._fully_shard"
 NAMES = (
     "torch._C._distributed_c10d:FakeProcessGroup._create_internal",
     "torch._C._distributed_c10d:_set_thread_isolation_mode",
@@ -24,11 +24,10 @@ NAMES = (
     "torch.distributed._functional_collectives:AsyncCollectiveTensor",
     "torch.distributed.tensor:DTensor._op_dispatcher",
     "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta",
-    "torch.distributed.tensor._random:_RNGStateTracker",
-    f"{_FSDP}._fsdp_init:_move_states_to_device",
-    f"{_FSDP}._fsdp_collectives:all_gather_copy_in_cuda",
-    f"{_FSDP}._fsdp_collectives:split_with_sizes_copy",
-    f"{_FSDP}._fsdp_collectives:chunk_cat",
+    f"{FSDP}._fsdp_init:_move_states_to_device",
+    f"{FSDP}._fsdp_collectives:all_gather_copy_in_cuda",
+    f"{FSDP}._fsdp_collectives:split_with_sizes_copy",
+    f"{FSDP}._fsdp_collectives:chunk_cat",
     "torch.ops._c10d_functional:wait_tensor",
     "torch.ops._dtensor:shard_dim_alltoall",
     "torch.ops.fsdp:all_gather_copy_in",
@@ -60,12 +59,17 @@ def find(name: str):
 
 
 def replace(name: str, value):
-    """Let a name stand for something else."""
+    """Let a name stand for something else; return what undoes it."""
     owner, attribute = _owner(name)
+    if attribute in vars(owner):
+        undo = functools.partial(setattr, owner, attribute, vars(owner)[attribute])
+    else:  # inherited
+        undo = functools.partial(delattr, owner, attribute)
     setattr(owner, attribute, value)
+    return undo
 
 
-@lru_cache(None)
+@functools.lru_cache(None)
 def _owner(name):
     module, _, path = name.partition(":")
     *parents, attribute = path.split(".")
@@ -126,7 +130,7 @@ def set_globals(values) -> None:
         setattr(owner, attribute, value)
 
 
-@lru_cache(None)
+@functools.lru_cache(None)
 def _owners():
     return [_owner(name) for name, _ in GLOBALS]
 

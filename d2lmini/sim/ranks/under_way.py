@@ -59,6 +59,11 @@ class UnderWay:
         if not self._uses:
             backend.watch = None
 
+    def writers(self, tensor) -> list:
+        """Return the works that fill some of a tensor's memory."""
+        uses = self._uses.get(id(tensor._block), ())
+        return [use.work for use in uses if use.writes]
+
     def _watch(self, func, args, kwargs):
         for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is SimTensor:

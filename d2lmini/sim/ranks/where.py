@@ -44,7 +44,7 @@ def line_of_error(error) -> str:
 
 @lru_cache(4096)
 def _is_program(filename):
-    if filename.startswith(_OURS) or filename.startswith("<frozen"):
+    if filename.startswith((*_OURS, "<frozen")) or filename.endswith("typing_extensions.py"):
         return False
     return not filename.startswith(_STANDARD) or "site-packages" in filename
 
