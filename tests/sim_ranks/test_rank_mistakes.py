@@ -138,7 +138,11 @@ def test_what_touches_other_parts_or_comes_after_a_wait_is_no_mistake():
         return x.tolist(), [t.tolist() for t in tensors], dropped.tolist()
 
     out = sim.spawn(program, nprocs=2, gpu="a100", link="nvlink3")
-    assert out[0] == out[1] == ([[2.0] * 4] * 1 + [[2.0] * 4], [[4.0] * 2] + [[2.0] * 2] * 2, [2.0] * 2)
+    assert (
+        out[0]
+        == out[1]
+        == ([[2.0] * 4] * 1 + [[2.0] * 4], [[4.0] * 2] + [[2.0] * 2] * 2, [2.0] * 2)
+    )
 
 
 def test_a_message_that_nobody_receives():

@@ -68,7 +68,7 @@ class Job:
         -------
         SimWork
         """
-        device = _device_of(given or filled)
+        device = self._device_of(given or filled)
         call = Call(self.rank.number, where.line(), given, filled, name, same or name, device)
         if device is None:
             call.ready = self.machine.host
@@ -85,6 +85,23 @@ class Job:
         if device is not None and stream is not None:
             self.begin(work, given, filled)
         return work
+
+    def _device_of(self, tensors):
+        """Return the device of the tensors, which is the rank's; None for those on the host."""
+        devices = {t._device if isinstance(t, SimTensor) else None for t in tensors}
+        if len(devices) > 1:
+            raise RanksError(
+                f"rank {self.rank.number} communicates ({where.line()}) tensors that are partly on "
+                "the host; move them to one device first"
+            )
+        device = devices.pop() if devices else None
+        if device is not None and device.index != self.own_index():
+            raise RanksError(
+                f"rank {self.rank.number} communicates ({where.line()}) a tensor on {device.name}, "
+                f"which is not its device; a rank's own is the current one when it starts, here "
+                f"{self.machine.devices[self.own_index()].name}"
+            )
+        return device
 
     def _issue(self, call, stream):
         """Charge the host for the launch; note when this rank lets the communication start."""
@@ -149,9 +166,3 @@ class Job:
             raise RanksError(
                 "the program has ended, but not all communication:\n" + "\n".join(lines[:MAX_NAMED])
             )
-
-
-def _device_of(tensors):
-    for tensor in tensors:
-        return tensor._device if isinstance(tensor, SimTensor) else None
-    return None

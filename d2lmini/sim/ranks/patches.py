@@ -1,13 +1,15 @@
 """What PyTorch's distributed package is told while ranks of simulated GPUs run."""
 
 import functools
+import types
 
 from d2lmini.sim.naming import NAME, SLOT
-from d2lmini.sim.ranks import dtensor, job, private
+from d2lmini.sim.ranks import dtensor, job, private, unnumbered
 from d2lmini.sim.ranks.store import RankStore
 
 _INIT = "torch.distributed:init_process_group", f"{private.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
+_HOOK_CHECK = "torch.nn.parallel:DistributedDataParallel._check_comm_hook"
 _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
 
 
@@ -16,11 +18,14 @@ class Patches:
 
     def __enter__(self):
         handlers = dict.fromkeys(private.find(_HANDLERS), _meet_here)
-        new = {**dict.fromkeys(_INIT, _checked(private.find(_INIT[0]))), _HANDLERS: handlers}
-        self._undo = [
-            private.replace(name, value)
-            for name, value in {**new, **dtensor.replacements()}.items()
-        ]
+        new = {
+            **dict.fromkeys(_INIT, _checked(private.find(_INIT[0]))),
+            _HANDLERS: handlers,
+            _HOOK_CHECK: _let_bf16_pass(private.find(_HOOK_CHECK)),
+            **dtensor.replacements(),
+            **unnumbered.replacements(private.find),
+        }
+        self._undo = [private.replace(name, value) for name, value in new.items()]
         private.find(_ISOLATE)(True)  # C++'s list of groups: one for each thread
 
     def __exit__(self, *_):
@@ -50,3 +55,16 @@ def _meet_here(url, timeout=None, **kwargs):
     rank = job.active.rank
     store = RankStore(job.active.store_values, job.active.baton)
     yield store, rank.number, rank.world_size
+
+
+def _let_bf16_pass(check):
+    """Check a hook of DDP without the question whether this PyTorch was built with NCCL."""
+
+    def checked(self, hook):
+        if getattr(hook, "__name__", "").startswith("bf16_compress"):
+            code = hook.__code__, hook.__globals__, "hook", hook.__defaults__, hook.__closure__
+            hook, annotations = types.FunctionType(*code), hook.__annotations__
+            hook.__annotations__ = annotations
+        return check(self, hook)
+
+    return checked

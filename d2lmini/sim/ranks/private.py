@@ -18,6 +18,7 @@ NAMES = (
     "torch._C._distributed_c10d:FakeProcessGroup._create_internal",
     "torch._C._distributed_c10d:_set_thread_isolation_mode",
     "torch.distributed:ProcessGroup._register_backend",
+    "torch.nn.parallel:DistributedDataParallel._check_comm_hook",
     "torch.distributed.rendezvous:_rendezvous_handlers",
     f"{C10D}:_resolve_process_group",
     f"{C10D}:_world.pg_names",

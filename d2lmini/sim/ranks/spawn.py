@@ -12,7 +12,7 @@ from d2lmini.sim.clock.engine import Engine
 from d2lmini.sim.clock.trace import OF_RANKS
 from d2lmini.sim.configure import build
 from d2lmini.sim.naming import NAME, device_type
-from d2lmini.sim.ranks import functional, job, private
+from d2lmini.sim.ranks import functional, job, private, sync_batch_norm
 from d2lmini.sim.ranks.baton import Baton, Rank
 from d2lmini.sim.ranks.group import SimGroup
 from d2lmini.sim.ranks.job import Job
@@ -92,6 +92,7 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> lis
         raise RuntimeError("sim.spawn() inside a rank; start all ranks by one call")
     private.check()
     functional.register()
+    sync_batch_norm.register()
     machine = build(nprocs, gpu, link, numerics)
     register_backend()
     with _Caller(machine), Patches():

@@ -43,6 +43,8 @@ class SimWork(dist.Work):
 
     def _describe(self):
         missing = self._meeting.missing()
+        if not missing:
+            return "could go on"
         names = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         ranks = "ranks" if len(missing) > 1 else "rank"
         return f"waits in {self.name} ({self.line}) for {ranks} {names}"
