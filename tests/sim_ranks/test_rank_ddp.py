@@ -10,9 +10,10 @@ from rank_models import Net, batches, largest_difference, seeded, sgd, train_alo
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join
-from torch.nn.parallel import DistributedDataParallel as DDP
 
 from d2lmini import sim
+
+DDP = nn.parallel.DistributedDataParallel
 
 
 def train(rank, make_ddp, make=Net, steps=3, clip=None, accumulate=1, **kwargs):
