@@ -5,6 +5,9 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.tensor.experimental import context_parallel
 
 from d2lmini import sim
 
@@ -217,6 +220,26 @@ def test_backends_that_are_not_here_are_refused_by_name():
 
     with pytest.raises(ValueError, match=r"'nccl'.*leave the backend out"):
         sim.spawn(program, nprocs=2)
+
+
+def test_what_is_not_supported_is_refused_by_name():
+    def program(rank, what):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        mesh = init_device_mesh(device.type, (2,))
+        model = torch.nn.Linear(2, 2).to(device)
+        if what == "compile":
+            torch.compile(model)
+        elif what == "FSDP1":
+            FullyShardedDataParallel(model)
+        else:
+            with context_parallel(mesh, buffers=[model.weight.data], buffer_seq_dims=[0]):
+                pass
+
+    for what in ("compile", "FSDP1", "context_parallel"):
+        with pytest.raises(NotImplementedError, match=what):
+            sim.spawn(program, (what,), nprocs=2)
+    assert callable(torch.compile(lambda x: x))  # outside nothing has changed
 
 
 def test_no_spawn_within_a_rank():

@@ -155,7 +155,8 @@ def test_distributed_tensors():
         total = (rows @ columns.T.redistribute(placements=[Replicate()])).full_tensor()
         partial = DTensor.from_local(torch.full((3,), rank + 1.0, device=device), mesh, [Partial()])
         return {
-            "device": str(rows.device), "here": torch.equal(rows.to_local().cpu(), whole.chunk(4)[rank]),
+            "device": str(rows.device),
+            "here": torch.equal(rows.to_local().cpu(), whole.chunk(4)[rank]),
             "columns": torch.equal(columns.to_local().cpu(), whole.chunk(4, 1)[rank]),
             "product": (total.cpu() - whole @ whole.T).abs().max().item(),
             "sum": partial.full_tensor().tolist(),

@@ -14,6 +14,7 @@ from torch.distributed import ReduceOp
 TESTED = "2.13"
 C10D = "torch.distributed.distributed_c10d"
 FSDP = "torch.distributed.fsdp._fully_shard"
+ATTENTION = "torch.distributed.tensor.experimental._context_parallel._attention"
 NAMES = (
     "torch._C._distributed_c10d:FakeProcessGroup._create_internal",
     "torch._C._distributed_c10d:_set_thread_isolation_mode",
@@ -29,6 +30,8 @@ NAMES = (
     f"{FSDP}._fsdp_collectives:all_gather_copy_in_cuda",
     f"{FSDP}._fsdp_collectives:split_with_sizes_copy",
     f"{FSDP}._fsdp_collectives:chunk_cat",
+    f"{ATTENTION}:_create_default_load_balancer",
+    f"{ATTENTION}:_enable_context_parallel_dispatcher",
     "torch.ops._c10d_functional:wait_tensor",
     "torch.ops._dtensor:shard_dim_alltoall",
     "torch.ops.fsdp:all_gather_copy_in",
