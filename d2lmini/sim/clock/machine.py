@@ -5,6 +5,7 @@ one machine; what they do then happens in the order of arrival.
 """
 
 import threading
+from collections import Counter
 
 import torch
 
@@ -35,6 +36,7 @@ class Device:
         self.generator = torch.Generator().manual_seed(state.seed)
         self.streams: list[Stream] = []
         self.default_stream = Stream.of(self)
+        self.flops = Counter()  # of all kernels, by the type at whose peak they run
         self._here = threading.local()  # the current stream is each thread's own, as in CUDA
 
     def draw(self) -> torch.Generator:
@@ -59,6 +61,8 @@ class Device:
         """
         machine, stream = self.machine, self.current_stream()
         seconds = machine.gpu.seconds(flops, num_bytes, peak)
+        if flops:
+            self.flops[peak] += flops
         with machine.lock:
             ready = machine.issue(name, stream)
             start = stream.compute.earliest(ready, seconds)
@@ -108,6 +112,7 @@ class Device:
             engine.clear()
         for stream in self.streams:
             stream.end = 0.0
+        self.flops.clear()
         self.memory.peak = self.memory.allocated
 
 

@@ -83,6 +83,21 @@ class TorchGlobals:
         private.set_globals(self.values)
 
 
+class MainProgram:
+    """The program that a process has one of: the module ``__main__``, and its arguments."""
+
+    def __init__(self):
+        self.keep()
+
+    def keep(self):
+        """Note them."""
+        self.module, self.argv = sys.modules["__main__"], sys.argv
+
+    def restore(self):
+        """Set them."""
+        sys.modules["__main__"], sys.argv = self.module, self.argv
+
+
 class OwnState:
     """All that is one rank's own."""
 

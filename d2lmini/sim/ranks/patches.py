@@ -13,6 +13,10 @@ _HOOK_CHECK = "torch.nn.parallel:DistributedDataParallel._check_comm_hook"
 _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
 
 
+class BackendError(ValueError):
+    """A program names a backend of real GPUs or of the CPU."""
+
+
 class Patches:
     """Lets names of PyTorch stand for something else inside a ``with`` block."""
 
@@ -42,7 +46,7 @@ def _checked(init):
     def checked(backend=None, *args, **kwargs):
         wanted = NAME if backend is None else str(backend).lower()
         if wanted.rpartition(":")[2] not in (NAME, SLOT):
-            raise ValueError(
+            raise BackendError(
                 f"init_process_group(backend={backend!r}) in a rank on simulated GPUs: leave the "
                 "backend out, and the same program runs here, on NCCL and on gloo"
             )

@@ -19,6 +19,7 @@ from d2lmini.sim.ranks.job import Job
 from d2lmini.sim.ranks.own_state import (
     Environment,
     HostClock,
+    MainProgram,
     OwnState,
     RandomStates,
     TorchGlobals,
@@ -129,7 +130,7 @@ def _make_rank(machine, number, world_size):
         "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size),
         "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
     })  # fmt: skip
-    own = OwnState(clock, RandomStates(), environment, TorchGlobals())
+    own = OwnState(clock, RandomStates(), environment, TorchGlobals(), MainProgram())
     rank = Rank(number, number, world_size, own)
     rank.clock = clock
     return rank
@@ -142,7 +143,7 @@ class _Caller:
         self._machine = machine
 
     def __enter__(self):
-        self._state = OwnState(RandomStates(), TorchGlobals())
+        self._state = OwnState(RandomStates(), TorchGlobals(), MainProgram())
         self._state.keep()
         self._environment, self._hook = dict(os.environ), sys.excepthook
         self._seed, self._former = state.seed, state.machine
