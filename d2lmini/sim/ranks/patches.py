@@ -4,7 +4,7 @@ import functools
 import types
 
 from d2lmini.sim.naming import NAME, SLOT
-from d2lmini.sim.ranks import dtensor, job, private, unnumbered, unsupported
+from d2lmini.sim.ranks import dtensor, job, pipelines, private, unnumbered, unsupported
 from d2lmini.sim.ranks.store import RankStore
 
 _INIT = "torch.distributed:init_process_group", f"{private.C10D}:init_process_group"
@@ -28,6 +28,7 @@ class Patches:
             _HOOK_CHECK: _let_bf16_pass(private.find(_HOOK_CHECK)),
             **dtensor.replacements(),
             **unnumbered.replacements(private.find),
+            **pipelines.replacements(),
             **unsupported.replacements(),
         }
         self._undo = [private.replace(name, value) for name, value in new.items()]

@@ -32,6 +32,7 @@ NAMES = (
     f"{FSDP}._fsdp_collectives:chunk_cat",
     f"{ATTENTION}:_create_default_load_balancer",
     f"{ATTENTION}:_enable_context_parallel_dispatcher",
+    "torch.distributed.pipelining._backward:get_param_groups",
     "torch.ops._c10d_functional:wait_tensor",
     "torch.ops._dtensor:shard_dim_alltoall",
     "torch.ops.fsdp:all_gather_copy_in",
