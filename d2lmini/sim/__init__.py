@@ -21,9 +21,11 @@ Values are computed at once, in the order of the program. So a stream that does 
 that is overwritten too early or memory that is reused too early shows in times at most, never in
 values: `check_races` finds them.
 
+Programs for `torch.distributed` run under `spawn`, or by ``python -m d2lmini.sim.run``.
+
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, lazy modules,
-generators on a device, `torch.distributed`. A module that moves *to the host* gets new parameters
-there, so make an optimiser after that move. Conjugate and negative views are copies.
+generators on a device; FSDP1 and ``context_parallel``. A module that moves *to the host* gets new
+parameters there, so make an optimiser after that move. Conjugate and negative views are copies.
 
 Examples
 --------

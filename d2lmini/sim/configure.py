@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import torch
 
 from d2lmini.sim.backend import register
-from d2lmini.sim.clock.current import state
+from d2lmini.sim.clock.current import refuse_in_a_rank, state
 from d2lmini.sim.clock.machine import Machine
 from d2lmini.sim.hardware.presets import find_gpu, find_link
 
@@ -107,5 +107,6 @@ def build(k, gpu, link, numerics) -> Machine:
     """Return a machine as `configure` makes it, and leave the one in use alone."""
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_DEVICES:
         raise ValueError(f"cannot simulate {k!r} GPUs; give an integer from 1 to {MAX_DEVICES}")
+    refuse_in_a_rank("a new machine", "take the device from torch.accelerator instead")
     register.register()
     return Machine(k, find_gpu(gpu), find_link(link), bool(numerics))

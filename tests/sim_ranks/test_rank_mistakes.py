@@ -242,9 +242,10 @@ def test_what_is_not_supported_is_refused_by_name():
     assert callable(torch.compile(lambda x: x))  # outside nothing has changed
 
 
-def test_no_spawn_within_a_rank():
-    with pytest.raises(RuntimeError, match="inside a rank"):
-        sim.spawn(lambda rank: sim.spawn(print), nprocs=1)
+@pytest.mark.parametrize("call", [lambda: sim.spawn(print), sim.reset, lambda: sim.configure(2)])
+def test_a_rank_cannot_change_the_machine(call):
+    with pytest.raises(RuntimeError, match=r"in a rank of sim.spawn\(\)"):
+        sim.spawn(lambda rank: call(), nprocs=1)
 
 
 def test_after_a_failure_the_next_run_is_as_ever():

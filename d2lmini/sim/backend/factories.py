@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_map_only
 from d2lmini.sim.backend.copies import to_device
 from d2lmini.sim.backend.ops import lookup
 from d2lmini.sim.backend.run import run_seeded, set_generator
-from d2lmini.sim.backend.tensor import META, wrap
+from d2lmini.sim.backend.tensor import META, has_values, wrap
 from d2lmini.sim.clock import current
 from d2lmini.sim.races import detector as races
 
@@ -38,10 +38,12 @@ def _allocate(func, args, torch_device, kwargs):
     device = current.find_device(torch_device)
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     kwargs["pin_memory"] = None
-    device.memory.check(math.prod(args[0]) * dtype.itemsize)
+    numel = math.prod(args[0])
+    device.memory.check(numel * dtype.itemsize)
     if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python):
         return _Landing.make(func(*args, device=CPU, **kwargs), device)
-    return wrap(func(*args, device=CPU if device.machine.numerics else META, **kwargs), device)
+    real = has_values(device.machine, dtype, numel)
+    return wrap(func(*args, device=CPU if real else META, **kwargs), device)
 
 
 def make_factory(name):
@@ -58,6 +60,9 @@ def make_factory(name):
         args = list(args)
         if op.generator is not None:
             set_generator(op, device, args, kwargs)
+        elif device.machine.keeps_control and not op.seeded:
+            shape = inner(*args, device=META, **kwargs)
+            numerics = has_values(device.machine, shape.dtype, shape.numel())
         make = functools.partial(inner, device=CPU if numerics else META, **kwargs)
         data = run_seeded(make, device, args, {}) if op.seeded and numerics else make(*args)
         tensor = wrap(data, device)

@@ -1,7 +1,7 @@
 """Running PyTorch's operations on simulated tensors: compute, charge the time, wrap the results."""
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from d2lmini.sim.backend.ops import MAX_REMEMBERED, aten, lookup, signature, tensors_of
 from d2lmini.sim.backend.tensor import (
@@ -12,6 +12,7 @@ from d2lmini.sim.backend.tensor import (
     mixed_devices,
     refresh,
     shapes_only,
+    to_meta,
     wrap,
 )
 from d2lmini.sim.clock import current
@@ -90,6 +91,10 @@ def run(func, args, kwargs):
 
 def _run_shapes(op, device, call, outer, inner):
     """Run one operation on shapes; what was worked out before is not worked out again."""
+    if device.machine.keeps_control and any(t.device.type == "cpu" for t in call.tensors):
+        if op.generator is None and all(t.device.type == "cpu" for t in call.tensors):
+            return _run_values(op, device, call, outer, inner)
+        inner = _forget_values(op, call, outer, inner)
     if op.syncs or (op.packet_name == "index" and _has_mask(inner[0][1])):
         raise shapes_only(op.name)
     machine = device.machine
@@ -119,6 +124,25 @@ def _run_shapes(op, device, call, outer, inner):
     if op.kernel:
         _launch(op, device, cost, outer, wrapped)
     return wrapped
+
+
+def _run_values(op, device, call, outer, inner):
+    """Run one operation on the values that there are: control data of ranks."""
+    out = op.func(*inner[0], **inner[1])
+    wrapped = _wrap_all(op, device, outer, out)
+    if op.kernel:
+        _launch(op, device, _cost(op, call, inner, out), outer, wrapped)
+    return wrapped
+
+
+def _forget_values(op, call, outer, inner):
+    """Make shapes of control data that meets tensors without values; return the arguments."""
+    if op.mutable:
+        for tensor in tree_leaves(outer):
+            if isinstance(tensor, SimTensor):
+                tensor._data = to_meta(tensor._data)
+    call.tensors = [to_meta(t) for t in call.tensors]
+    return tree_map_only(torch.Tensor, to_meta, inner)
 
 
 def _cost(op, call, inner, out):

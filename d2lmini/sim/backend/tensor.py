@@ -89,6 +89,28 @@ def refresh(tensor):
         torch.Tensor.data.__set__(tensor, wrap(data, tensor._device, tensor._block))
 
 
+MAX_CONTROL = 2**16  # elements
+
+
+def has_values(machine, dtype, numel) -> bool:
+    """Whether a new tensor has values; in ranks, small ones of integers or bools always have.
+
+    PyTorch's own code reads those: sizes, votes, indices, pickled objects.
+    """
+    return machine.numerics or (
+        machine.keeps_control
+        and numel <= MAX_CONTROL
+        and not (dtype.is_floating_point or dtype.is_complex)
+    )
+
+
+def to_meta(data):
+    """Return the shape of a CPU tensor, or of a meta tensor itself."""
+    if data.device.type == "meta":
+        return data
+    return torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device=META)
+
+
 def mixed_devices(first, second):
     """Return PyTorch's own error for operands on two devices."""
     return RuntimeError(

@@ -90,6 +90,14 @@ def own_devices() -> list:
     return machine.devices if ranks is None else [machine.devices[ranks.own_index()]]
 
 
+def refuse_in_a_rank(what: str, instead: str) -> None:
+    """Raise an error while several ranks share the machine."""
+    if ranks is not None:
+        raise RuntimeError(
+            f"{what} in a rank of sim.spawn(), where the machine is shared; {instead}"
+        )
+
+
 def set_device(device) -> None:
     """Make `device` the one that ``"sim"`` without a number stands for, in this thread."""
     device = find_device(device)

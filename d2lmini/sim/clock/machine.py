@@ -121,6 +121,7 @@ class Machine:
 
     def __init__(self, k: int, gpu: GPU, link: Link, numerics: bool):
         self.gpu, self.link, self.numerics = gpu, link, numerics
+        self.keeps_control = False  # whether small integers have values where `numerics` is False
         self.alive = True  # while it is the machine in use
         self.set_aside = False  # while another one is, for a block
         self.lock = threading.RLock()
@@ -130,11 +131,12 @@ class Machine:
         self.shapes: dict = {}  # results and costs by shapes, where only shapes are kept
         self.pending: list = []  # copies to the host that nobody has waited for
         self.devices = [Device(self, i) for i in range(k)]
+        self.default_index = 0  # of the device that is current in new threads
         self._here = threading.local()  # the current device is each thread's own
 
     def current_index(self) -> int:
         """Return the number of this thread's current device."""
-        return getattr(self._here, "index", 0)
+        return getattr(self._here, "index", self.default_index)
 
     def set_current_index(self, index: int) -> None:
         """Make device number `index` this thread's current one."""

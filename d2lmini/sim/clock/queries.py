@@ -62,6 +62,11 @@ def reset() -> None:
 
     Tensors stay valid; events recorded before are worth nothing afterwards.
 
+    Raises
+    ------
+    RuntimeError
+        In a rank of `spawn`, whose clock is one among several.
+
     Examples
     --------
     >>> from d2lmini import sim
@@ -72,6 +77,7 @@ def reset() -> None:
     >>> sim.now(), sim.trace()
     (0.0, [])
     """
+    current.refuse_in_a_rank("sim.reset()", "subtract two values of sim.now() instead")
     current_machine().reset()
 
 

@@ -14,10 +14,20 @@ from d2lmini.sim.ranks import private
 
 
 class HostClock:
-    """The host clock of one rank, and the copies to the host that it has not waited for."""
+    """The host of one rank: its clock, copies to it that are under way, its device in new threads.
 
-    def __init__(self, machine, row):
-        self.machine, self.row = machine, row
+    Parameters
+    ----------
+    machine : Machine
+        That the ranks share.
+    row : int
+        Under which the trace has this host.
+    index : int
+        The rank's device.
+    """
+
+    def __init__(self, machine, row, index):
+        self.machine, self.row, self.index = machine, row, index
         self.now, self.pending = machine.host, []
 
     def keep(self):
@@ -27,7 +37,7 @@ class HostClock:
     def restore(self):
         """Put the clock into the machine."""
         self.machine.host, self.machine.pending = self.now, self.pending
-        self.machine.host_row = self.row
+        self.machine.host_row, self.machine.default_index = self.row, self.index
 
 
 class RandomStates:

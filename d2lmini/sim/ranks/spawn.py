@@ -60,7 +60,8 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> lis
     nprocs : int
         How many ranks, from 1 to 128.
     gpu, link, numerics
-        As for `configure`.
+        As for `configure`. Without numerics, small tensors of integers and bools have values all
+        the same, and ``item()`` of others is NaN.
 
     Returns
     -------
@@ -89,12 +90,12 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> lis
     >>> sim.spawn(program, nprocs=3, gpu="a100", link="nvlink3")
     [[3.0, 3.0], [3.0, 3.0], [3.0, 3.0]]
     """
-    if job.active is not None:
-        raise RuntimeError("sim.spawn() inside a rank; start all ranks by one call")
+    current.refuse_in_a_rank("sim.spawn()", "start all ranks by one call")
     private.check()
     functional.register()
     sync_batch_norm.register()
     machine = build(nprocs, gpu, link, numerics)
+    machine.keeps_control = not machine.numerics
     register_backend()
     with _Caller(machine), Patches():
         ranks = [_make_rank(machine, number, nprocs) for number in range(nprocs)]
@@ -124,7 +125,7 @@ def _make_rank(machine, number, world_size):
     device.urgent = Engine()
     device.generator = SeedAndOffset(state.seed)
     device.draw = device.generator.draw
-    clock = HostClock(machine, host_row)
+    clock = HostClock(machine, host_row, number)
     environment = Environment({
         "RANK": str(number), "LOCAL_RANK": str(number), "GROUP_RANK": "0",
         "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size),
