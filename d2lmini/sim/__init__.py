@@ -21,8 +21,10 @@ Values are computed at once, in the order of the program. So a stream that does 
 that is overwritten too early or memory that is reused too early shows in times at most, never in
 values: `check_races` finds them.
 
+Programs for `torch.distributed` run under `spawn`, or by ``python -m d2lmini.sim.run``.
+
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, lazy modules,
-generators on a device, `torch.distributed`. Conjugate and negative views are copies.
+generators on a device; FSDP1 and ``context_parallel``. Conjugate and negative views are copies.
 
 Examples
 --------
@@ -62,6 +64,8 @@ from d2lmini.sim.configure import configure, machine
 from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link, find_cpu, find_gpu, find_link
 from d2lmini.sim.hardware.calibration import calibrate, from_calibration
 from d2lmini.sim.races.detector import RaceError
+from d2lmini.sim.ranks.baton import RanksError
+from d2lmini.sim.ranks.spawn import spawn
 
 _saving.register()
 
@@ -74,6 +78,7 @@ __all__ = [
     "Event",
     "Link",
     "RaceError",
+    "RanksError",
     "SimTensor",
     "Span",
     "Stream",
@@ -102,6 +107,7 @@ __all__ = [
     "reset",
     "reset_peak_memory_stats",
     "set_device",
+    "spawn",
     "synchronize",
     "trace",
 ]

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import torch
 
 from d2lmini.sim.backend import register
-from d2lmini.sim.clock.current import state
+from d2lmini.sim.clock.current import refuse_in_a_rank, state
 from d2lmini.sim.clock.machine import Machine
 from d2lmini.sim.hardware.presets import find_gpu, find_link
 
@@ -50,7 +50,7 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
     >>> sim.configure(2)
     [device(type='sim', index=0), device(type='sim', index=1)]
     """
-    new = _build(k, gpu, link, numerics)
+    new = build(k, gpu, link, numerics)
     if state.machine is not None:
         state.machine.alive = False
     state.machine = new
@@ -90,7 +90,7 @@ def machine(k: int, gpu="v100", link="pcie3", numerics: bool = True):
     >>> (x + x).sum().item(), sim.device_count()
     (4.0, 1)
     """
-    new, former = _build(k, gpu, link, numerics), state.machine
+    new, former = build(k, gpu, link, numerics), state.machine
     if former is not None:
         former.alive, former.set_aside = False, True
     state.machine = new
@@ -103,8 +103,10 @@ def machine(k: int, gpu="v100", link="pcie3", numerics: bool = True):
             former.alive, former.set_aside = True, False
 
 
-def _build(k, gpu, link, numerics):
+def build(k, gpu, link, numerics) -> Machine:
+    """Return a machine as `configure` makes it, and leave the one in use alone."""
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_DEVICES:
         raise ValueError(f"cannot simulate {k!r} GPUs; give an integer from 1 to {MAX_DEVICES}")
+    refuse_in_a_rank("a new machine", "take the device from torch.accelerator instead")
     register.register()
     return Machine(k, find_gpu(gpu), find_link(link), bool(numerics))

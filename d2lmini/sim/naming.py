@@ -14,7 +14,16 @@ import torch
 NAME, SLOT = "sim", "privateuseone"
 TYPES = {NAME, SLOT}  # PyTorch's types of devices that are simulated
 # Later settings can change again, and real GPUs be used; the name of the slot stays.
-_FORCED = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
+_forced = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
+
+
+def use_no_real_gpu() -> None:
+    """Let simulated GPUs be the accelerator of this process, before it makes the first of them.
+
+    As if the process had begun with ``D2LMINI_GPUS=sim``. It must not use a real GPU.
+    """
+    global _forced
+    _forced = True
 
 
 def claim_slot() -> str:
@@ -37,7 +46,7 @@ def claim_slot() -> str:
 
 
 def _may_be_the_accelerator():
-    return _FORCED or not torch.accelerator.is_available()
+    return _forced or not torch.accelerator.is_available()
 
 
 def device_type() -> str:

@@ -39,6 +39,11 @@ def is_host(device):
     return _DEVICE.fullmatch(device)[2] == "host"
 
 
+def is_simulated(device):
+    """Tell whether a device is a simulated GPU, of whichever rank."""
+    return _DEVICE.fullmatch(device)[2] == "sim"
+
+
 def order(lane, spans):
     """Sort key of lanes: by rank, the host first, then devices by number, engines, streams."""
     device, name = lane

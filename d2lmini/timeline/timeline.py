@@ -11,7 +11,7 @@ from pathlib import Path
 
 from d2lmini.timeline import chrome, svg
 from d2lmini.timeline.kinds import kind_of
-from d2lmini.timeline.lanes import lane_of, order
+from d2lmini.timeline.lanes import is_simulated, lane_of, order
 from d2lmini.units import time_unit
 
 
@@ -97,7 +97,7 @@ class Timeline:
             )
         devices = {span.device for span in self.spans}
         self.models = {d: model for d, model in (models or {}).items() if d in devices}
-        self.simulated = any(device.startswith("sim") for device in devices)
+        self.simulated = any(is_simulated(device) for device in devices)
 
     @classmethod
     def from_chrome(cls, path):

@@ -26,6 +26,7 @@ from d2lmini.sim.backend.tensor import (
     META,
     SimTensor,
     handles,
+    has_values,
     refuse_overlap,
     shapes_only,
     wrap,
@@ -41,7 +42,8 @@ def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch
     tensor = _prepare(tensor, dtype)
     device, data = tensor._device, tensor._data
     machine = device.machine
-    result = _clone(data, memory_format) if machine.numerics else placeholder(data)
+    real = data.device.type == "cpu"
+    result = _clone(data, memory_format) if real else placeholder(data)
     if data.numel() == 0:
         return result
     if not non_blocking:
@@ -49,7 +51,7 @@ def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch
         device.to_host(data.nbytes)
         return result
     end = device.to_host(data.nbytes, pinned=True, wait=False)
-    if machine.numerics:
+    if real:
         values, result = result, torch.empty_like(result)
         machine.pending.append(HostCopy(result.data, values, end))
     mark_pinned(result)
@@ -59,7 +61,7 @@ def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch
 
 def to_device(data, device, dtype=None, non_blocking=False, memory_format=None) -> SimTensor:
     """Copy a host tensor to a simulated device."""
-    numerics = device.machine.numerics
+    numerics = has_values(device.machine, dtype or data.dtype, data.numel())
     device.memory.check(data.numel() * (dtype or data.dtype).itemsize)
     values = data.to(dtype=dtype) if dtype not in (None, data.dtype) else data
     if numerics:
@@ -167,7 +169,7 @@ def _copy_into_device(target, source, device, non_blocking):
         values = source
         _check_shapes(target, values)
         _charge_to_device(source, target, source.numel() * target.element_size(), non_blocking)
-    if device.machine.numerics:
+    if target._data.device.type == values.device.type == "cpu":
         target._data.copy_(values)
     if not _is_dense(target._data):  # the copy engine wrote to a dense buffer: now scatter it
         device.launch("copy", num_bytes=2 * target._data.nbytes)
@@ -186,7 +188,7 @@ def _copy_into_host(target, source, non_blocking):
     waits = not (pinned and non_blocking)
     _check_races(device, (device.name, "cpu"), source, target)
     end = device.to_host(values.nbytes, pinned, wait=waits)
-    if not machine.numerics:
+    if values.device.type == "meta":
         if not is_placeholder(target):
             poison(target)
     elif waits:
@@ -213,9 +215,10 @@ def _local_scalar(func, args, kwargs):
     tensor = args[0]
     device = tensor._device
     current.check_alive(device.machine, f"a tensor on {device.name}")
-    if not device.machine.numerics:
+    real = tensor._data.device.type == "cpu"
+    if not (real or device.machine.keeps_control):
         raise shapes_only("item()")
     if races.active is not None:
         races.active.touch(device, "item", [tensor])
     device.to_host(tensor.element_size(), reason="item")
-    return func(tensor._data)
+    return func(tensor._data if real else placeholder(tensor._data))

@@ -10,7 +10,7 @@ from d2lmini.sim.backend.copies import to_device
 from d2lmini.sim.backend.fits import explain
 from d2lmini.sim.backend.ops import lookup
 from d2lmini.sim.backend.run import run_seeded, set_generator
-from d2lmini.sim.backend.tensor import META, wrap
+from d2lmini.sim.backend.tensor import META, has_values, wrap
 from d2lmini.sim.clock import current
 from d2lmini.sim.races import detector as races
 
@@ -41,11 +41,12 @@ def _allocate(func, args, torch_device, kwargs):
     device = current.find_device(torch_device)
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
     kwargs["pin_memory"] = None
-    device.memory.check(math.prod(args[0]) * dtype.itemsize)
+    numel = math.prod(args[0])
+    device.memory.check(numel * dtype.itemsize)
     landing = torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python)
-    place = CPU if landing or device.machine.numerics else META
+    real = landing or has_values(device.machine, dtype, numel)
     try:
-        data = func(*args, device=place, **kwargs)
+        data = func(*args, device=CPU if real else META, **kwargs)
     except RuntimeError as error:
         raise explain(error, "empty", device) from None
     return _Landing.make(data, device) if landing else wrap(data, device)
@@ -67,6 +68,8 @@ def make_factory(name):
             set_generator(op, device, args, kwargs)
         data = _shape(inner, args, kwargs, CPU if packet in _WITHOUT_SHAPES else META)
         device.memory.check(data.nbytes)
+        if not op.seeded and op.generator is None:
+            numerics = has_values(device.machine, data.dtype, data.numel())
         if numerics:
             make = functools.partial(inner, device=CPU, **kwargs)
             try:

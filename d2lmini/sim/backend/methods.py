@@ -282,7 +282,7 @@ class SimStorage:
         self._block = tensor._block
         self.device = tensor.device
         self._name = tensor._device.name
-        self._num_bytes = tensor._data.untyped_storage().nbytes()
+        self._data = tensor._data
 
     def data_ptr(self) -> int:
         """Return the invented address; equal for two tensors exactly if they share memory.
@@ -293,10 +293,17 @@ class SimStorage:
 
     def nbytes(self) -> int:
         """Bytes of the storage, not rounded."""
-        return self._num_bytes
+        return self._block.size
+
+    def resize_(self, num_bytes):
+        """Give memory back, or take it again; tensors that share it keep sharing it."""
+        if self._data.device.type != "meta":  # shapes may be those of other tensors, too
+            self._data.untyped_storage().resize_(num_bytes)
+        self._block.set_size(num_bytes)
+        return self
 
     size = nbytes
     __len__ = nbytes
 
     def __repr__(self):
-        return f"SimStorage({self._num_bytes} bytes, device={self._name!r})"
+        return f"SimStorage({self._block.size} bytes, device={self._name!r})"

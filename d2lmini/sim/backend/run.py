@@ -1,7 +1,7 @@
 """Running PyTorch's operations on simulated tensors: compute, charge the time, wrap the results."""
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from d2lmini.sim.backend.fits import check_result, explain
 from d2lmini.sim.backend.layouts import as_on_cpu
@@ -24,6 +24,7 @@ from d2lmini.sim.backend.tensor import (
     refresh,
     refuse_overlap,
     shapes_only,
+    to_meta,
     wrap,
 )
 from d2lmini.sim.clock import current
@@ -106,6 +107,10 @@ def run(func, args, kwargs):
 
 def _run_shapes(op, device, call, outer, inner):
     """Run one operation on shapes; what was worked out before is not worked out again."""
+    if device.machine.keeps_control and any(t.device.type == "cpu" for t in call.tensors):
+        if op.generator is None and all(t.device.type == "cpu" for t in call.tensors):
+            return _run_values(op, device, call, outer, inner)
+        inner = _forget_values(op, call, outer, inner)
     if op.syncs or (op.packet_name == "index" and _has_mask(inner[0][1])):
         raise shapes_only(op.name)
     if op.mutable and op.packet_name not in WRITE_THE_SAME:
@@ -149,6 +154,25 @@ def _shapes_of(op, inner):
         if op.num_returns == 0:  # it changes its operands alone, and these keep their shapes
             return None
         raise no_shapes(op.name) from None
+
+
+def _run_values(op, device, call, outer, inner):
+    """Run one operation on the values that there are: control data of ranks."""
+    out = op.func(*inner[0], **inner[1])
+    wrapped = _wrap_all(op, device, outer, out)
+    if op.kernel:
+        _launch(op, device, _cost(op, call, inner, out), outer, wrapped)
+    return wrapped
+
+
+def _forget_values(op, call, outer, inner):
+    """Make shapes of control data that meets tensors without values; return the arguments."""
+    if op.mutable:
+        for tensor in tree_leaves(outer):
+            if isinstance(tensor, SimTensor):
+                tensor._data = to_meta(tensor._data)
+    call.tensors = [to_meta(t) for t in call.tensors]
+    return tree_map_only(torch.Tensor, to_meta, inner)
 
 
 def _cost(op, call, inner, out):
@@ -257,7 +281,7 @@ def set_generator(op, device, args, kwargs):
             f"Expected a 'sim' device type for generator but found '{given.device.type}'; draw on "
             "the host with it and move the result, or seed the device with torch.manual_seed"
         )
-    generator = device.generator if device.machine.numerics else None
+    generator = device.draw() if device.machine.numerics else None
     if position < len(args):
         args[position] = generator
     else:
@@ -268,11 +292,12 @@ def run_seeded(func, device, args, kwargs):
     """Run an operation that draws from the global generator with the device's instead."""
     with device.machine.lock:  # threads would otherwise draw from each other's state
         host_state = torch.get_rng_state()
-        torch.set_rng_state(device.generator.get_state())
+        generator = device.draw()
+        torch.set_rng_state(generator.get_state())
         try:
             return func(*args, **kwargs)
         finally:
-            device.generator.set_state(torch.get_rng_state())
+            generator.set_state(torch.get_rng_state())
             torch.set_rng_state(host_state)
 
 

@@ -8,6 +8,7 @@ from d2lmini.sim.clock.memory import Block
 META = torch.device("meta")
 everything_else = "everything else"
 _handlers: dict = {}  # operations (aten's packets) -> what runs them
+watch = None  # while ranks communicate: sees every operation before it runs
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 _AUTOCAST_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
@@ -40,6 +41,10 @@ class SimTensor(CudaMethods, torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         """Hand an operation to whoever handles it."""
+        if len(types) > 1 and not all(map(_lets_us_run, types)):
+            return NotImplemented
+        if watch is not None:
+            watch(func, args, kwargs)
         handler = _handlers.get(func.overloadpacket) or _handlers[everything_else]
         return handler(func, args, kwargs or {})
 
@@ -51,6 +56,15 @@ class SimTensor(CudaMethods, torch.Tensor):
         )
 
     __tensor_unflatten__ = None
+
+
+def _lets_us_run(kind):
+    """Whether a type of operands leaves the operation to us: DTensors unwrap theirs first."""
+    own = kind.__torch_dispatch__
+    return kind is SimTensor or own is _PLAIN or kind.__module__.startswith("d2lmini.")
+
+
+_PLAIN = torch.Tensor.__torch_dispatch__
 
 
 def wrap(data, device, block=None) -> SimTensor:
@@ -91,6 +105,28 @@ def refuse_overlap(tensors):
                 "unsupported operation: more than one element of the written-to tensor refers to a "
                 "single memory location. Please clone() the tensor before performing the operation."
             )
+
+
+MAX_CONTROL = 2**16  # elements
+
+
+def has_values(machine, dtype, numel) -> bool:
+    """Whether a new tensor has values; in ranks, small ones of integers or bools always have.
+
+    PyTorch's own code reads those: sizes, votes, indices, pickled objects.
+    """
+    return machine.numerics or (
+        machine.keeps_control
+        and numel <= MAX_CONTROL
+        and not (dtype.is_floating_point or dtype.is_complex)
+    )
+
+
+def to_meta(data):
+    """Return the shape of a CPU tensor, or of a meta tensor itself."""
+    if data.device.type == "meta":
+        return data
+    return torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device=META)
 
 
 def mixed_devices(first, second):

@@ -8,6 +8,7 @@ from d2lmini.sim.naming import NAME, SLOT, split
 
 DEFAULT_SEED = 67280421310721  # PyTorch's own, where nobody has called torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
+ranks = None  # while several ranks share the machine: what knows which device is whose
 _FORKED = (
     "simulated GPUs belong to the process that configured them, and this one was forked from it; "
     "use host tensors here (in a DataLoader's workers: return them, and move batches where they "
@@ -108,6 +109,20 @@ def current_device() -> int:
     """Return the number of the device that ``"sim"`` without a number stands for."""
     machine = state.machine
     return 0 if machine is None else machine.current_index()
+
+
+def own_devices() -> list:
+    """Return the devices of the program that asks: all, or the one of a rank among several."""
+    machine = current_machine()
+    return machine.devices if ranks is None else [machine.devices[ranks.own_index()]]
+
+
+def refuse_in_a_rank(what: str, instead: str) -> None:
+    """Raise an error while several ranks share the machine."""
+    if ranks is not None:
+        raise RuntimeError(
+            f"{what} in a rank of sim.spawn(), where the machine is shared; {instead}"
+        )
 
 
 def set_device(device) -> None:

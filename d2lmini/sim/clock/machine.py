@@ -9,6 +9,7 @@ nothing is done twice or at once.
 import os
 import threading
 import weakref
+from collections import Counter
 
 import torch
 
@@ -28,16 +29,23 @@ class Device:
     def __init__(self, machine, index):
         self.machine = machine
         self.index = index
+        self.row = index  # under which the trace has it
         self.name = f"{NAME}:{index}"
         self.torch_device = torch.device(device_type(), index)
         self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
+        self.urgent = self.compute  # of streams with priority
         self.memory = Memory(index, machine.gpu, machine.lock)
         self.generator = torch.Generator().manual_seed(state.seed)
         self.streams: list[Stream] = []
         self.default_stream = Stream.of(self)
+        self.flops = Counter()  # of all kernels, by the type at whose peak they run
         self._here = threading.local()  # the current stream is each thread's own, as in CUDA
+
+    def draw(self) -> torch.Generator:
+        """Return the generator from which one operation draws its random numbers."""
+        return self.generator
 
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
@@ -57,13 +65,15 @@ class Device:
         """
         machine, stream = self.machine, self.current_stream()
         seconds = machine.gpu.seconds(flops, num_bytes, peak)
+        if flops:
+            self.flops[peak] += flops
         with machine.lock:
             ready = machine.issue(name, stream)
-            start = self.compute.earliest(ready, seconds)
-            self.compute.book(start, start + seconds, machine.host)
+            start = stream.compute.earliest(ready, seconds)
+            stream.compute.book(start, start + seconds, machine.host)
             stream.end = start + seconds
             machine.trace.add(
-                self.index, COMPUTE, stream.number, name, start, seconds, flops, num_bytes
+                self.row, COMPUTE, stream.number, name, start, seconds, flops, num_bytes
             )
 
     def to_host(self, num_bytes, pinned=False, wait=True, reason=None) -> float:
@@ -97,15 +107,16 @@ class Device:
             ready = machine.issue(label, stream)
             start = reserve((engine,), ready, seconds, machine.host)
             stream.end = start + seconds
-            machine.trace.add(self.index, lane, stream.number, label, start, seconds, 0, num_bytes)
+            machine.trace.add(self.row, lane, stream.number, label, start, seconds, 0, num_bytes)
             return stream.end
 
     def clear(self) -> None:
         """Make all engines and streams free, and forget the peak."""
-        for engine in (self.compute, self.h2d, self.d2h, self.peer_in, self.peer_out):
+        for engine in (self.compute, self.urgent, self.h2d, self.d2h, self.peer_in, self.peer_out):
             engine.clear()
         for stream in self.streams:
             stream.end = 0.0
+        self.flops.clear()
         self.memory.peak = self.memory.allocated
 
 
@@ -129,20 +140,23 @@ class Machine:
 
     def __init__(self, k: int, gpu: GPU, link: Link, numerics: bool):
         self.gpu, self.link, self.numerics = gpu, link, numerics
+        self.keeps_control = False  # whether small integers have values where `numerics` is False
         self.alive = True  # while it is the machine in use
         self.set_aside = False  # while another one is, for a block
         self.lock = threading.RLock()
         self.host = 0.0
+        self.host_row = HOST  # under which the trace has what the host does
         self.trace = Trace()
         self.shapes: dict = {}  # results and costs by shapes, where only shapes are kept
         self.pending: list = []  # copies to the host that nobody has waited for
         self.devices = [Device(self, i) for i in range(k)]
+        self.default_index = 0  # of the device that is current in new threads
         self._here = threading.local()  # the current device is each thread's own
         _machines.add(self)
 
     def current_index(self) -> int:
         """Return the number of this thread's current device."""
-        return getattr(self._here, "index", 0)
+        return getattr(self._here, "index", self.default_index)
 
     def set_current_index(self, index: int) -> None:
         """Make device number `index` this thread's current one."""
@@ -159,7 +173,7 @@ class Machine:
                 lanes = (source.peer_out, target.peer_in)
                 start = reserve(lanes, ready, seconds, self.host)
                 self.trace.add(
-                    source.index, P2P, from_stream.number, label, start, seconds, 0, num_bytes
+                    source.row, P2P, from_stream.number, label, start, seconds, 0, num_bytes
                 )
                 end = start + seconds
             else:
@@ -172,18 +186,18 @@ class Machine:
         head, way = self.link.staging(num_bytes)
         start = reserve((source.d2h,), ready, way, self.host)
         number = source.current_stream().number
-        self.trace.add(source.index, D2H, number, label, start, way, 0, num_bytes)
+        self.trace.add(source.row, D2H, number, label, start, way, 0, num_bytes)
         start = reserve((target.h2d,), start + head, way, self.host)
         number = target.current_stream().number
         receive = f"receive {source.name} -> {target.name}"
-        self.trace.add(target.index, H2D, number, receive, start, way, 0, num_bytes)
+        self.trace.add(target.row, H2D, number, receive, start, way, 0, num_bytes)
         return start + way
 
     def issue(self, name, stream):
         """Charge the host for one launch; return when `stream` lets it start."""
         start, overhead = self.host, self.gpu.launch_overhead
         self.host = start + overhead
-        self.trace.add(HOST, LAUNCH, stream.number, name, start, overhead)
+        self.trace.add(self.host_row, LAUNCH, stream.number, name, start, overhead)
         return max(self.host, stream.end)
 
     def wait_until(self, moment: float, name="synchronize", marks=()) -> None:
@@ -196,7 +210,7 @@ class Machine:
                 races.active.host_waits(marks)
             if moment > self.host:
                 start, self.host = self.host, moment
-                self.trace.add(HOST, SYNC, 0, name, start, moment - start)
+                self.trace.add(self.host_row, SYNC, 0, name, start, moment - start)
             if self.pending:
                 for copy in self.pending:
                     if copy.end <= self.host:
@@ -208,7 +222,7 @@ class Machine:
         with self.lock:
             start = self.host
             self.host = start + seconds
-            self.trace.add(HOST, CPU_ENGINE, 0, name, start, seconds, flops, num_bytes)
+            self.trace.add(self.host_row, CPU_ENGINE, 0, name, start, seconds, flops, num_bytes)
 
     def reset(self) -> None:
         """Wait for everything, then set the clock to 0 and forget trace and peaks."""

@@ -97,6 +97,12 @@ class Memory:
             if after > self.peak:
                 self.peak = after
 
+    def give_back(self, block: "Block", num_bytes: int) -> None:
+        """Count `num_bytes` less for a block, which stays where it is."""
+        with self.lock:
+            self._allocated -= num_bytes
+            block._lease.num_bytes -= num_bytes
+
     def _message(self, num_bytes):
         held = self._allocated
         free = self.capacity - held
@@ -111,9 +117,10 @@ class Memory:
 class Block:
     """The memory behind one tensor and all views of it; freed when the last of them goes."""
 
-    __slots__ = ("__weakref__", "_lease", "_sim_history", "address", "memory")
+    __slots__ = ("__weakref__", "_lease", "_sim_history", "address", "memory", "size")
 
     def __init__(self, device, num_bytes):
+        self.size = num_bytes  # not rounded
         self._sim_history = None  # of its uses, while races are looked for
         self._lease = None
         self.memory = device.memory
@@ -131,6 +138,16 @@ class Block:
         extra = rounded(num_bytes) - self.num_bytes
         if extra > 0:
             self.memory.take(self, extra)
+        self.size = max(self.size, num_bytes)
+
+    def set_size(self, num_bytes):
+        """Hold exactly `num_bytes`, fewer or more (``storage.resize_``)."""
+        change = rounded(num_bytes) - self.num_bytes
+        if change > 0:
+            self.memory.take(self, change)
+        else:
+            self.memory.give_back(self, -change)
+        self.size = num_bytes
 
     def __del__(self):
         if self._sim_history is not None:

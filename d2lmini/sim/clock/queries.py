@@ -1,6 +1,7 @@
 """What can be asked of the machine in use, and told to it; the names are those of `torch.cuda`."""
 
-from d2lmini.sim.clock.current import current_machine, find_device, state
+from d2lmini.sim.clock import current
+from d2lmini.sim.clock.current import current_machine, find_device, own_devices, state
 from d2lmini.sim.clock.streams import Stream
 from d2lmini.sim.hardware.specs import GPU, Link
 
@@ -33,11 +34,14 @@ def now() -> float:
 def synchronize(*devices) -> None:
     """Let the host wait until all work on `devices` (none given: on every device) is done.
 
-    Unlike ``torch.cuda.synchronize()``, which waits for one device, no argument means all.
+    Unlike ``torch.cuda.synchronize()``, which waits for one device, no argument means all: all
+    of this program, which in a rank of `spawn` is its own one.
     """
     machine = current_machine()
+    found = [find_device(device) for device in devices] if devices else own_devices()
+    if current.ranks is not None:
+        current.ranks.settle(found)
     with machine.lock:
-        found = [find_device(device) for device in devices] if devices else machine.devices
         streams = [stream for device in found for stream in device.streams]
         machine.wait_until(max(stream.end for stream in streams), marks=streams)
 
@@ -46,7 +50,13 @@ def reset() -> None:
     """Wait for all devices, then set the clock to 0 and forget trace and memory peaks.
 
     Tensors stay valid; events recorded before are worth nothing afterwards.
+
+    Raises
+    ------
+    RuntimeError
+        In a rank of `spawn`, whose clock is one among several.
     """
+    current.refuse_in_a_rank("sim.reset()", "subtract two values of sim.now() instead")
     current_machine().reset()
 
 
@@ -110,7 +120,6 @@ def reset_peak_memory_stats(device=None) -> None:
 def seed_all(seed: int) -> None:
     """Seed every device's generator; `torch.manual_seed` calls this."""
     state.seed = int(seed)
-    machine = state.machine
-    if machine is not None:
-        for device in machine.devices:
+    if state.machine is not None:
+        for device in own_devices():
             device.generator.manual_seed(state.seed)

@@ -18,7 +18,8 @@ class Stream:
     device : torch.device, str or int, optional
         Default: the current device.
     priority : int, default 0
-        Taken for `torch.cuda.Stream`'s sake; the model knows no priorities.
+        Taken for `torch.cuda.Stream`'s sake. In a rank of `spawn`, kernels of streams with a
+        negative number run beside those of the others; elsewhere it makes no difference.
 
     Raises
     ------
@@ -41,7 +42,7 @@ class Stream:
     """
 
     def __init__(self, device=None, priority=0):
-        self._attach(current.find_device(device))
+        self._attach(current.find_device(device), priority)
 
     @classmethod
     def of(cls, device) -> "Stream":
@@ -50,8 +51,9 @@ class Stream:
         stream._attach(device)
         return stream
 
-    def _attach(self, device):
+    def _attach(self, device, priority=0):
         self._device = device
+        self.compute = device.urgent if priority < 0 else device.compute  # where its kernels run
         self.number = len(device.streams)
         self.end = device.machine.host
         self._outer = []

@@ -1,13 +1,25 @@
 """The record of what ran: compact while a program runs, a list of spans when asked for."""
 
 import struct
+from typing import NamedTuple
 
 from d2lmini.sim.clock.span import Span
 
 _ROW = struct.Struct("<hBIIddqq")  # device, engine, stream, name, start, duration, flops, bytes
-ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync")
-COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC = range(len(ENGINES))
+ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync", "comm")
+COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC, COMM = range(len(ENGINES))
 HOST = -1
+OF_RANKS = 1000  # rows from here on, and from -OF_RANKS on downwards, have names of their own
+
+
+class Communication(NamedTuple):
+    """What the trace knows of a message or a collective, besides time and bytes."""
+
+    name: str
+    collective: str
+    group: str
+    ranks: int
+    lane: str
 
 
 class Trace:
@@ -15,15 +27,24 @@ class Trace:
 
     def __init__(self):
         self._rows = bytearray()
-        self._names: dict[str, int] = {}
+        self._names: dict[str | Communication, int] = {}
+        self._rows_named: dict[int, str] = {}
 
     def add(self, device, engine, stream, name, start, duration, flops=0, num_bytes=0):
-        """Append one span; `device` is an index or `HOST`, `engine` an index into `ENGINES`."""
+        """Append one span.
+
+        `device` is an index, `HOST` or what `name_row` has named, `engine` an index into `ENGINES`,
+        `name` a `Communication` if it is one.
+        """
         names = self._names
         number = names.get(name)
         if number is None:
             number = names[name] = len(names)
         self._rows += _ROW.pack(device, engine, stream, number, start, duration, flops, num_bytes)
+
+    def name_row(self, number, name):
+        """Let spans whose device is `number` have a device of this name."""
+        self._rows_named[number] = name
 
     def clear(self):
         """Forget everything."""
@@ -37,16 +58,22 @@ class Trace:
         names = list(self._names)
         return [
             Span(
-                "host" if device == HOST else f"sim:{device}",
+                self._rows_named.get(device) or ("host" if device == HOST else f"sim:{device}"),
                 ENGINES[engine],
                 stream,
-                names[name],
-                start,
-                duration,
-                flops,
-                num_bytes,
+                *_described(names[name], start, duration, flops, num_bytes),
             )
             for device, engine, stream, name, start, duration, flops, num_bytes in (
                 _ROW.iter_unpack(bytes(self._rows))
             )
         ]
+
+
+def _described(name, start, duration, flops, num_bytes):
+    """Return the fields of a span from its name on."""
+    if isinstance(name, str):
+        return name, start, duration, flops, num_bytes
+    return (
+        name.name, start, duration, flops, num_bytes, name.lane, name.collective, name.group,
+        name.ranks,
+    )  # fmt: skip

@@ -1,0 +1,158 @@
+"""Ranks as threads, of which one runs at a time.
+
+A rank runs until it needs what another rank has not done yet, then hands the baton on to the next
+one that can go on. So nothing ever happens at the same time, and a program's values, times and
+errors are the same in every run. If no rank can go on, the program hangs, and says so.
+"""
+
+import threading
+
+import torch
+
+from d2lmini.sim.ranks import where
+
+
+class RanksError(RuntimeError):
+    """The ranks of a program cannot go on together: who waits, for whom, at which lines."""
+
+
+class Stopped(BaseException):
+    """Ends the thread of a rank after another one has failed."""
+
+
+class Rank:
+    """One rank: its thread, what it waits for, and what came of it."""
+
+    def __init__(self, number, index, world_size, state):
+        self.number, self.index, self.world_size = number, index, world_size
+        self.state = state  # what is its own of the process's state
+        self.clock = None
+        self.go = threading.Semaphore(0)
+        self.can_go_on = None  # a function, while it waits
+        self.waits_for = ""
+        self.ended = False
+        self.result = None
+
+
+class Baton:
+    """Runs a function on several ranks, one at a time."""
+
+    def __init__(self, ranks):
+        self.ranks = ranks
+        self.by_number = {rank.number: rank for rank in ranks}
+        self.holder = None  # the rank that runs
+        self.error = None
+        self.ending = None  # what to check when all ranks have ended
+
+    def wait(self, can_go_on, waits_for) -> None:
+        """Let other ranks run until `can_go_on()`; costs no simulated time.
+
+        Parameters
+        ----------
+        can_go_on : callable
+            Asked whenever another rank hands the baton on.
+        waits_for : callable
+            Returns what the rank waits for, in words, should nobody be able to go on.
+        """
+        if self.error is not None:
+            raise Stopped
+        if can_go_on():
+            return
+        rank = self.holder
+        rank.can_go_on, rank.waits_for = can_go_on, waits_for
+        self._hand_on()
+        rank.can_go_on = None
+        if self.error is not None:
+            raise Stopped
+
+    def run(self, function) -> None:
+        """Run ``function(rank)`` on all ranks; raise the first error of any of them."""
+        threads = [
+            threading.Thread(target=self._run_one, args=(rank, function), daemon=True)
+            for rank in self.ranks
+        ]
+        for thread in threads:
+            thread.start()
+        self._let_run(self.ranks[0])
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as error:
+            self._stop(error)
+            raise
+        if self.error is not None:
+            raise self.error
+
+    def _run_one(self, rank, function):
+        rank.go.acquire()
+        try:
+            if self.error is None:
+                with torch.autograd.set_multithreading_enabled(False):
+                    rank.result = function(rank)
+                    if self.ending is not None and sum(not r.ended for r in self.ranks) == 1:
+                        self.ending()
+        except Stopped:
+            pass
+        except BaseException as error:
+            self._explain(rank, error)
+            self._stop(error)
+        finally:
+            rank.ended = True
+        if self.error is None and any(not r.ended for r in self.ranks):
+            self._hand_on()
+
+    def _explain(self, rank, error):
+        """Tell, with an error, on which rank it happened and what the others were doing."""
+        text = f"on rank {rank.number}, at {where.line_of_error(error)}"
+        others = [f"rank {r.number} {self._doing(r)}" for r in self.ranks if r is not rank]
+        if others and not isinstance(error, RanksError):
+            text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
+        if hasattr(error, "add_note"):  # from Python 3.11 on
+            error.add_note(text)
+
+    def _doing(self, rank):
+        if rank.ended:
+            return "has ended"
+        return rank.waits_for() if rank.can_go_on is not None else "could go on"
+
+    def _hand_on(self):
+        """Give the baton to the next rank that can go on, and wait for it to come back."""
+        rank = self.holder
+        following = self._next()
+        if following is rank:
+            return
+        if following is None:
+            self._stop(self._deadlock())
+            return
+        rank.state.keep()
+        self._let_run(following)
+        if not rank.ended:
+            rank.go.acquire()
+
+    def _let_run(self, rank):
+        self.holder = rank
+        rank.state.restore()
+        rank.go.release()
+
+    def _next(self):
+        first = self.holder.index + 1
+        for rank in self.ranks[first:] + self.ranks[:first]:
+            if not rank.ended and (rank.can_go_on is None or rank.can_go_on()):
+                return rank
+        return None
+
+    def _deadlock(self):
+        lines = [f"  rank {rank.number} {self._doing(rank)}" for rank in self.ranks]
+        if len(lines) > MAX_NAMED:
+            lines[MAX_NAMED:] = [f"  and {len(lines) - MAX_NAMED} more ranks"]
+        return RanksError("deadlock: no rank can go on\n" + "\n".join(lines))
+
+    def _stop(self, error):
+        """End all other ranks."""
+        if self.error is None:
+            self.error = error
+        for rank in self.ranks:
+            rank.go.release()
+
+
+MAX_NAMED = 16  # ranks in one message

@@ -1,0 +1,313 @@
+"""The process group of simulated GPUs: what `torch.distributed` calls, and how its calls meet."""
+
+import torch
+import torch.distributed as dist
+
+from d2lmini.sim.clock.streams import Stream
+from d2lmini.sim.clock.trace import Communication
+from d2lmini.sim.naming import NAME, device_type
+from d2lmini.sim.ranks import job, private, values
+from d2lmini.sim.ranks.under_way import flatten
+
+
+class SimGroup(dist.ProcessGroup):
+    """A process group whose members are ranks of one `spawn`.
+
+    Parameters
+    ----------
+    name : str
+        Of the group; groups that share no rank may have the same one.
+    rank, size : int
+        This rank's place in the group.
+    ranks : list of int
+        The members, as ranks of the whole job.
+    """
+
+    def __init__(self, name, rank, size, ranks):
+        super().__init__(rank, size)
+        self._place, self._size, self._members = rank, size, list(ranks) or list(range(size))
+        self._name, self._key = str(name), (str(name), tuple(self._members))
+        self._job = job.active
+        self._count = 0
+        self._messages = {}  # how many, by sender, receiver and tag
+        self._streams = {}
+        self._coalesced = None
+        backend = private.find(private.NAMES[0])(rank, size)
+        for kind in ("cpu", device_type()):
+            self._register_backend(
+                torch.device(kind), dist.ProcessGroup.BackendType.CUSTOM, backend
+            )
+
+    def getBackendName(self):  # noqa: N802  (PyTorch's)
+        """Return the name of the backend."""
+        return NAME
+
+    @property
+    def group_name(self):
+        """The name under which PyTorch finds the group."""
+        return private.find(f"{private.C10D}:_world.pg_names")[self]
+
+    pg_name = group_name
+
+    def rank(self):
+        """Return this rank's place in the group."""
+        return self._place
+
+    def size(self):
+        """Return the number of members."""
+        return self._size
+
+    getSize, getRank = size, rank  # noqa: N815
+
+    def abort(self):
+        """Nothing is to be ended."""
+
+    shutdown = abort
+
+    def __repr__(self):
+        return f"<simulated process group, ranks {self._members}, this is {self._place}>"
+
+    def _start_coalescing(self, device):
+        self._coalesced = []
+
+    def _end_coalescing(self, device):
+        works, self._coalesced = self._coalesced, None
+        return _Together(works)
+
+    def _stream(self, *key):
+        """Return the function that finds this group's stream for some purpose, on a device."""
+
+        def find(device):
+            if key not in self._streams:
+                self._streams[key] = Stream.of(device)
+            return self._streams[key]
+
+        return find
+
+    def _describe(self, name):
+        desc = self.group_desc
+        label = "" if desc in ("", "default_pg", "undefined") else desc
+        return Communication(name, name, label, self._size, f"comm {label}" if label else "")
+
+    def _meet(self, name, given, filled, compute, opts=None, num_bytes=None, details="",
+              outputs=None, blocks_host=False):  # fmt: skip
+        """Issue this rank's part of a collective."""
+        self._count += 1
+        given, filled = flatten(given), flatten(filled)
+        if num_bytes is None:
+            num_bytes = sum(tensor.nbytes for tensor in given)
+        is_async = getattr(opts, "asyncOp", True)
+        work = self._job.meet(
+            (self._key, self._count),
+            (self._describe(name), self._members, num_bytes, compute),
+            f"{name} of {details or _sizes(given)}",
+            given, filled,
+            filled if outputs is None else outputs,
+            self._stream() if is_async or blocks_host else None,
+            blocks_host=blocks_host,
+        )  # fmt: skip
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def allreduce(self, tensors, opts=None):
+        """Reduce tensors of all ranks, for all ranks."""
+        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        return self._meet(
+            "all_reduce", tensors, tensors,
+            lambda given, filled: values.all_reduce(given, filled, op), opts,
+            details=f"{_sizes(tensors)}, {_op_name(op)}",
+        )  # fmt: skip
+
+    allreduce_coalesced = allreduce
+
+    def broadcast(self, tensors, opts):
+        """Give the root's tensors to all ranks."""
+        root = opts.rootRank
+        mine = self._place == root
+        return self._meet(
+            "broadcast", tensors if mine else [], [] if mine else tensors,
+            lambda given, filled: values.broadcast(given, filled, root), opts,
+            sum(t.nbytes for t in tensors), f"{_sizes(tensors)}, {self._from(root)}", tensors,
+        )  # fmt: skip
+
+    def reduce(self, tensors, opts):
+        """Reduce tensors of all ranks, for the root."""
+        op, root = opts.reduceOp, opts.rootRank
+        return self._meet(
+            "reduce", tensors, tensors if self._place == root else [],
+            lambda given, filled: values.reduce(given, filled, op, root), opts,
+            details=f"{_sizes(tensors)}, {_op_name(op)}, {self._to(root)}", outputs=tensors,
+        )  # fmt: skip
+
+    def all_gather_single(self, output, input, opts=None):
+        """Give a tensor of every rank to all ranks, as one tensor."""
+        return self._meet(
+            "all_gather", [input], [output], values.all_gather, opts, output.nbytes
+        )  # fmt: skip
+
+    def allgather(self, outputs, inputs, opts=None):
+        """Give a tensor of every rank to all ranks, as many tensors."""
+        return self._meet(
+            "all_gather", inputs, outputs, values.all_gather, opts, inputs[0].nbytes * self._size,
+            _sizes(flatten(outputs)), outputs,
+        )  # fmt: skip
+
+    def allgather_coalesced(self, outputs, inputs, opts=None):
+        """As `allgather`, of several tensors."""
+        lists = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
+        return _Together([
+            self.allgather([many], [one], opts) for many, one in zip(lists, inputs, strict=True)
+        ])  # fmt: skip
+
+    def all_gather_single_coalesced(self, outputs, inputs, opts=None):
+        """As `all_gather_single`, of several tensors."""
+        return _Together(
+            [self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
+        )
+
+    def reduce_scatter_single(self, output, input, opts=None):
+        """Reduce tensors of all ranks, and give each rank its part."""
+        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        return self._meet(
+            "reduce_scatter", [input], [output],
+            lambda given, filled: values.reduce_scatter(given, filled, op), opts,
+            details=f"{_sizes([input])}, {_op_name(op)}",
+        )  # fmt: skip
+
+    def reduce_scatter(self, outputs, inputs, opts=None):
+        """As `reduce_scatter_single`, from many tensors."""
+        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        return self._meet(
+            "reduce_scatter", inputs, outputs,
+            lambda given, filled: values.reduce_scatter(given, filled, op), opts,
+            details=f"{_sizes(flatten(inputs))}, {_op_name(op)}",
+        )  # fmt: skip
+
+    def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
+        """As `reduce_scatter_single`, of several tensors."""
+        return _Together(
+            [self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
+        )
+
+    def all_to_all_single(self, output, input, output_splits=None, input_splits=None, opts=None):
+        """Give a part to every rank, and get one from each."""
+
+        def split(tensor, sizes):
+            return tensor.split(list(sizes)) if sizes else tensor.chunk(self._size)
+
+        return self.alltoall(split(output, output_splits), split(input, input_splits), opts)
+
+    def alltoall(self, outputs, inputs, opts=None):
+        """Give a tensor to every rank, and get one from each."""
+        return self._meet(
+            "all_to_all", inputs, outputs, values.all_to_all, opts,
+            max(sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)),
+            f"{len(inputs)} parts of {_dtype(inputs[0])}",
+        )  # fmt: skip
+
+    def gather(self, outputs, inputs, opts):
+        """Give a tensor of every rank to the root."""
+        root = opts.rootRank
+        return self._meet(
+            "gather", inputs, outputs,
+            lambda given, filled: values.gather(given, filled, root), opts,
+            inputs[0].nbytes * self._size, f"{_sizes(inputs)}, {self._to(root)}",
+        )  # fmt: skip
+
+    def scatter(self, outputs, inputs, opts):
+        """Give every rank its one of the root's tensors."""
+        root = opts.rootRank
+        return self._meet(
+            "scatter", inputs, outputs,
+            lambda given, filled: values.scatter(given, filled, root), opts,
+            outputs[0].nbytes * self._size, f"{_sizes(outputs)}, {self._from(root)}",
+        )  # fmt: skip
+
+    def barrier(self, opts=None):
+        """Let the hosts of all ranks wait for each other."""
+        token = torch.empty(1, device=torch.device(device_type(), self._job.own_index()))
+        return self._meet("barrier", [token], [], None, opts, details="all ranks",
+                          blocks_host=True)  # fmt: skip
+
+    def send(self, tensors, dst, tag=0):
+        """Send a tensor to one rank."""
+        return self._message(tensors, [], self._place, dst, tag)
+
+    def recv(self, tensors, src, tag=0):
+        """Receive a tensor from one rank."""
+        return self._message([], tensors, src, self._place, tag)
+
+    def recv_anysource(self, tensors, tag=0):
+        """Refuse: who would come first depends on chance, and NCCL cannot do it either."""
+        raise NotImplementedError("recv() from any rank; name the source, as for NCCL")
+
+    def _message(self, given, filled, source, target, tag):
+        pair = source, target, tag
+        self._messages[pair] = number = self._messages.get(pair, 0) + 1
+        tensors = given or filled
+        ranks = [self._members[source], self._members[target]]
+        other = target if given else source
+        verb = f"send to rank {ranks[1]}" if given else f"recv from rank {ranks[0]}"
+        work = self._job.meet(
+            (self._key, *pair, number),
+            (self._describe("send"), ranks, tensors[0].nbytes, values.send),
+            verb, given, filled, tensors,
+            self._stream(other, bool(given)),
+            same=f"a message of {_sizes(tensors)}",
+        )  # fmt: skip
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def _from(self, root):
+        return f"from rank {self._members[root]}"
+
+    def _to(self, root):
+        return f"to rank {self._members[root]}"
+
+    # Names of other versions of PyTorch, and those by which C++ calls.
+    _allgather_base = all_gather_single
+    _reduce_scatter_base = reduce_scatter_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    alltoall_base = all_to_all_single
+
+
+class _Together(dist.Work):
+    """Several works, waited for as one."""
+
+    def __init__(self, works):
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout=None):
+        """Wait for all of them."""
+        for work in self._works:
+            work.wait()
+        return True
+
+    def is_completed(self):
+        """Whether all are over."""
+        return all(work.is_completed() for work in self._works)
+
+    def synchronize(self):
+        """As `wait`."""
+        self.wait()
+
+
+def _sizes(tensors):
+    """Say how many elements of which type the tensors have."""
+    if not tensors:
+        return "nothing"
+    total = sum(tensor.numel() for tensor in tensors)
+    count = f" in {len(tensors)} tensors" if len(tensors) > 1 else ""
+    return f"{total} {_dtype(tensors[0])}{count}"
+
+
+def _dtype(tensor):
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _op_name(op):
+    return str(private.kind_of_reduction(op)).rpartition(".")[2].lower()

@@ -1,0 +1,168 @@
+"""What the ranks of one `spawn` share: the machine, the baton, and all communication."""
+
+from d2lmini.sim.backend.tensor import SimTensor
+from d2lmini.sim.clock.streams import Stream
+from d2lmini.sim.ranks import where
+from d2lmini.sim.ranks.baton import MAX_NAMED, RanksError
+from d2lmini.sim.ranks.meeting import Call, Meeting
+from d2lmini.sim.ranks.under_way import UnderWay
+from d2lmini.sim.ranks.work import SimWork
+
+active = None  # the job whose ranks run now
+
+
+class Job:
+    """The ranks of one `spawn`.
+
+    Attributes
+    ----------
+    baton : Baton
+        Its `holder` is the rank that runs.
+    machine : Machine
+        Rank number `index` has the device of this number.
+    store_values : dict
+        What ranks tell each other through their stores.
+    """
+
+    def __init__(self, baton, machine):
+        self.baton, self.machine = baton, machine
+        self.store_values = {}
+        self._meetings = {}  # those that are not settled
+        self._under_way = UnderWay()
+        self._open = {}  # streams -> works for which nobody has waited, in order
+        self._callback_streams = {}
+        baton.ending = self._check_ending
+
+    @property
+    def rank(self):
+        """The rank that runs."""
+        return self.baton.holder
+
+    def own_index(self) -> int:
+        """Return the number of the device of the rank that runs."""
+        return self.rank.index
+
+    def meet(self, key, meeting, name, given, filled, outputs, stream, same="", blocks_host=False):
+        """Issue the running rank's part of a collective or message.
+
+        Parameters
+        ----------
+        key
+            The same for all parts that belong together.
+        meeting : tuple
+            Of `Meeting`, if this is the first part.
+        name : str
+            The call, in words.
+        given, filled : list of torch.Tensor
+            What is read, and what is written.
+        outputs : list
+            What `SimWork.result` returns.
+        stream : callable or None
+            Returns, for a device, the stream on which it runs; None: the current one.
+        same : str
+            What must be the same on all ranks, in words; default: the name.
+        blocks_host : bool
+            Whether the host waits for the end, too.
+
+        Returns
+        -------
+        SimWork
+        """
+        device = self._device_of(given or filled)
+        call = Call(self.rank.number, where.line(), given, filled, name, same or name, device)
+        if device is None:
+            call.ready = self.machine.host
+            call.same += " on the host"
+        else:
+            self._issue(call, stream)
+        found = self._meetings.get(key)
+        if found is None:
+            found = self._meetings[key] = Meeting(*meeting)
+        found.join(call, self.machine)
+        if found.settled or not found.missing():
+            self._meetings.pop(key, None)
+        work = SimWork(self, found, call, outputs, blocks_host)
+        if device is not None and stream is not None:
+            self.begin(work, given, filled)
+        return work
+
+    def _device_of(self, tensors):
+        """Return the device of the tensors, which is the rank's; None for those on the host."""
+        devices = {t._device if isinstance(t, SimTensor) else None for t in tensors}
+        if len(devices) > 1:
+            raise RanksError(
+                f"rank {self.rank.number} communicates ({where.line()}) tensors that are partly on "
+                "the host; move them to one device first"
+            )
+        device = devices.pop() if devices else None
+        if device is not None and device.index != self.own_index():
+            raise RanksError(
+                f"rank {self.rank.number} communicates ({where.line()}) a tensor on {device.name}, "
+                f"which is not its device; a rank's own is the current one when it starts, here "
+                f"{self.machine.devices[self.own_index()].name}"
+            )
+        return device
+
+    def _issue(self, call, stream):
+        """Charge the host for the launch; note when this rank lets the communication start."""
+        device, name = call.device, call.name
+        current = device.current_stream()
+        call.stream = current if stream is None else stream(device)
+        self._under_way.check(name, call.given, call.filled, call.stream)
+        issued = self.machine.issue(name.split(" ")[0], call.stream)
+        call.ready = max(issued, current.end)
+
+    def begin(self, work, reads, writes) -> None:
+        """Take note of a work that nobody has waited for."""
+        work.job = self
+        self._open.setdefault(work.stream, []).append(work)
+        self._under_way.add(work, reads, writes)
+
+    def wait_for(self, tensor) -> None:
+        """Wait for the communication that is to fill a tensor, if there is any."""
+        for work in self._under_way.writers(tensor):
+            work.wait()
+
+    def finish(self, work) -> None:
+        """Take note of a wait: what came before in the work's stream is over as well."""
+        works = self._open.get(work.stream, ())
+        if work in works:
+            position = works.index(work) + 1
+            for done in works[:position]:
+                self._under_way.remove(done)
+            del works[:position]
+
+    def settle(self, devices) -> None:
+        """Let other ranks run until all communication that `devices` have issued is settled."""
+        for device in devices:
+            for stream, works in list(self._open.items()):
+                if works and stream._device is device:
+                    last = works[-1]
+                    last.settle()
+                    self.finish(last)
+
+    def callback_stream(self, device) -> Stream:
+        """Return the stream of a device in which callbacks of futures run."""
+        if device not in self._callback_streams:
+            self._callback_streams[device] = Stream.of(device)
+        return self._callback_streams[device]
+
+    def close(self) -> None:
+        """Forget all works."""
+        for works in self._open.values():
+            for work in works:
+                self._under_way.remove(work)
+        self._open.clear()
+
+    def _check_ending(self):
+        """Refuse a program at whose end a rank has called what others have not."""
+        lines = [
+            f"  rank {call.rank} called {call.name} ({call.line}), which "
+            f"rank {meeting.missing()[0]} never did"
+            for meeting in self._meetings.values()
+            for call in meeting.calls.values()
+        ]
+        if lines:
+            raise RanksError(
+                "the program has ended, but not all communication:\n" + "\n".join(lines[:MAX_NAMED])
+            )

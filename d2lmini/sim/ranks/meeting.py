@@ -1,0 +1,150 @@
+"""Where the calls of several ranks meet: one collective, or one message.
+
+Every rank issues its part when its program gets there. The last of them settles the meeting: when
+it could start, how long it takes (``costs.py``), and what comes out (``values.py``).
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from d2lmini.sim.backend.tensor import SimTensor
+from d2lmini.sim.clock.engine import reserve
+from d2lmini.sim.clock.streams import Stream
+from d2lmini.sim.clock.trace import COMM, Communication
+from d2lmini.sim.ranks import costs
+from d2lmini.sim.ranks.baton import RanksError
+
+
+@dataclass
+class Call:
+    """One rank's part.
+
+    Attributes
+    ----------
+    rank : int
+        Of the whole job.
+    line : str
+        Where the program calls it.
+    given, filled : list of torch.Tensor
+        What is read, and what is written.
+    name, same : str
+        The call in words, and what must be the same on all ranks.
+    device : Device or None
+        Of the tensors; None: they are on the host.
+    stream : Stream or None
+        On which it runs.
+    ready : float
+        When this rank lets it start, in seconds.
+    """
+
+    rank: int
+    line: str
+    given: list
+    filled: list
+    name: str
+    same: str
+    device: object = None
+    stream: Stream | None = None
+    ready: float = 0.0
+
+
+@dataclass
+class Meeting:
+    """One collective or message, and the calls that have arrived.
+
+    Attributes
+    ----------
+    what : Communication
+        What the trace says of it.
+    members : list of int
+        The ranks that take part, in the order of the group; of a message sender and receiver.
+    num_bytes : int
+        By which it is charged, see `costs.seconds`.
+    compute : callable or None
+        ``compute(given, filled)`` over lists of all ranks; None: nothing is computed.
+    """
+
+    what: Communication
+    members: list
+    num_bytes: int
+    compute: object
+    calls: dict = field(default_factory=dict)
+    settled: bool = False
+    end: float = math.inf
+
+    def missing(self) -> list[int]:
+        """Return the ranks that have not come."""
+        return [rank for rank in self.members if rank not in self.calls]
+
+    def join(self, call, machine) -> None:
+        """Add one rank's call, and settle the meeting if it is the last.
+
+        Raises
+        ------
+        RanksError
+            If it does not fit those that have come before.
+        """
+        for other in self.calls.values():
+            if other.same != call.same:
+                raise RanksError(
+                    f"rank {call.rank} calls {call.same} ({call.line}) where rank {other.rank} "
+                    f"called {other.same} ({other.line}); all ranks of a group must make the "
+                    "same calls in the same order, with tensors of one type and size"
+                )
+            break  # all the others are like the first
+        self.calls[call.rank] = call
+        if len(self.calls) == len(self.members):
+            self._settle(machine)
+
+    def _settle(self, machine):
+        calls = [self.calls[rank] for rank in self.members]
+        with machine.lock:
+            self._find_time(calls, machine)
+        if self.compute is not None:
+            _compute(self.compute, calls)
+        self.settled = True
+        for call in calls:
+            call.given = call.filled = ()  # their memory may go now
+
+    def _find_time(self, calls, machine):
+        ready = max(call.ready for call in calls)
+        if calls[0].device is None:
+            self.end = ready + costs.HOST_SECONDS
+            return
+        ready = max(ready, *(call.stream.end for call in calls))
+        size = len(calls)
+        seconds = costs.seconds(self.what.collective, self.num_bytes, size, machine.link)
+        start = reserve(_engines(self.what.collective, calls), ready, seconds, -math.inf)
+        self.end = start + seconds
+        for call in calls:
+            call.stream.end = max(call.stream.end, self.end)
+            machine.trace.add(
+                call.device.row, COMM, call.stream.number, self.what, start, seconds, 0,
+                self.num_bytes,
+            )  # fmt: skip
+
+
+def _engines(collective, calls):
+    """Return what is busy meanwhile: both directions of all links, or one of a message."""
+    if len(calls) == 1:
+        return []
+    if collective == "send":
+        return [calls[0].device.peer_out, calls[1].device.peer_in]
+    return [e for call in calls for e in (call.device.peer_out, call.device.peer_in)]
+
+
+def _compute(compute, calls):
+    given = [list(map(_values, call.given)) for call in calls]
+    filled = [list(map(_values, call.filled)) for call in calls]
+    if any(t.device.type == "meta" for tensors in given + filled for t in tensors):
+        return  # shapes only
+    # The last rank computes for all, whatever modes it is in.
+    with torch.inference_mode(), _disable_current_modes():
+        compute(given, filled)
+
+
+def _values(tensor):
+    return tensor._data if isinstance(tensor, SimTensor) else tensor.detach()

@@ -1,0 +1,76 @@
+"""What PyTorch's distributed package is told while ranks of simulated GPUs run."""
+
+import functools
+import types
+
+from d2lmini.sim.naming import NAME, SLOT
+from d2lmini.sim.ranks import dtensor, job, pipelines, private, unnumbered, unsupported
+from d2lmini.sim.ranks.store import RankStore
+
+_INIT = "torch.distributed:init_process_group", f"{private.C10D}:init_process_group"
+_HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
+_HOOK_CHECK = "torch.nn.parallel:DistributedDataParallel._check_comm_hook"
+_ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
+
+
+class BackendError(ValueError):
+    """A program names a backend of real GPUs or of the CPU."""
+
+
+class Patches:
+    """Lets names of PyTorch stand for something else inside a ``with`` block."""
+
+    def __enter__(self):
+        handlers = dict.fromkeys(private.find(_HANDLERS), _meet_here)
+        new = {
+            **dict.fromkeys(_INIT, _checked(private.find(_INIT[0]))),
+            _HANDLERS: handlers,
+            _HOOK_CHECK: _let_bf16_pass(private.find(_HOOK_CHECK)),
+            **dtensor.replacements(),
+            **unnumbered.replacements(private.find),
+            **pipelines.replacements(),
+            **unsupported.replacements(),
+        }
+        self._undo = [private.replace(name, value) for name, value in new.items()]
+        private.find(_ISOLATE)(True)  # C++'s list of groups: one for each thread
+
+    def __exit__(self, *_):
+        private.find(_ISOLATE)(False)
+        for undo in self._undo:
+            undo()
+
+
+def _checked(init):
+    """Let ``init_process_group`` find the simulated group, and refuse others by name."""
+
+    @functools.wraps(init)
+    def checked(backend=None, *args, **kwargs):
+        wanted = NAME if backend is None else str(backend).lower()
+        if wanted.rpartition(":")[2] not in (NAME, SLOT):
+            raise BackendError(
+                f"init_process_group(backend={backend!r}) in a rank on simulated GPUs: leave the "
+                "backend out, and the same program runs here, on NCCL and on gloo"
+            )
+        return init(NAME, *args, **kwargs)
+
+    return checked
+
+
+def _meet_here(url, timeout=None, **kwargs):
+    """Find the other ranks, whatever address the program gives: they are in this process."""
+    rank = job.active.rank
+    store = RankStore(job.active.store_values, job.active.baton)
+    yield store, rank.number, rank.world_size
+
+
+def _let_bf16_pass(check):
+    """Check a hook of DDP without the question whether this PyTorch was built with NCCL."""
+
+    def checked(self, hook):
+        if getattr(hook, "__name__", "").startswith("bf16_compress"):
+            code = hook.__code__, hook.__globals__, "hook", hook.__defaults__, hook.__closure__
+            hook, annotations = types.FunctionType(*code), hook.__annotations__
+            hook.__annotations__ = annotations
+        return check(self, hook)
+
+    return checked

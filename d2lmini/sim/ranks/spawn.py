@@ -1,0 +1,181 @@
+"""`spawn`: run a `torch.distributed` program on simulated GPUs, one rank for each."""
+
+import os
+import sys
+
+import torch.distributed as dist
+
+from d2lmini.sim.backend import tensor as backend
+from d2lmini.sim.clock import current
+from d2lmini.sim.clock.current import set_device, state
+from d2lmini.sim.clock.engine import Engine
+from d2lmini.sim.clock.trace import OF_RANKS
+from d2lmini.sim.configure import build
+from d2lmini.sim.naming import NAME, device_type
+from d2lmini.sim.ranks import functional, job, private, sync_batch_norm
+from d2lmini.sim.ranks.baton import Baton, Rank
+from d2lmini.sim.ranks.group import SimGroup
+from d2lmini.sim.ranks.job import Job
+from d2lmini.sim.ranks.own_state import (
+    Environment,
+    HostClock,
+    MainProgram,
+    OwnState,
+    RandomStates,
+    TorchGlobals,
+)
+from d2lmini.sim.ranks.patches import Patches
+from d2lmini.sim.ranks.random_numbers import SeedAndOffset
+
+_machines: list = []  # the one that the last `spawn` has left in use
+
+
+def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> list:
+    """Run ``fn(rank, *args)`` on `nprocs` ranks, each with a simulated GPU of its own.
+
+    What `torch.multiprocessing.spawn` does with processes, this does in one: `fn` is a program for
+    `torch.distributed`, and finds what it would find under ``torchrun``. ``sim:rank`` is its
+    current device (`torch.accelerator` names it), ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE`` and the
+    like are in its environment, and ``init_process_group()`` finds the other ranks. Random numbers
+    begin with the caller's state.
+
+    Every rank has its own host clock, from 0 on. Afterwards `now` returns the time at which the
+    last rank was done, and `trace` what ran: ``rank 3 host`` launches for ``rank 3 sim:3``, on
+    whose engine ``comm`` collectives and messages run. Of the caller's process all the rest stays
+    as it was; a machine that it has configured is `reset`, and keeps its tensors. If it has none,
+    that of the ranks stays in use, to be asked for memory.
+
+    One rank runs at a time and hands on when it has to wait for another, so a program gives the
+    same values and times in every run. What would hang or give wrong numbers on real GPUs ends at
+    once: a collective that a rank skips or calls in another order, with another type or size; a
+    message that nobody receives; a tensor that is read or changed before the ``wait()`` for its
+    communication.
+
+    Parameters
+    ----------
+    fn : callable
+        The program.
+    args : tuple
+        What it is given besides its rank.
+    nprocs : int
+        How many ranks, from 1 to 128.
+    gpu, link, numerics
+        As for `configure`. Without numerics, small tensors of integers and bools have values all
+        the same, and ``item()`` of others is NaN.
+
+    Returns
+    -------
+    list
+        What `fn` has returned on each rank.
+
+    Raises
+    ------
+    RanksError
+        If the ranks cannot go on together; the message names ranks, calls, and lines.
+    RuntimeError
+        If it is called in a rank, or PyTorch lacks what it needs.
+    Exception
+        The first that `fn` raises on any rank.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import torch.distributed as dist
+    >>> from d2lmini import sim
+    >>> def program(rank):
+    ...     dist.init_process_group()
+    ...     x = torch.full((2,), float(rank), device=f"sim:{rank}")
+    ...     dist.all_reduce(x)
+    ...     return x.tolist()
+    >>> sim.spawn(program, nprocs=3, gpu="a100", link="nvlink3")
+    [[3.0, 3.0], [3.0, 3.0], [3.0, 3.0]]
+    """
+    current.refuse_in_a_rank("sim.spawn()", "start all ranks by one call")
+    private.check()
+    functional.register()
+    sync_batch_norm.register()
+    machine = build(nprocs, gpu, link, numerics)
+    machine.keeps_control = not machine.numerics
+    register_backend()
+    with _Caller(machine), Patches():
+        ranks = [_make_rank(machine, number, nprocs) for number in range(nprocs)]
+        baton = Baton(ranks)
+        job.active = current.ranks = Job(baton, machine)
+
+        def run(rank):
+            set_device(rank.index)
+            return fn(rank.number, *args)
+
+        try:
+            baton.run(run)
+        finally:
+            job.active.close()
+            job.active = current.ranks = backend.watch = None
+            baton.holder.clock.keep()
+            machine.host = max(rank.clock.now for rank in ranks)
+    return [rank.result for rank in ranks]
+
+
+def _make_rank(machine, number, world_size):
+    """Return one rank, and make its device ready."""
+    device = machine.devices[number]
+    device.row, host_row = OF_RANKS + number, -OF_RANKS - number
+    machine.trace.name_row(device.row, f"rank {number} {device.name}")
+    machine.trace.name_row(host_row, f"rank {number} host")
+    device.urgent = Engine()
+    device.generator = SeedAndOffset(state.seed)
+    device.draw = device.generator.draw
+    clock = HostClock(machine, host_row, number)
+    environment = Environment({
+        "RANK": str(number), "LOCAL_RANK": str(number), "GROUP_RANK": "0",
+        "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
+    })  # fmt: skip
+    own = OwnState(clock, RandomStates(), environment, TorchGlobals(), MainProgram())
+    rank = Rank(number, number, world_size, own)
+    rank.clock = clock
+    return rank
+
+
+class _Caller:
+    """Keeps what is the caller's while ranks run, and gives it back."""
+
+    def __init__(self, machine):
+        self._machine = machine
+
+    def __enter__(self):
+        self._state = OwnState(RandomStates(), TorchGlobals(), MainProgram())
+        self._state.keep()
+        self._environment, self._hook = dict(os.environ), sys.excepthook
+        self._seed, self._former = state.seed, state.machine
+        if self._former in _machines:
+            self._former.alive, self._former = False, None
+        if self._former is not None:
+            self._former.reset()
+            self._former.alive, self._former.set_aside = False, True
+            self._machine.trace = self._former.trace
+        state.machine = self._machine
+
+    def __exit__(self, *_):
+        self._state.restore()
+        os.environ.clear()
+        os.environ.update(self._environment)
+        sys.excepthook, state.seed = self._hook, self._seed
+        if self._former is None:
+            _machines[:] = [self._machine]
+        else:
+            self._former.host, self._machine.alive = self._machine.host, False
+            self._former.alive, self._former.set_aside = True, False
+            state.machine = self._former
+
+
+def register_backend() -> None:
+    """Make the simulated process group known to `torch.distributed`, once a process."""
+    if NAME not in dist.Backend.backend_list:
+        dist.Backend.register_backend(NAME, _make_group, extended_api=True, devices=[device_type()])
+
+
+def _make_group(options, _):
+    return SimGroup(
+        options.group_id, options.group_rank, options.group_size, options.global_ranks_in_group
+    )

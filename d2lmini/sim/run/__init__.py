@@ -1,0 +1,18 @@
+"""The launcher ``python -m d2lmini.sim.run``: a script for ``torchrun``, on simulated GPUs.
+
+::
+
+    python -m d2lmini.sim.run --nproc-per-node 8 --gpu h100 --link nvlink4 script.py args
+
+takes the place of ``torchrun --nproc-per-node 8 script.py args`` for a script that takes its device
+from ``torch.accelerator.current_accelerator()`` and leaves the backend of ``init_process_group``
+out. Every rank runs the script from its first line as ``__main__``, in a thread of its own
+(`d2lmini.sim.spawn`); modules that the script imports are shared by all ranks, and signal handlers
+cannot be set. At the end the launcher says on what the time went; all its numbers are simulated.
+``summary.py`` defines them.
+
+Start reading in ``__main__.py``. ``script.py`` runs the script and says what failed on which rank,
+``cuda.py`` refuses CUDA, ``steps.py`` finds the steps of a training, ``shares.py`` and
+``summary.py`` say what limits them, ``page.py`` writes the timeline. Of the folders of
+`d2lmini.sim` this is the only one that stands above `d2lmini.timeline`; none of them imports it.
+"""

@@ -1,0 +1,113 @@
+"""Running a script as every rank's ``__main__``, and saying what failed on which rank."""
+
+import os
+import sys
+import traceback
+import types
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+from d2lmini import sim
+from d2lmini.sim.ranks.baton import Stopped
+from d2lmini.sim.ranks.patches import BackendError
+from d2lmini.sim.ranks.where import line_of_error
+from d2lmini.sim.run.cuda import CudaError
+
+
+class Script:
+    """A script and its arguments.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    args : list of str
+        What ``sys.argv`` has besides it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+
+    def __init__(self, path, args):
+        self._path, self._args = path, list(args)
+        self._source = Path(path).read_bytes()
+        self._failed = None  # the first rank that failed, and its error
+
+    def run(self, **machine) -> int:
+        """Run it on the ranks of a machine; print what fails; return the exit code.
+
+        Parameters
+        ----------
+        **machine
+            Of `d2lmini.sim.spawn`.
+        """
+        try:
+            code = compile(self._source, self._path, "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            traceback.print_exception(type(error), error, None)
+            return 1
+        if not getattr(sys.flags, "safe_path", False):
+            sys.path[0] = os.path.dirname(os.path.realpath(self._path))
+        try:
+            sim.spawn(self._run_one, (code,), **machine)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return self._report(error)
+        return 0
+
+    def _run_one(self, rank, code):
+        module = types.ModuleType("__main__")
+        vars(module).update(
+            __file__=self._path, __cached__=None, __builtins__=__builtins__,
+            __loader__=SourceFileLoader("__main__", self._path),
+        )  # fmt: skip
+        sys.modules["__main__"], sys.argv = module, [self._path, *self._args]
+        try:
+            exec(code, vars(module))
+        except Stopped:
+            raise
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                self._note(rank, error)
+                raise
+        except BaseException as error:
+            self._note(rank, error)
+            raise
+
+    def _note(self, rank, error):
+        if self._failed is None:
+            self._failed = rank, error
+
+    def _report(self, error):
+        """Print an error as ``torchrun`` does: with the rank before every line."""
+        sys.stdout.flush()
+        rank = None
+        if self._failed is not None and self._failed[1] is error:
+            rank = self._failed[0]
+        if isinstance(error, CudaError | BackendError):
+            _print(f"{line_of_error(error)}: {error}")
+            return 1
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else 1
+            text = "" if isinstance(error.code, int) else f"{error.code}\n"
+        else:
+            code, text = 1, self._describe(error)
+        mark = "" if rank is None else f"[rank{rank}]: "
+        sys.stderr.writelines(f"{mark}{line}\n" for line in text.splitlines())
+        where = "" if rank is None else f" on rank {rank}"
+        _print(f"{Path(self._path).name} failed{where} (exit code {code})")
+        return code
+
+    def _describe(self, error):
+        """Return the traceback from the script's first line on."""
+        step = error.__traceback__
+        while step is not None and step.tb_frame.f_code.co_filename != self._path:
+            step = step.tb_next
+        return "".join(traceback.format_exception(type(error), error, step))
+
+
+def _print(text):
+    print(f"d2lmini.sim.run: {text}", file=sys.stderr)

@@ -1,0 +1,282 @@
+"""The launcher: scripts run as under ``torchrun``, what fails says so, CUDA is refused."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from d2lmini.ddp import launcher_environment, torchrun_command
+from d2lmini.sim import naming
+from d2lmini.sim.clock.current import state
+from d2lmini.sim.run.__main__ import main
+from d2lmini.timeline import Timeline
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "chapters" / "scripts"
+ENV = launcher_environment(threads=1) | {"CUDA_VISIBLE_DEVICES": ""}
+COMMAND = [sys.executable, "-m", "d2lmini.sim.run", "--nproc-per-node", "2"]
+GPUS = ["--gpu", "h100", "--link", "nvlink4"]
+
+
+def run_command(command, **env):
+    done = subprocess.run(command, env=ENV | env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def launch(tmp_path, monkeypatch, capsys):
+    """Run the launcher in this process on a script; return exit code, output, errors."""
+    monkeypatch.setattr(state, "machine", None)
+    monkeypatch.setattr(naming, "_forced", True)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def run(source, *args, options=()):
+        path = tmp_path / "train.py"
+        path.write_text(source)
+        code = main(["--nproc-per-node", "2", *options, str(path), *args])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("script", "args", "tolerance"),
+    [("ddp_plain.py", [], 1e-6), ("fsdp_plain.py", ["--steps", "5"], 1e-5)],
+)
+def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(script, args, tolerance, tmp_path):
+    def losses(command, file):
+        out = run_command([*command, "--save", str(file)])
+        return [float(loss) for loss in re.findall(r"loss (\S+?),?\s", out)]
+
+    command = torchrun_command(SCRIPTS / script, *args, nproc_per_node=2)
+    real = losses(command, tmp_path / "real.pt")
+    simulated = losses([*COMMAND, *GPUS, str(SCRIPTS / script), *args], tmp_path / "simulated.pt")
+    assert len(real) >= 3
+    assert real[-1] < real[0] - 0.5
+    assert simulated == pytest.approx(real, rel=tolerance)
+    saved = [torch.load(tmp_path / f"{name}.pt") for name in ("real", "simulated")]
+    assert saved[0].keys() == saved[1].keys()
+    for name, value in saved[0].items():
+        assert value.shape == saved[1][name].shape
+        assert str(saved[1][name].device) == "cpu"
+
+
+def test_two_runs_in_two_processes_have_the_same_clock(tmp_path):
+    outs = []
+    for seed in ("1", "2"):
+        file = tmp_path / f"{seed}.json"
+        script = [str(SCRIPTS / "fsdp_plain.py"), "--steps", "3"]
+        out = run_command([*COMMAND, *GPUS, "--timeline", str(file), *script], PYTHONHASHSEED=seed)
+        outs.append((out, file.read_bytes()))
+    assert outs[0] == outs[1]
+    assert "step time" in outs[0][0]
+    events = json.loads(outs[0][1])["traceEvents"]
+    assert {"all_gather", "reduce_scatter"} <= {event["name"] for event in events}
+
+
+WORK = """
+import torch
+device = torch.accelerator.current_accelerator()
+x = torch.ones(500, 500, device=device)
+"""
+
+
+def test_a_script_is_main_with_its_own_arguments(launch, tmp_path):
+    (tmp_path / "beside.py").write_text("answer = 42\n")
+    source = WORK + (
+        "import argparse, os, pickle, sys, beside\n"
+        "import torch.distributed as dist\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--nproc-per-node', type=int)\n"
+        "n = parser.parse_args().nproc_per_node\n"
+        "class Own: pass\n"
+        "dist.init_process_group()\n"
+        "dist.barrier()\n"
+        "rank = dist.get_rank()\n"
+        "assert sys.modules['__main__'].__dict__ is globals()\n"
+        "assert type(pickle.loads(pickle.dumps(Own()))) is Own\n"
+        "sys.argv.append(rank)\n"
+        "dist.barrier()\n"
+        "assert sys.argv[1:] == ['--nproc-per-node', '7', rank]\n"
+        "assert os.path.samefile(os.path.dirname(__file__), sys.path[0])\n"
+        "print(rank, __name__, n, beside.answer, os.environ['WORLD_SIZE'])\n"
+    )
+    before = sys.modules["__main__"], list(sys.argv)
+    code, out, err = launch(source, "--nproc-per-node", "7")
+    assert (code, err) == (0, "")
+    assert "0 __main__ 7 42 2\n" in out
+    assert "1 __main__ 7 42 2\n" in out
+    assert (sys.modules["__main__"], list(sys.argv)) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("torch.cuda.set_device(0)", "torch.accelerator.set_device_index(local_rank)"),
+        ("torch.nn.Linear(2, 2).to('cuda:1')", "torch.accelerator.current_accelerator()"),
+        ("torch.ones(2).cuda()", "torch.accelerator.current_accelerator()"),
+        ("torch.ones(2, device='cuda')", "torch.accelerator.current_accelerator()"),
+        ("torch.cuda.synchronize()", "torch.accelerator"),
+        ("torch.cuda.Stream()", "torch.Stream(device)"),
+        ("torch.cuda.Event(enable_timing=True)", "torch.Event(device, enable_timing=...)"),
+        ("torch.cuda.max_memory_allocated()", "torch.accelerator.max_memory_allocated()"),
+        ("torch.autocast('cuda', dtype=torch.bfloat16)", "autocast(device.type)"),
+        ("torch.amp.GradScaler()", "GradScaler(device.type)"),
+        ("torch.distributed.init_process_group(backend='nccl')", "leave the backend out"),
+        ("torch.distributed.init_process_group('cpu:gloo,cuda:nccl')", "leave the backend out"),
+    ],
+)
+def test_cuda_is_refused_by_one_sentence(launch, line, advice):
+    code, out, err = launch(f"import torch\n\n{line}\n")
+    assert (code, out) == (1, "")
+    assert err.startswith("d2lmini.sim.run: train.py:3: ")
+    assert advice in err
+    assert err.count("\n") == 1
+
+
+def test_a_script_that_falls_back_to_the_cpu_is_refused(launch):
+    source = (
+        "import torch\n"
+        "# cuda or not\n"
+        "device = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
+        "torch.ones(2, device=device)\n"
+    )
+    code, out, err = launch(source)
+    assert (code, out) == (1, "")
+    assert "train.py used no simulated GPU; train.py:3 looks for CUDA" in err
+    code, out, err = launch("print('hello')\n")
+    assert (code, out) == (0, "hello\nhello\n")
+    assert "used no simulated GPU" in err
+
+
+def test_cuda_is_as_before_afterwards(launch):
+    before = torch.cuda.set_device, torch.cuda._lazy_init, torch.cuda.Stream.__new__
+    autocast, visible = torch.autocast.__init__, os.environ.get("CUDA_VISIBLE_DEVICES")
+    launch("import torch, os\nassert not torch.cuda.is_available()\n")
+    assert before == (torch.cuda.set_device, torch.cuda._lazy_init, torch.cuda.Stream.__new__)
+    assert (torch.autocast.__init__, os.environ.get("CUDA_VISIBLE_DEVICES")) == (autocast, visible)
+
+
+def test_an_exception_is_shown_with_its_rank(launch):
+    source = WORK + (
+        "import os\n"
+        "import torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "def fail():\n"
+        "    raise ValueError('wrong\\nhere')\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    fail()\n"
+        "dist.barrier()\n"
+    )
+    code, out, err = launch(source)
+    assert (code, out) == (1, "")
+    lines = err.splitlines()
+    assert lines[-1] == "d2lmini.sim.run: train.py failed on rank 1 (exit code 1)"
+    assert all(line.startswith("[rank1]: ") for line in lines[:-1])
+    assert "[rank1]: ValueError: wrong" in lines
+    assert lines[1].endswith('train.py", line 11, in <module>')  # none of the launcher's own
+    if sys.version_info >= (3, 11):
+        assert "meanwhile rank 0 waits in barrier" in err
+
+
+def test_exit_codes(launch):
+    by_rank = WORK + "import os, sys\nsys.exit({} if os.environ['RANK'] == '1' else 0)\n"
+    code, _, err = launch(by_rank.format(3))
+    assert (code, err) == (3, "d2lmini.sim.run: train.py failed on rank 1 (exit code 3)\n")
+    code, _, err = launch(by_rank.format("'no data'"))
+    assert code == 1
+    assert err.startswith("[rank1]: no data\n")
+    code, out, err = launch(by_rank.format(0))
+    assert (code, err) == (0, "")
+    assert "step time" in out
+    code, _, err = launch("x = (\n")
+    assert code == 1
+    assert "SyntaxError" in err
+
+
+def test_a_deadlock_belongs_to_no_rank(launch):
+    code, _, err = launch(
+        "import torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "if dist.get_rank() == 0:\n"
+        "    dist.barrier()\n"
+    )
+    assert code == 1
+    assert "rank 0 waits in barrier of all ranks (train.py:4) for rank 1" in err
+    assert err.endswith("train.py failed (exit code 1)\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--timeline", "x.txt"], "x.txt: give a file that ends in .html or .json"),
+        (["--timeline", "nowhere/x.html"], "there is no folder nowhere"),
+        (["--gpu", "h10"], "unknown GPU 'h10'"),
+        (["--nproc-per-node", "0"], "give a number from 1 to 128"),
+    ],
+)
+def test_options_are_checked_before_the_run(launch, capsys, options, message):
+    with pytest.raises(SystemExit, match="2"):
+        launch("print('ran')\n", options=options)
+    out, err = capsys.readouterr()
+    assert (out, message in err) == ("", True)
+
+
+def test_a_missing_script(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["nowhere.py"])
+    assert "No such file or directory: 'nowhere.py'" in capsys.readouterr().err
+
+
+def test_timelines(launch, tmp_path):
+    source = WORK + (
+        "import torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "weight = torch.nn.Parameter(x[0].clone())\n"
+        "optimizer = torch.optim.SGD([weight])\n"
+        "for size in range(3):\n"
+        "    (x @ weight).sum().backward()\n"
+        "    dist.all_reduce(weight.grad)\n"
+        "    optimizer.step()\n"
+    )
+    page, trace = tmp_path / "out.html", tmp_path / "out.json"
+    assert launch(source, options=["--timeline", str(page)])[0] == 0
+    _, out, _ = launch(source, options=["--timeline", str(trace)])
+    timeline = Timeline.from_chrome(trace)
+    assert timeline.start == 0
+    assert {"rank 0 host", "rank 1 sim:1"} <= {device for device, _ in timeline.lanes()}
+    text = page.read_text(encoding="utf-8")
+    assert out.strip().splitlines()[0] in text
+    assert not re.search(r"(src|href)=|@import|url\((?!#)", text)  # nothing from elsewhere
+    assert "rank 1 sim:1 comm" in text
+
+
+def test_shapes_only(launch):
+    source = WORK + "y = (x @ x).sum()\nprint(y.item())\n"
+    assert "125000000.0\n" in launch(source)[1]
+    code, _, err = launch(source, options=["--shapes-only"])
+    assert code == 1
+    assert "train.py failed on rank 0" in err
+    assert launch(WORK + "x @ x\n", options=["--shapes-only"])[0] == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_ctrl_c_ends_it(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(WORK + "print('go', flush=True)\nwhile True:\n    x = x * 0.5\n")
+    process = subprocess.Popen(
+        [*COMMAND, str(script)], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "d2lmini.sim.run: interrupted\n")
