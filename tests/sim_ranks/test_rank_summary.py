@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 from d2lmini import sim
 from d2lmini.sim.clock.current import state
-from d2lmini.sim.hardware.specs import DTYPES
+from d2lmini.sim.hardware.validation import DTYPES
 from d2lmini.sim.run.shares import CAUSES, shares
 from d2lmini.sim.run.steps import Steps
 from d2lmini.sim.run.summary import summarize
