@@ -32,8 +32,8 @@ def uninterrupted():
     return end_of(run_scenarios(2)[1][-1:])
 
 
-def test_a_job_that_is_stopped_by_ctrl_c_ends_with_the_same_bits(uninterrupted, tmp_path):
-    blow = Blow(signal.SIGINT, "launcher", records=13)
+def test_a_job_that_a_cluster_ends_early_goes_on_to_the_same_bits(uninterrupted, tmp_path):
+    blow = Blow(signal.SIGTERM, "launcher", records=13)
     assert run_through([blow], tmp_path / "run.pt") == uninterrupted
 
 
