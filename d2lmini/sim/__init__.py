@@ -23,8 +23,9 @@ values: `check_races` finds them.
 
 Programs for `torch.distributed` run under `spawn`, or by ``python -m d2lmini.sim.run``.
 
-Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, lazy modules,
-generators on a device; FSDP1 and ``context_parallel``. Conjugate and negative views are copies.
+Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, generators on a
+device, tensors in forked processes, FSDP1, ``context_parallel``. Conjugate and negative views are
+copies.
 
 Examples
 --------

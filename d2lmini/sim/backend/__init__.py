@@ -2,6 +2,7 @@
 
 Start reading in ``tensor.py``. ``run.py`` computes an operation and charges its time by what
 ``ops.py`` knows of it; ``copies.py`` moves tensors, ``pinned.py`` is the host memory that they
-meet, ``host_ops.py`` charges the CPU's work. ``register.py`` tells PyTorch of the device type,
-once a process. Imports `d2lmini.sim.clock` and what that imports.
+meet, ``host_ops.py`` charges the CPU's work, ``modules.py`` lets modules move. ``register.py``
+tells PyTorch of the device type, once a process; ``refusals.py`` says what cannot be. Imports
+`d2lmini.sim.clock` and what that imports.
 """

@@ -7,7 +7,15 @@ import warnings
 
 import torch
 
-from d2lmini.sim.backend import accelerator, autocast, ctc, device_module, modules, refusals
+from d2lmini.sim.backend import (
+    accelerator,
+    autocast,
+    ctc,
+    device_module,
+    lazy_modules,
+    modules,
+    refusals,
+)
 from d2lmini.sim.backend.factories import (
     FROM_NUMBERS,
     empty,
@@ -60,6 +68,7 @@ def register() -> None:
         importlib.import_module(name)._foreach_supported_types.append(SimTensor)
     refusals.register()
     modules.register()
+    lazy_modules.register()
     ctc.register(library)
     torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
         torch._C._group_tensors_by_device_and_dtype
