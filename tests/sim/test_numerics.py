@@ -427,6 +427,23 @@ def test_ctc_loss_takes_lengths_from_either_side(reduction, lengths):
     assert all(map(torch.equal, loss_and_gradient(device, (first, second)), expected))
 
 
+def test_mish_goes_back_in_one_kernel_as_on_cuda():
+    (device,) = sim.configure(1)
+    expected, x = X.clone().requires_grad_(), X.to(device).requires_grad_()
+    F.mish(expected).sum().backward()
+    sim.reset()
+    F.mish(x).sum().backward()
+    assert "mish_backward" in [span.name for span in sim.trace()]
+    assert torch.equal(x.grad.cpu(), expected.grad)
+    for y in (expected, x):  # what has to be differentiable again is taken apart
+        (first,) = torch.autograd.grad(F.mish(y).sum(), y, create_graph=True)
+        y.grad = None
+        first.sum().backward()
+    torch.testing.assert_close(x.grad.cpu(), expected.grad)
+    meta = torch.ones(2, device="meta", requires_grad=True)
+    assert torch.autograd.grad(F.mish(meta).sum(), meta)[0].device.type == "meta"
+
+
 NEEDS_VALUES = {"index_mask", "set_mask"}
 
 

@@ -121,6 +121,18 @@ def test_writes_to_repeated_elements(machine, name):
         assert not sim.is_numeric() or one.item() == 1
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_operation_that_fails_leaves_the_shapes_that_it_leaves_on_the_host():
+    (device,) = sim.configure(1)
+    for where in ("cpu", device):
+        x = torch.arange(16.0, device=where).view(4, 4)
+        part = x[:, :3]
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            torch.cat([part[:1], part[1:]], out=x)  # resizes first
+        assert (x.shape, x.stride()) == ((4, 3), (3, 1))
+        assert (x[:2] + 1).tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
 def test_numpy_by_force_copies_to_the_host():
     (device,) = sim.configure(1)
     x = torch.ones(2, device=device, requires_grad=True)

@@ -10,7 +10,7 @@ import torch
 from d2lmini.sim.backend import (
     accelerator,
     autocast,
-    ctc,
+    composites,
     device_module,
     lazy_modules,
     modules,
@@ -69,7 +69,7 @@ def register() -> None:
     refusals.register()
     modules.register()
     lazy_modules.register()
-    ctc.register(library)
+    composites.register(library)
     torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
         torch._C._group_tensors_by_device_and_dtype
     )

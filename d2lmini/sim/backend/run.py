@@ -94,7 +94,7 @@ def run(func, args, kwargs):
         if op.seeded:
             out = run_seeded(func, device, inner_args, inner_kwargs)
         else:
-            out = compute(func, inner_args, inner_kwargs, call.tensors)
+            out = _compute(op, call, outer, inner)
     except RuntimeError as error:
         raise explain(error, op.name, device) from None
     wrapped = _wrap_all(op, device, outer, out)  # raises first if the memory is full
@@ -103,6 +103,16 @@ def run(func, args, kwargs):
         if op.syncs or (op.packet_name == "index" and _has_mask(inner_args[1])):
             device.to_host(8, reason=op.name)  # how many elements there will be
     return wrapped
+
+
+def _compute(op, call, outer, inner):
+    try:
+        return compute(op.func, *inner, call.tensors)
+    except BaseException:
+        if op.inplace_view:  # it may have changed a shape before it failed
+            for tensor in tensors_of(op, *outer)[1]:
+                refresh(tensor)
+        raise
 
 
 def _run_shapes(op, device, call, outer, inner):
