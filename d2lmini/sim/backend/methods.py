@@ -285,10 +285,7 @@ class SimStorage:
         self._data = tensor._data
 
     def data_ptr(self) -> int:
-        """Return the invented address; equal for two tensors exactly if they share memory.
-
-        Of an empty storage it is 0, as on CUDA.
-        """
+        """Return the invented address (0 if empty); equal exactly for tensors that share memory."""
         return self._block.address if self._num_bytes else 0
 
     def nbytes(self) -> int:

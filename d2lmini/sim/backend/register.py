@@ -10,11 +10,11 @@ import torch
 from d2lmini.sim.backend import (
     accelerator,
     autocast,
-    composites,
     device_module,
     lazy_modules,
     modules,
     refusals,
+    special,
 )
 from d2lmini.sim.backend.factories import (
     FROM_NUMBERS,
@@ -69,7 +69,7 @@ def register() -> None:
     refusals.register()
     modules.register()
     lazy_modules.register()
-    composites.register(library)
+    special.register(library)
     torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
         torch._C._group_tensors_by_device_and_dtype
     )

@@ -9,7 +9,6 @@ from d2lmini.sim.backend.lazy_bits import compute, settle
 from d2lmini.sim.backend.ops import (
     MAX_REMEMBERED,
     WRITE_THE_SAME,
-    aten,
     lookup,
     signature,
     tensors_of,
@@ -326,37 +325,3 @@ def _run_foreach_apart(func, args, kwargs):
         if out is not None:
             outs += out
     return outs or None
-
-
-@handles(aten.set_)
-def _set(func, args, kwargs):
-    """``tensor.set_(source)``: from now on the tensor lies in the memory of `source`."""
-    tensor, block = args[0], args[0]._block
-    if len(args) > 1 and isinstance(args[1], SimTensor):
-        tensor._block = args[1]._block
-    try:
-        return run(func, args, kwargs)
-    except BaseException:
-        tensor._block = block
-        raise
-
-
-@handles(aten._conj)
-def _conj(func, args, kwargs):
-    """PyTorch marks a conjugate view by a bit that the wrapper cannot carry: compute it."""
-    return run(aten.conj_physical.default, args, kwargs)
-
-
-@handles(aten._neg_view)
-def _neg_view(func, args, kwargs):
-    """As `_conj`, for a negative view."""
-    return run(aten.neg.default, args, kwargs)
-
-
-@handles(aten._pack_padded_sequence)
-def _pack_padded_sequence(func, args, kwargs):
-    """Pack sequences; as on CUDA, the batch sizes it returns are a host tensor."""
-    if not args[0]._device.machine.numerics:
-        raise shapes_only("pack_padded_sequence")
-    data, batch_sizes = run(func, args, kwargs)
-    return data, batch_sizes._data

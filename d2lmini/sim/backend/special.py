@@ -1,8 +1,8 @@
-"""Operations that PyTorch takes apart for simulated tensors otherwise than for CUDA's.
+"""Operations that need more than to be computed and charged.
 
-`F.ctc_loss` takes lengths in host tensors. For CUDA PyTorch reads them as numbers; for tensors of a
-class of its own it divides the losses by the lengths as they are: by a tensor on another device.
-And the backward pass of `F.mish` has one kernel on CPU and CUDA, elsewhere it is nine.
+Some PyTorch takes apart for tensors of a class of its own, but not for CUDA's: `F.ctc_loss` takes
+lengths in host tensors and reads them as numbers, where it would divide the losses by tensors on
+another device; and the backward pass of `F.mish` has one kernel on CPU and CUDA, elsewhere nine.
 """
 
 import functools
@@ -11,10 +11,44 @@ import torch
 
 from d2lmini.sim.backend.ops import aten
 from d2lmini.sim.backend.run import run
-from d2lmini.sim.backend.tensor import SimTensor, handles
+from d2lmini.sim.backend.tensor import SimTensor, handles, shapes_only
 
 _KEY = torch._C.DispatchKey.AutogradMeta  # where C++ looks for operations on our tensors
 _KEYS = torch._C.DispatchKeySet(_KEY)
+
+
+@handles(aten.set_)
+def _set(func, args, kwargs):
+    """``tensor.set_(source)``: from now on the tensor lies in the memory of `source`."""
+    tensor, block = args[0], args[0]._block
+    if len(args) > 1 and isinstance(args[1], SimTensor):
+        tensor._block = args[1]._block
+    try:
+        return run(func, args, kwargs)
+    except BaseException:
+        tensor._block = block
+        raise
+
+
+@handles(aten._conj)
+def _conj(func, args, kwargs):
+    """PyTorch marks a conjugate view by a bit that the wrapper cannot carry: compute it."""
+    return run(aten.conj_physical.default, args, kwargs)
+
+
+@handles(aten._neg_view)
+def _neg_view(func, args, kwargs):
+    """As `_conj`, for a negative view."""
+    return run(aten.neg.default, args, kwargs)
+
+
+@handles(aten._pack_padded_sequence)
+def _pack_padded_sequence(func, args, kwargs):
+    """Pack sequences; as on CUDA, the batch sizes it returns are a host tensor."""
+    if not args[0]._device.machine.numerics:
+        raise shapes_only("pack_padded_sequence")
+    data, batch_sizes = run(func, args, kwargs)
+    return data, batch_sizes._data
 
 
 def _with_numbers(args):
