@@ -2,7 +2,7 @@
 # `make PYTHON=python3.12 ...` names another Python for .venv; ARGS=... is handed on.
 PYTHON ?= python3
 
-COMMANDS = setup book test test-gpu test-double test-another-day lint outputs lab bench bench-check clean
+COMMANDS = setup book test test-gpu test-double test-another-day torture lint outputs lab bench bench-check clean
 .PHONY: help $(COMMANDS)
 
 help:
@@ -11,6 +11,7 @@ help:
 	@echo "make test-gpu  every notebook on this machine's real GPUs"
 	@echo "make test-double  every notebook on 1 to 8 GPUs that are not there"
 	@echo "make test-another-day  every notebook with other seeds and one thread more"
+	@echo "make torture   random programs, operations and signals, for many minutes"
 	@echo "make lab       JupyterLab on the chapters"
 	@echo "make lint      ruff and the notebooks' format"
 	@echo "make outputs   run the notebooks again and store their outputs"

@@ -32,6 +32,7 @@ COMMANDS = {
     "test-gpu": [NBVAL + ["tests/sanitise-gpu.cfg", "chapters"]],
     "test-double": [["-m", "pytest", "-n", "2", "-m", "long", DOUBLE]],
     "test-another-day": [["-m", "pytest", "-m", "", "tests/book/test_another_day.py"]],
+    "torture": [["-m", "pytest", "-n", "2", "-m", "torture", "tests"]],
     "lint": LINT,
     "outputs": [["tools/notebooks.py", "--run"]],
     "lab": [["-m", "jupyterlab", "chapters"]],
@@ -44,6 +45,7 @@ SIMULATED = {"D2LMINI_GPUS": "sim", "OMP_NUM_THREADS": "1"}
 VARIABLES = {
     "test": SIMULATED,
     "test-double": SIMULATED,
+    "torture": SIMULATED,
     "outputs": SIMULATED,
     "test-gpu": {"D2LMINI_GPUS": "auto"},
 }

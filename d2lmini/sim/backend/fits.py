@@ -15,8 +15,8 @@ _known: dict = {}  # bytes of the results of a call, by the shapes that go into 
 def check_result(op, device, tensors, args, kwargs) -> None:
     """Raise `torch.OutOfMemoryError` if the results of an operation do not fit on the device.
 
-    Asked only where they may not: the two largest operands bound what most operations make, with
-    the whole numbers among the arguments (``repeat``, ``pad``). What this misses is found after it
+    Asked only where they may not: most operations make no more than the product of two operands and
+    of the whole numbers among the arguments (``repeat``, ``pad``). What this misses is found after it
     was computed, when its block is taken.
     """
     memory = device.memory
@@ -35,14 +35,18 @@ def check_result(op, device, tensors, args, kwargs) -> None:
 
 
 def _bound(tensors, args):
-    largest = sorted((t.numel() for t in tensors), reverse=True)[:2]
-    bound = _LARGEST_ELEMENT * sum(t.numel() for t in tensors)
-    for size in largest[1:]:
-        bound *= max(size, 1)
+    total = 0
+    for tensor in tensors:
+        total += tensor.numel()
+    bound = _LARGEST_ELEMENT * total * (total // 4 + 1)  # a * b <= (a + b)**2 / 4
     for argument in args:
-        for number in argument if isinstance(argument, list | tuple) else (argument,):
-            if type(number) is int and number > 1:
-                bound *= number
+        kind = type(argument)
+        if kind is int:
+            bound *= max(argument, 1)
+        elif kind is list or kind is tuple:
+            for number in argument:
+                if type(number) is int:
+                    bound *= max(number, 1)
     return bound
 
 

@@ -155,15 +155,19 @@ def _layer_norm(out, input, weight, bias, **_):
 
 
 @_for(
-    aten.native_batch_norm, aten._native_batch_norm_legit, aten._native_batch_norm_legit_no_training,
-    aten._batch_norm_with_update, aten._batch_norm_no_update,
+    aten.native_batch_norm, aten._native_batch_norm_legit,
+    aten._native_batch_norm_legit_no_training, aten._batch_norm_no_update,
 )  # fmt: skip
 def _batch_norm(out, input, weight, bias, running_mean=None, running_var=None, **rest):
     """Keep no statistics outside training."""
     dtype = _statistics_type(input, weight, bias, running_mean, running_var)
-    training = rest.get("training", False)
-    shape = out[1].shape if training else (0,)
+    shape = out[1].shape if rest.get("training", False) else (0,)
     return out[0], _empty(shape, dtype), _empty(shape, dtype), *out[3:]
+
+
+@_for(aten._batch_norm_with_update)
+def _batch_norm_in_training(out, **given):
+    return _batch_norm(out, **given, training=True)
 
 
 @_for(aten.native_batch_norm_backward)
