@@ -29,7 +29,7 @@ nn.functional.normalize nn.functional.pad.reflect nn.functional.pad.replicate
 nn.functional.pixel_shuffle nn.functional.prelu nn.functional.relu nn.functional.rms_norm
 nn.functional.silu nn.functional.smooth_l1_loss nn.functional.soft_margin_loss
 nn.functional.softplus nn.functional.unfold
-""".split()
+""".split()  # noqa: SIM905
 
 # What an operation is excused from, and why.
 NOT_STRIDES = {  # of the results of shapes: d2lmini/sim/backend/layouts.py

@@ -19,7 +19,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
 # That import forbids to set PyTorch's flags, such as those of TF32, for good.
-setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)  # noqa: B010
+setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
 
 OPS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
 LAYOUTS = ("plain", "strided", "channels_last")
@@ -59,7 +59,9 @@ def run(name, sample, layout, device):
     torch.manual_seed(5)
     leaves = [t for t in tree_leaves((first, args, kwargs)) if isinstance(t, torch.Tensor)]
     leaves = [t for t in leaves if t.requires_grad and t.is_leaf]
-    outs = [o for o in tree_leaves(OPS[name](first, *args, **kwargs)) if isinstance(o, torch.Tensor)]
+    outs = [
+        o for o in tree_leaves(OPS[name](first, *args, **kwargs)) if isinstance(o, torch.Tensor)
+    ]
     ends = [o for o in outs if o.requires_grad]
     if ends and leaves:
         ones = [torch.ones_like(o) for o in ends]

@@ -15,9 +15,9 @@ _known: dict = {}  # bytes of the results of a call, by the shapes that go into 
 def check_result(op, device, tensors, args, kwargs) -> None:
     """Raise `torch.OutOfMemoryError` if the results of an operation do not fit on the device.
 
-    Asked only where they may not: most operations make no more than the product of two operands and
-    of the whole numbers among the arguments (``repeat``, ``pad``). What this misses is found after it
-    was computed, when its block is taken.
+    Asked only where they may not: most operations make no more than the product of two operands
+    and of the whole numbers among the arguments (``repeat``, ``pad``). What this misses is found
+    after it was computed, when its block is taken.
     """
     memory = device.memory
     if not op.kernel or op.mutable or _bound(tensors, args) <= memory.capacity - memory.allocated:

@@ -69,7 +69,7 @@ def _iterated(out, *operands):
 
 
 def _mixed(op, inner, out):
-    """Mend PyTorch's rule for 16-bit and mixed types: it spreads what is expanded before it asks."""
+    """Mend PyTorch's rule for 16-bit and mixed types, which spreads first what is expanded."""
     tensors = [t for t in inner[0] if isinstance(t, torch.Tensor)]
     if op.mutable or len(tensors) != 2 or not isinstance(out, torch.Tensor):
         return out
@@ -131,11 +131,16 @@ def _convolution(out, input, weight, **_):
 
 @_for(
     aten.elu_backward, aten.hardswish_backward, aten.hardsigmoid_backward, aten.hardtanh_backward,
-    aten.softplus_backward, aten.leaky_relu_backward, aten.threshold_backward, aten.xlogy,
+    aten.softplus_backward, aten.xlogy,
 )  # fmt: skip
 def _elementwise(out, **given):
     tensors = [t for t in given.values() if isinstance(t, torch.Tensor)]
     return _iterated(out, *tensors) if len(tensors) == 2 else out
+
+
+@_for(aten.leaky_relu_backward, aten.threshold_backward)
+def _elementwise_turned(out, grad_output, self, **_):
+    return _iterated(out, self, grad_output)
 
 
 def _is_mixed(input, *parameters):

@@ -127,6 +127,7 @@ class Block:
         self.memory.take(self, rounded(num_bytes))
         if races.active is not None:
             races.active.allocate(self, device)
+            self.__class__ = _WatchedBlock
 
     @property
     def num_bytes(self) -> int:
@@ -149,9 +150,14 @@ class Block:
             self.memory.give_back(self, -change)
         self.size = num_bytes
 
+
+class _WatchedBlock(Block):
+    """A block that was taken while races are looked for: its end matters."""
+
+    __slots__ = ()
+
     def __del__(self):
-        if self._sim_history is not None:
-            self._sim_history.drop()
+        self._sim_history.drop()
 
 
 def rounded(num_bytes: int) -> int:
