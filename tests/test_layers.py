@@ -16,8 +16,8 @@ d2lmini.sim
 d2lmini.cuda  d2lmini.seconds  d2lmini.units
 d2lmini.devices  d2lmini.streams
 d2lmini.timing  d2lmini.timeline  d2lmini.plotting  d2lmini.data  d2lmini.resnet
-d2lmini.sim.run
 d2lmini.training  d2lmini.evaluation  d2lmini.collectives
+d2lmini.sim.run
 d2lmini.ddp  d2lmini.checks
 d2lmini
 chapters  tools

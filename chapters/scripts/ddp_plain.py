@@ -1,7 +1,12 @@
-"""Train with DistributedDataParallel: under torchrun, or on simulated GPUs.
+"""Train with DDP, as one file for torchrun and for simulated GPUs.
 
-torchrun --standalone --nproc-per-node 2 ddp_plain.py
-python -m d2lmini.sim.run --nproc-per-node 2 --gpu h100 ddp_plain.py
+Two processes, on the GPUs that there are, else on the CPU:
+
+    torchrun --standalone --nproc-per-node 2 ddp_plain.py
+
+Two simulated GPUs:
+
+    python -m d2lmini.sim.run --nproc-per-node 2 --gpu h100 ddp_plain.py
 """
 
 import argparse

@@ -1,7 +1,12 @@
-"""Train with fully sharded data parallelism: under torchrun, or on simulated GPUs.
+"""Train with FSDP2, as one file for torchrun and for simulated GPUs.
 
-torchrun --standalone --nproc-per-node 2 fsdp_plain.py
-python -m d2lmini.sim.run --nproc-per-node 2 --gpu h100 fsdp_plain.py
+Two processes, on the GPUs that there are, else on the CPU:
+
+    torchrun --standalone --nproc-per-node 2 fsdp_plain.py
+
+Two simulated GPUs:
+
+    python -m d2lmini.sim.run --nproc-per-node 2 --gpu h100 fsdp_plain.py
 """
 
 import argparse

@@ -14,16 +14,13 @@ import torch
 NAME, SLOT = "sim", "privateuseone"
 TYPES = {NAME, SLOT}  # PyTorch's types of devices that are simulated
 # Later settings can change again, and real GPUs be used; the name of the slot stays.
-_forced = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
+_FORCED = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
 
 
-def use_no_real_gpu() -> None:
-    """Let simulated GPUs be the accelerator of this process, before it makes the first of them.
-
-    As if the process had begun with ``D2LMINI_GPUS=sim``. It must not use a real GPU.
-    """
-    global _forced
-    _forced = True
+def take_slot() -> None:
+    """Make simulated GPUs the accelerator of this process, which must not use real ones."""
+    if torch._C._get_privateuse1_backend_name() == SLOT:
+        torch.utils.rename_privateuse1_backend(NAME)
 
 
 def claim_slot() -> str:
@@ -41,12 +38,12 @@ def claim_slot() -> str:
             "a process that does not import it"
         )
     if taken == SLOT and _may_be_the_accelerator():
-        torch.utils.rename_privateuse1_backend(NAME)
+        take_slot()
     return device_type()
 
 
 def _may_be_the_accelerator():
-    return _forced or not torch.accelerator.is_available()
+    return _FORCED or not torch.accelerator.is_available()
 
 
 def device_type() -> str:

@@ -54,3 +54,37 @@ def test_a_pytorch_without_a_private_name_gets_one_sentence(monkeypatch):
         sim.spawn(print, nprocs=1)
     (device,) = sim.configure(1)
     assert torch.ones(2, device=device).sum().item() == 2
+
+
+BESIDE_REAL_GPUS = """
+import torch
+import torch.distributed as dist
+from d2lmini.sim import naming
+naming._may_be_the_accelerator = lambda: False  # as where a real accelerator is
+from d2lmini import sim
+
+def program(rank):
+    device = torch.accelerator.current_accelerator()
+    dist.init_process_group()
+    layer = torch.nn.Linear(4, 4).to(device)
+    model = torch.nn.parallel.DistributedDataParallel(layer)
+    model(torch.ones(2, 4, device=device)).sum().backward()
+    x = torch.ones(2).pin_memory().to(device)
+    dist.all_reduce(x)
+    dist.barrier()
+    return device.type, x.device.index, torch.accelerator.device_count(), x.tolist()
+
+accelerator = torch.accelerator.current_accelerator()
+print(sim.spawn(program, nprocs=2))
+assert torch.accelerator.current_accelerator() == accelerator
+"""
+
+
+def test_beside_a_real_accelerator_the_backend_keeps_its_own_name():
+    job = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BESIDE_REAL_GPUS], capture_output=True, text=True,
+        timeout=200,
+    )  # fmt: skip
+    assert job.returncode == 0, job.stderr
+    out = [("privateuseone", rank, 2, [2.0, 2.0]) for rank in range(2)]
+    assert job.stdout.strip() == str(out)

@@ -83,6 +83,7 @@ def test_communication_that_nothing_hides_is_exposed():
     assert summary.step_seconds == pytest.approx(PRODUCT + SUM)
     assert parts(summary) == pytest.approx({"compute": PRODUCT, "communication": SUM})
     assert summary.exposed_communication == pytest.approx(SUM / (PRODUCT + SUM))
+    assert summary.hidden_communication == pytest.approx(0, abs=1e-9)
     assert summary.mfu == pytest.approx(PRODUCT / (PRODUCT + SUM) * 0.5)  # of twice the rate
     assert (summary.limit, summary.peak_type) == ("compute", "float32")
 
@@ -93,6 +94,7 @@ def test_communication_behind_a_product_is_free():
     assert summary.step_seconds == pytest.approx(PRODUCT)
     assert parts(summary) == pytest.approx({"compute": PRODUCT})
     assert summary.exposed_communication == 0
+    assert summary.hidden_communication == pytest.approx(SUM / PRODUCT)
     assert summary.mfu == pytest.approx(0.5)
 
 

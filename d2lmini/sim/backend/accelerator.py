@@ -57,21 +57,25 @@ def _memory_info(index):
     return memory.capacity - memory.allocated, memory.capacity
 
 
-_ACCELERATOR = {
-    "getDeviceIndex": current.current_device,
-    "setDeviceIndex": current.set_device,
-    "exchangeDevice": _exchange,
-    "maybeExchangeDevice": _maybe_exchange,
-    "getStream": queries.current_stream,
-    "setStream": _set_stream,
-    "synchronizeDevice": queries.synchronize,
-    "isAllocatorInitialized": lambda: True,
-    "emptyCache": lambda: None,
-    "emptyHostCache": lambda: None,
-    "getDeviceStats": _stats,
-    "resetPeakStats": queries.reset_peak_memory_stats,
-    "resetAccumulatedStats": lambda index: None,
-    "getMemoryInfo": _memory_info,
+FUNCTIONS = {  # of torch._C, behind `torch.accelerator`
+    "_accelerator_getDeviceIndex": current.current_device,
+    "_accelerator_setDeviceIndex": current.set_device,
+    "_accelerator_exchangeDevice": _exchange,
+    "_accelerator_maybeExchangeDevice": _maybe_exchange,
+    "_accelerator_getStream": queries.current_stream,
+    "_accelerator_setStream": _set_stream,
+    "_accelerator_synchronizeDevice": queries.synchronize,
+    "_accelerator_isAllocatorInitialized": lambda: True,
+    "_accelerator_emptyCache": lambda: None,
+    "_accelerator_emptyHostCache": lambda: None,
+    "_accelerator_getDeviceStats": _stats,
+    "_accelerator_resetPeakStats": queries.reset_peak_memory_stats,
+    "_accelerator_resetAccumulatedStats": lambda index: None,
+    "_accelerator_getMemoryInfo": _memory_info,
+}
+METHODS = {  # of tensors
+    "pin_memory": lambda self, device=None: pin_memory(self),
+    "is_pinned": lambda self, device=None: is_pinned(self),
 }
 
 
@@ -80,7 +84,7 @@ def register() -> None:
     _registered.extend((_Hooks(), _Guard()))
     torch._C._acc.register_python_privateuseone_hook(_registered[0])
     torch._C._acc.register_python_privateuseone_device_guard(_registered[1])
-    for name, function in _ACCELERATOR.items():
-        setattr(torch._C, f"_accelerator_{name}", function)
-    torch.Tensor.pin_memory = lambda self, device=None: pin_memory(self)
-    torch.Tensor.is_pinned = lambda self, device=None: is_pinned(self)
+    for name, function in FUNCTIONS.items():
+        setattr(torch._C, name, function)
+    for name, method in METHODS.items():
+        setattr(torch.Tensor, name, method)

@@ -6,7 +6,8 @@ import torch.distributed as dist
 from d2lmini.sim.clock.streams import Stream
 from d2lmini.sim.clock.trace import Communication
 from d2lmini.sim.naming import NAME, device_type
-from d2lmini.sim.ranks import job, private, values
+from d2lmini.sim.ranks import job, private, values, where
+from d2lmini.sim.ranks.baton import RanksError
 from d2lmini.sim.ranks.under_way import flatten
 
 
@@ -32,7 +33,7 @@ class SimGroup(dist.ProcessGroup):
         self._messages = {}  # how many, by sender, receiver and tag
         self._streams = {}
         self._coalesced = None
-        backend = private.find(private.NAMES[0])(rank, size)
+        backend = private.find(private.FAKE_GROUP)(rank, size)
         for kind in ("cpu", device_type()):
             self._register_backend(
                 torch.device(kind), dist.ProcessGroup.BackendType.CUSTOM, backend
@@ -248,6 +249,11 @@ class SimGroup(dist.ProcessGroup):
         tensors = given or filled
         ranks = [self._members[source], self._members[target]]
         other = target if given else source
+        if self._members[other] not in self._job.baton.by_number:
+            raise RanksError(
+                f"rank {self._members[self._place]} has a message for or from rank "
+                f"{self._members[other]} ({where.line()}), which does not run; let both ends run"
+            )
         verb = f"send to rank {ranks[1]}" if given else f"recv from rank {ranks[0]}"
         work = self._job.meet(
             (self._key, *pair, number),

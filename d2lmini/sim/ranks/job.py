@@ -50,7 +50,7 @@ class Job:
         key
             The same for all parts that belong together.
         meeting : tuple
-            Of `Meeting`, if this is the first part.
+            What, members, bytes and computation of the `Meeting`, if this is the first part.
         name : str
             The call, in words.
         given, filled : list of torch.Tensor
@@ -77,7 +77,9 @@ class Job:
             self._issue(call, stream)
         found = self._meetings.get(key)
         if found is None:
-            found = self._meetings[key] = Meeting(*meeting)
+            what, members, *rest = meeting
+            present = [rank for rank in members if rank in self.baton.by_number]
+            found = self._meetings[key] = Meeting(what, members, present, *rest)
         found.join(call, self.machine)
         if found.settled or not found.missing():
             self._meetings.pop(key, None)

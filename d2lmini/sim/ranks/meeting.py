@@ -14,7 +14,7 @@ from d2lmini.sim.backend.tensor import SimTensor
 from d2lmini.sim.clock.engine import reserve
 from d2lmini.sim.clock.streams import Stream
 from d2lmini.sim.clock.trace import COMM, Communication
-from d2lmini.sim.ranks import costs
+from d2lmini.sim.ranks import costs, folding
 from d2lmini.sim.ranks.baton import RanksError
 
 
@@ -61,6 +61,8 @@ class Meeting:
         What the trace says of it.
     members : list of int
         The ranks that take part, in the order of the group; of a message sender and receiver.
+    present : list of int
+        Those that run.
     num_bytes : int
         By which it is charged, see `costs.seconds`.
     compute : callable or None
@@ -69,6 +71,7 @@ class Meeting:
 
     what: Communication
     members: list
+    present: list
     num_bytes: int
     compute: object
     calls: dict = field(default_factory=dict)
@@ -77,7 +80,7 @@ class Meeting:
 
     def missing(self) -> list[int]:
         """Return the ranks that have not come."""
-        return [rank for rank in self.members if rank not in self.calls]
+        return [rank for rank in self.present if rank not in self.calls]
 
     def join(self, call, machine) -> None:
         """Add one rank's call, and settle the meeting if it is the last.
@@ -96,15 +99,15 @@ class Meeting:
                 )
             break  # all the others are like the first
         self.calls[call.rank] = call
-        if len(self.calls) == len(self.members):
+        if len(self.calls) == len(self.present):
             self._settle(machine)
 
     def _settle(self, machine):
-        calls = [self.calls[rank] for rank in self.members]
+        calls = [self.calls[rank] for rank in self.present]
         with machine.lock:
             self._find_time(calls, machine)
         if self.compute is not None:
-            _compute(self.compute, calls)
+            _compute(self.compute, *folding.everyone(self.members, self.calls))
         self.settled = True
         for call in calls:
             call.given = call.filled = ()  # their memory may go now
@@ -115,7 +118,7 @@ class Meeting:
             self.end = ready + costs.HOST_SECONDS
             return
         ready = max(ready, *(call.stream.end for call in calls))
-        size = len(calls)
+        size = len(self.members)
         seconds = costs.seconds(self.what.collective, self.num_bytes, size, machine.link)
         start = reserve(_engines(self.what.collective, calls), ready, seconds, -math.inf)
         self.end = start + seconds
@@ -136,10 +139,11 @@ def _engines(collective, calls):
     return [e for call in calls for e in (call.device.peer_out, call.device.peer_in)]
 
 
-def _compute(compute, calls):
-    given = [list(map(_values, call.given)) for call in calls]
-    filled = [list(map(_values, call.filled)) for call in calls]
-    if any(t.device.type == "meta" for tensors in given + filled for t in tensors):
+def _compute(compute, given, filled):
+    given = [list(map(_values, tensors)) for tensors in given]
+    filled = [None if tensors is None else list(map(_values, tensors)) for tensors in filled]
+    tensors = [t for tensors in given + filled if tensors for t in tensors]
+    if any(t.device.type == "meta" for t in tensors):
         return  # shapes only
     # The last rank computes for all, whatever modes it is in.
     with torch.inference_mode(), _disable_current_modes():

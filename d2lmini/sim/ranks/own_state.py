@@ -78,21 +78,6 @@ class Environment:
                 os.environ[name] = value
 
 
-class TorchGlobals:
-    """PyTorch's module globals that its context managers change (`private.GLOBALS`)."""
-
-    def __init__(self):
-        self.values = private.first_values()
-
-    def keep(self):
-        """Note their values."""
-        self.values = private.get_globals()
-
-    def restore(self):
-        """Set them."""
-        private.set_globals(self.values)
-
-
 class MainProgram:
     """The program that a process has one of: the module ``__main__``, and its arguments."""
 
@@ -106,6 +91,21 @@ class MainProgram:
     def restore(self):
         """Set them."""
         sys.modules["__main__"], sys.argv = self.module, self.argv
+
+
+class TorchGlobals:
+    """PyTorch's module globals that its context managers change (`private.GLOBALS`)."""
+
+    def __init__(self):
+        self.values = private.first_values()
+
+    def keep(self):
+        """Note their values."""
+        self.values = private.get_globals()
+
+    def restore(self):
+        """Set them."""
+        private.set_globals(self.values)
 
 
 class OwnState:

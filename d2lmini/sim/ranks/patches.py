@@ -3,7 +3,10 @@
 import functools
 import types
 
-from d2lmini.sim.naming import NAME, SLOT
+import torch
+
+from d2lmini.sim.backend import accelerator
+from d2lmini.sim.naming import NAME, SLOT, device_type, is_accelerator
 from d2lmini.sim.ranks import dtensor, job, pipelines, private, unnumbered, unsupported
 from d2lmini.sim.ranks.store import RankStore
 
@@ -31,6 +34,8 @@ class Patches:
             **pipelines.replacements(),
             **unsupported.replacements(),
         }
+        if not is_accelerator():
+            new |= _accelerator()
         self._undo = [private.replace(name, value) for name, value in new.items()]
         private.find(_ISOLATE)(True)  # C++'s list of groups: one for each thread
 
@@ -38,6 +43,23 @@ class Patches:
         private.find(_ISOLATE)(False)
         for undo in self._undo:
             undo()
+
+
+def _accelerator():
+    """Let PyTorch take simulated GPUs for the accelerator, beside real ones."""
+
+    def get():
+        return torch.device(device_type())
+
+    functions = {
+        **accelerator.FUNCTIONS,
+        "_accelerator_getAccelerator": get,
+        "_get_accelerator": get,
+    }
+    return {
+        **{f"torch._C:{name}": function for name, function in functions.items()},
+        **{f"torch:Tensor.{name}": method for name, method in accelerator.METHODS.items()},
+    }
 
 
 def _checked(init):

@@ -15,8 +15,11 @@ TESTED = "2.13"
 C10D = "torch.distributed.distributed_c10d"
 FSDP = "torch.distributed.fsdp._fully_shard"
 ATTENTION = "torch.distributed.tensor.experimental._context_parallel._attention"
+FAKE_GROUP = "torch._C._distributed_c10d:FakeProcessGroup._create_internal"
 NAMES = (
-    "torch._C._distributed_c10d:FakeProcessGroup._create_internal",
+    "torch._C:_accelerator_getAccelerator",
+    "torch._C:_get_accelerator",
+    FAKE_GROUP,
     "torch._C._distributed_c10d:_set_thread_isolation_mode",
     "torch.distributed:ProcessGroup._register_backend",
     "torch.nn.parallel:DistributedDataParallel._check_comm_hook",
@@ -35,6 +38,7 @@ NAMES = (
     "torch.distributed.pipelining._backward:get_param_groups",
     "torch.ops._c10d_functional:wait_tensor",
     "torch.ops._dtensor:shard_dim_alltoall",
+    "torch.cuda:_lazy_init",
     "torch.ops.fsdp:all_gather_copy_in",
 )
 # Module globals that belong to one rank: where, and with what a rank begins (None: its own copy).

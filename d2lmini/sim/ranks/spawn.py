@@ -1,8 +1,5 @@
 """`spawn`: run a `torch.distributed` program on simulated GPUs, one rank for each."""
 
-import os
-import sys
-
 import torch.distributed as dist
 
 from d2lmini.sim.backend import tensor as backend
@@ -12,8 +9,9 @@ from d2lmini.sim.clock.engine import Engine
 from d2lmini.sim.clock.trace import OF_RANKS
 from d2lmini.sim.configure import build
 from d2lmini.sim.naming import NAME, device_type
-from d2lmini.sim.ranks import functional, job, private, sync_batch_norm
+from d2lmini.sim.ranks import folding, functional, job, private, sync_batch_norm
 from d2lmini.sim.ranks.baton import Baton, Rank
+from d2lmini.sim.ranks.caller import Caller
 from d2lmini.sim.ranks.group import SimGroup
 from d2lmini.sim.ranks.job import Job
 from d2lmini.sim.ranks.own_state import (
@@ -27,10 +25,8 @@ from d2lmini.sim.ranks.own_state import (
 from d2lmini.sim.ranks.patches import Patches
 from d2lmini.sim.ranks.random_numbers import SeedAndOffset
 
-_machines: list = []  # the one that the last `spawn` has left in use
 
-
-def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> list:
+def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True, ranks=None) -> list:
     """Run ``fn(rank, *args)`` on `nprocs` ranks, each with a simulated GPU of its own.
 
     What `torch.multiprocessing.spawn` does with processes, this does in one: `fn` is a program for
@@ -58,20 +54,27 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> lis
     args : tuple
         What it is given besides its rank.
     nprocs : int
-        How many ranks, from 1 to 128.
+        How many ranks; up to 128 without `ranks`.
     gpu, link, numerics
         As for `configure`. Without numerics, small tensors of integers and bools have values all
         the same, and ``item()`` of others is NaN.
+    ranks : list of int, optional
+        Run these alone, which begin with 0, and let each stand for the ranks up to the next one:
+        of thousands of ranks that do the same, one; of a pipeline, the first of each stage. Needs
+        ``numerics=False``. The program runs a second time with the last rank for which each
+        stands; if those end at another time, folding is refused.
 
     Returns
     -------
     list
-        What `fn` has returned on each rank.
+        What `fn` has returned on each rank that has run.
 
     Raises
     ------
     RanksError
         If the ranks cannot go on together; the message names ranks, calls, and lines.
+    ValueError
+        If there can be no such ranks, GPUs, or links.
     RuntimeError
         If it is called in a rank, or PyTorch lacks what it needs.
     Exception
@@ -94,11 +97,24 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> lis
     private.check()
     functional.register()
     sync_batch_norm.register()
-    machine = build(nprocs, gpu, link, numerics)
-    machine.keeps_control = not machine.numerics
     register_backend()
-    with _Caller(machine), Patches():
-        ranks = [_make_rank(machine, number, nprocs) for number in range(nprocs)]
+    hardware = gpu, link, numerics
+    if ranks is None:
+        return _run(fn, args, range(nprocs), nprocs, hardware)[0]
+    numbers = folding.check_ranks(ranks, nprocs, numerics)
+    others = folding.witnesses(numbers, nprocs)
+    ends = _run(fn, args, others, nprocs, hardware)[1]
+    results, own_ends = _run(fn, args, numbers, nprocs, hardware)
+    folding.compare(numbers, own_ends, others, ends)
+    return results
+
+
+def _run(fn, args, numbers, nprocs, hardware):
+    """Run some of `nprocs` ranks; return their results, and when each one ended."""
+    machine = build(len(numbers), *hardware)
+    machine.keeps_control = not machine.numerics
+    with Caller(machine), Patches():
+        ranks = [_make_rank(machine, i, number, nprocs) for i, number in enumerate(numbers)]
         baton = Baton(ranks)
         job.active = current.ranks = Job(baton, machine)
 
@@ -113,60 +129,28 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True) -> lis
             job.active = current.ranks = backend.watch = None
             baton.holder.clock.keep()
             machine.host = max(rank.clock.now for rank in ranks)
-    return [rank.result for rank in ranks]
+    return [rank.result for rank in ranks], [rank.clock.now for rank in ranks]
 
 
-def _make_rank(machine, number, world_size):
+def _make_rank(machine, index, number, world_size):
     """Return one rank, and make its device ready."""
-    device = machine.devices[number]
+    device = machine.devices[index]
     device.row, host_row = OF_RANKS + number, -OF_RANKS - number
     machine.trace.name_row(device.row, f"rank {number} {device.name}")
     machine.trace.name_row(host_row, f"rank {number} host")
     device.urgent = Engine()
     device.generator = SeedAndOffset(state.seed)
     device.draw = device.generator.draw
-    clock = HostClock(machine, host_row, number)
+    clock = HostClock(machine, host_row, index)
     environment = Environment({
-        "RANK": str(number), "LOCAL_RANK": str(number), "GROUP_RANK": "0",
-        "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size),
+        "RANK": str(number), "LOCAL_RANK": str(index), "GROUP_RANK": "0",
+        "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(len(machine.devices)),
         "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
     })  # fmt: skip
-    own = OwnState(clock, RandomStates(), environment, TorchGlobals(), MainProgram())
-    rank = Rank(number, number, world_size, own)
+    own = OwnState(clock, RandomStates(), environment, MainProgram(), TorchGlobals())
+    rank = Rank(number, index, world_size, own)
     rank.clock = clock
     return rank
-
-
-class _Caller:
-    """Keeps what is the caller's while ranks run, and gives it back."""
-
-    def __init__(self, machine):
-        self._machine = machine
-
-    def __enter__(self):
-        self._state = OwnState(RandomStates(), TorchGlobals(), MainProgram())
-        self._state.keep()
-        self._environment, self._hook = dict(os.environ), sys.excepthook
-        self._seed, self._former = state.seed, state.machine
-        if self._former in _machines:
-            self._former.alive, self._former = False, None
-        if self._former is not None:
-            self._former.reset()
-            self._former.alive, self._former.set_aside = False, True
-            self._machine.trace = self._former.trace
-        state.machine = self._machine
-
-    def __exit__(self, *_):
-        self._state.restore()
-        os.environ.clear()
-        os.environ.update(self._environment)
-        sys.excepthook, state.seed = self._hook, self._seed
-        if self._former is None:
-            _machines[:] = [self._machine]
-        else:
-            self._former.host, self._machine.alive = self._machine.host, False
-            self._former.alive, self._former.set_aside = True, False
-            state.machine = self._former
 
 
 def register_backend() -> None:

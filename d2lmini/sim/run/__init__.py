@@ -6,10 +6,12 @@
 
 takes the place of ``torchrun --nproc-per-node 8 script.py args`` for a script that takes its device
 from ``torch.accelerator.current_accelerator()`` and leaves the backend of ``init_process_group``
-out. Every rank runs the script from its first line as ``__main__``, in a thread of its own
-(`d2lmini.sim.spawn`); modules that the script imports are shared by all ranks, and signal handlers
-cannot be set. At the end the launcher says on what the time went; all its numbers are simulated.
-``summary.py`` defines them.
+out. At the end it says on what the time went; all its numbers are simulated, and ``summary.py``
+defines them.
+
+Every rank runs the script from its first line as ``__main__``, in a thread of its own
+(`d2lmini.sim.spawn`). Modules that the script imports are shared by all ranks, and signal handlers
+cannot be set. Ranks that seed nothing draw different numbers, the same ones in every run.
 
 Start reading in ``__main__.py``. ``script.py`` runs the script and says what failed on which rank,
 ``cuda.py`` refuses CUDA, ``steps.py`` finds the steps of a training, ``shares.py`` and

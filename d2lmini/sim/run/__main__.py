@@ -27,7 +27,7 @@ def main(argv=None) -> int:
         script = Script(args.script, args.args)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    naming.use_no_real_gpu()
+    naming.take_slot()
     with NoCuda(), Steps() as steps:
         code = script.run(**machine)
     sys.stdout.flush()
@@ -42,13 +42,17 @@ def make_parser():
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--nproc-per-node", "--nproc_per_node", type=int, default=1, metavar="K",
-        help="how many ranks, each with a simulated GPU (default: 1)")  # fmt: skip
+    add(
+        "--nproc-per-node", "--nproc_per_node", type=int, default=1, metavar="K",
+        help="how many ranks, each with a simulated GPU (default: 1)",
+    )  # fmt: skip
     add("--gpu", default="v100", help=f"{', '.join(sim.GPUS)} (default: v100)")
     add("--link", default="pcie3", help=f"{', '.join(sim.LINKS)} (default: pcie3)")
     add("--shapes-only", action="store_true", help="compute no values, only times and memory")
-    add("--timeline", metavar="FILE", type=Path,
-        help=".html: a page that shows one step; .json: all of the run, for Chrome and Perfetto")  # fmt: skip
+    add(
+        "--timeline", metavar="FILE", type=Path,
+        help=".html: a page that shows one step; .json: the whole run, for Chrome and Perfetto",
+    )  # fmt: skip
     add("script", help="the Python file to run")
     add("args", nargs=argparse.REMAINDER, help="of the script")
     return parser

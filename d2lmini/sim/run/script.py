@@ -1,11 +1,15 @@
 """Running a script as every rank's ``__main__``, and saying what failed on which rank."""
 
 import os
+import random
 import sys
 import traceback
 import types
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from d2lmini import sim
 from d2lmini.sim.ranks.baton import Stopped
@@ -65,6 +69,7 @@ class Script:
             __loader__=SourceFileLoader("__main__", self._path),
         )  # fmt: skip
         sys.modules["__main__"], sys.argv = module, [self._path, *self._args]
+        _seed(rank)
         try:
             exec(code, vars(module))
         except Stopped:
@@ -107,6 +112,16 @@ class Script:
         while step is not None and step.tb_frame.f_code.co_filename != self._path:
             step = step.tb_next
         return "".join(traceback.format_exception(type(error), error, step))
+
+
+def _seed(rank):
+    """Let ranks that seed nothing draw different numbers, as processes do; the same in every run.
+
+    Generators of devices begin with one seed everywhere, as CUDA's do.
+    """
+    torch.default_generator.manual_seed(rank)
+    random.seed(rank)
+    np.random.seed(rank)  # noqa: NPY002 (what scripts use)
 
 
 def _print(text):

@@ -49,6 +49,12 @@ def shares(spans, gpu, start, end) -> dict[str, float]:
     return {cause: value / (end - start) for cause, value in seconds.items()}
 
 
+def communicating(spans, start, end) -> float:
+    """Return the share of the time from `start` to `end` in which a rank's communication runs."""
+    found = [(max(s.start, start), min(s.end, end)) for s in spans if s.engine == "comm"]
+    return length(merge((a, b) for a, b in found if a < b)) / (end - start)
+
+
 def merge(intervals) -> list:
     """Return the union of ``(start, end)`` pairs as sorted pairs that do not touch.
 

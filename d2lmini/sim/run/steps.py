@@ -1,5 +1,6 @@
 """The steps of a training, found by the calls of an optimiser."""
 
+import itertools
 from collections import defaultdict
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -38,5 +39,4 @@ class Steps:
 
     def durations(self) -> list[float]:
         """Return the times from the end of one step to that of the next, in seconds."""
-        ends = self.ends()
-        return [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        return [b - a for a, b in itertools.pairwise(self.ends())]

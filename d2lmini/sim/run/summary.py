@@ -6,7 +6,8 @@ with fewer than two steps is taken as a whole.
 
 - **Step time**: the median of the times from the end of one step to that of the next.
 - **Exposed communication**: the share of the time in which a rank's communication runs and its
-  compute engine is idle; the mean over the ranks. Communication behind a kernel is free.
+  compute engine is idle; the mean over the ranks. **Hidden communication**: the share in which both
+  run.
 - **Peak memory**: of the tensors on a rank's device, over the whole run.
 - **MFU**: FLOPs of all matrix products, convolutions and attentions (those that are repeated for
   checkpointing count as well), over what the GPUs' data sheet allows in that time, for the type in
@@ -17,11 +18,11 @@ with fewer than two steps is taken as a whole.
 
 from collections import Counter
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from d2lmini import sim
 from d2lmini.sim.clock import current
-from d2lmini.sim.run.shares import CAUSES, by_rank, shares
+from d2lmini.sim.run.shares import CAUSES, by_rank, communicating, shares
 from d2lmini.units import number, quantity
 
 
@@ -49,6 +50,8 @@ class Summary:
         The type whose peak that is.
     peak_flops : float
         That peak of one GPU, FLOP/s.
+    hidden_communication : float
+        The share of the time in which ranks communicate and compute.
     shares : dict
         By cause, from 0 to 1.
     """
@@ -63,6 +66,7 @@ class Summary:
     mfu: float
     peak_type: str
     peak_flops: float
+    hidden_communication: float
     shares: dict
 
     @property
@@ -82,10 +86,11 @@ class Summary:
         memory = "on every rank"
         if self.peak_memory[least] < self.peak_memory[most]:
             memory = f"on rank {most}; the least: {_mib(self.peak_memory[least])} on rank {least}"
+        hidden = f"of the time; {_percent(self.hidden_communication)} more is hidden behind kernels"
         peak = f"of {quantity(self.peak_flops, 'FLOP/s')}, the peak for {self.peak_type}"
         rows = [
             ("step time", quantity(self.step_seconds, "s"), steps),
-            ("exposed communication", _percent(self.exposed_communication), "of the time"),
+            ("exposed communication", _percent(self.exposed_communication), hidden),
             ("peak memory", _mib(self.peak_memory[most]), memory),
             ("MFU", _percent(self.mfu), peak),
             ("limited by", self.limit, CAUSES[self.limit]),
@@ -93,7 +98,7 @@ class Summary:
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
         rows += [(f"  {cause}", _percent(self.shares[cause]), "") for cause in causes]
         title = f"simulated, not measured: {self.ranks} x {self.hardware}"
-        return "\n".join([title, *(f"{a:<22} {b:<12} {c}".rstrip() for a, b, c in rows)])
+        return "\n".join([title, *(f"{a:<22} {b:<17} {c}".rstrip() for a, b, c in rows)])
 
 
 def summarize(spans, steps) -> Summary:
@@ -111,6 +116,8 @@ def summarize(spans, steps) -> Summary:
     if sum(durations) > 0:
         start, end = steps.ends()[0], steps.ends()[-1]
     each = [shares(own, gpu, start, end) for own in ranks.values()]
+    causes = {cause: fmean(one[cause] for one in each) for cause in CAUSES}
+    communication = fmean(communicating(own, start, end) for own in ranks.values())
     flops = sum(_flops(span, start, end) for span in spans if span.engine == "compute")
     peak_type = _main_type(len(ranks))
     peak = gpu.flops[peak_type]
@@ -125,7 +132,8 @@ def summarize(spans, steps) -> Summary:
         mfu=flops / (len(ranks) * peak * (end - start)),
         peak_type=peak_type,
         peak_flops=peak,
-        shares={cause: sum(one[cause] for one in each) / len(each) for cause in CAUSES},
+        hidden_communication=max(0.0, communication - causes["communication"]),
+        shares=causes,
     )
 
 

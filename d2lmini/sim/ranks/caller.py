@@ -1,0 +1,41 @@
+"""The caller of `spawn`: its process is given back as it was."""
+
+import os
+import sys
+
+from d2lmini.sim.clock.current import state
+from d2lmini.sim.ranks.own_state import MainProgram, OwnState, RandomStates, TorchGlobals
+
+_machines: list = []  # the one that the last `spawn` has left in use
+
+
+class Caller:
+    """Keeps what is the caller's while ranks run, and gives it back."""
+
+    def __init__(self, machine):
+        self._machine = machine
+
+    def __enter__(self):
+        self._state = OwnState(RandomStates(), MainProgram(), TorchGlobals())
+        self._state.keep()
+        self._environment, self._hook = dict(os.environ), sys.excepthook
+        self._seed, self._former = state.seed, state.machine
+        if self._former in _machines:
+            self._former.alive, self._former = False, None
+        if self._former is not None:
+            self._former.reset()
+            self._former.alive, self._former.set_aside = False, True
+            self._machine.trace = self._former.trace
+        state.machine = self._machine
+
+    def __exit__(self, *_):
+        self._state.restore()
+        os.environ.clear()
+        os.environ.update(self._environment)
+        sys.excepthook, state.seed = self._hook, self._seed
+        if self._former is None:
+            _machines[:] = [self._machine]
+        else:
+            self._former.host, self._machine.alive = self._machine.host, False
+            self._former.alive, self._former.set_aside = True, False
+            state.machine = self._former
