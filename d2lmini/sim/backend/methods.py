@@ -286,7 +286,7 @@ class SimStorage:
 
     def data_ptr(self) -> int:
         """Return the invented address (0 if empty); equal exactly for tensors that share memory."""
-        return self._block.address if self._num_bytes else 0
+        return self._block.address if self._block.size else 0
 
     def nbytes(self) -> int:
         """Bytes of the storage, not rounded."""
