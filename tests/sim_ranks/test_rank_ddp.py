@@ -148,3 +148,18 @@ def test_buckets_overlap_with_the_backward_pass():
         return sim.spawn(program, (options,), nprocs=2, gpu="v100", link="pcie3")[0]
 
     assert step({"bucket_cap_mb": 2}) < 0.95 * step({"bucket_cap_mb": 1000})
+
+
+def test_who_uses_a_gradient_waits_for_its_bucket():
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        model = DDP(nn.Linear(512, 512).to(device))
+        model(torch.empty(2, 512, device=device)).sum().backward()
+        issued = sim.now()
+        model.module.weight.grad[0, 0].item()
+        return issued, sim.now()
+
+    (issued, used), _ = sim.spawn(program, nprocs=2, gpu="v100", link="pcie3")
+    ends = [s.end for s in sim.trace() if s.engine == "comm" and s.bytes > 2**20]
+    assert issued < max(ends) < used

@@ -280,6 +280,17 @@ def test_shapes_only(launch):
     assert "step time" in out
 
 
+def test_steps_that_take_no_time(launch, tmp_path):
+    source = WORK + (
+        "optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])\n"
+        "for _ in range(2):\n"
+        "    optimizer.step()\n"
+    )
+    page = tmp_path / "out.html"
+    code, _, _ = launch(source, options=["--timeline", str(page)])
+    assert (code, page.exists()) == (0, True)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_ends_it(tmp_path):
     script = tmp_path / "train.py"

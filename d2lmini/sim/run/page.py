@@ -1,7 +1,5 @@
 """The timeline of a run, as a page or as a file for Chrome and Perfetto."""
 
-from pathlib import Path
-
 from d2lmini.timeline import Timeline, svg
 
 _PAGE = """<!DOCTYPE html>
@@ -46,7 +44,7 @@ def write(path, spans, steps, text) -> None:
     ----------
     path : Path
         ``.json``: the whole run, in Chrome's format. ``.html``: a page with `text` and a figure of
-        the last step, or of the whole run, if there are no two steps.
+        the last step; of the whole run, if there are no two steps, or that takes no time.
     spans : list of Span
         The trace of the run.
     steps : Steps
@@ -57,10 +55,10 @@ def write(path, spans, steps, text) -> None:
     if path.suffix == ".json":
         Timeline(spans).to_chrome(path)
         return
-    ends = steps.ends()
-    window = ends[-2:] if ends[1:] else (None, None)
+    takes_time = any(steps.durations()[-1:])
+    window = steps.ends()[-2:] if takes_time else (None, None)
     text = svg.escape(text)
     page = _PAGE.format(
         title=text.splitlines()[0], text=text, figure=svg.html(Timeline(spans, *window))
     )
-    Path(path).write_text(page, encoding="utf-8")
+    path.write_text(page, encoding="utf-8")
