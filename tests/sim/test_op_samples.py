@@ -9,8 +9,9 @@ from support.op_samples import LAYOUTS, OPS, compare, samples
 
 COMMON = """
 add addbmm addcdiv addcmul addmm all amax argsort baddbmm bernoulli bmm cat cdist chunk clamp clone
-conj contiguous cumsum diagonal div.no_rounding_mode dot einsum erf exp expand flip floor_divide
-gather index_add index_put index_select isclose kthvalue lerp linalg.cholesky linalg.det linalg.eigh
+conj
+contiguous cumsum diagonal div.no_rounding_mode dot einsum erf exp expand flip floor_divide gather
+index_add index_put index_select isclose kthvalue lerp linalg.cholesky linalg.det linalg.eigh
 linalg.inv linalg.lstsq linalg.norm linalg.qr linalg.solve linalg.svd log log_softmax logsumexp
 masked_fill matmul max.reduction_with_dim mean median mm msort mul mv
 native_batch_norm native_layer_norm new_zeros norm permute pow

@@ -5,10 +5,9 @@ for some operations they say something else than the CPU's kernels do: other str
 of saved statistics, a larger storage. Later operations may then copy where the others do not. The
 table below corrects them, so that clock and bytes are the same with and without values.
 
-What is left (results differ in strides alone; `tests/sim/test_op_samples.py` lists the operations):
-Fourier transforms over several dimensions and convolutions of 16-bit numbers in three dimensions
-(their layout depends on the library that PyTorch was built with), and the strides of dimensions
-with one element and of tensors without any.
+What is left (`tests/sim/test_op_samples.py` lists it) are strides: those of Fourier transforms over
+several dimensions and of convolutions in three (their layout depends on the library that PyTorch
+was built with), of dimensions with one element, and of tensors without any.
 """
 
 import math
@@ -97,10 +96,9 @@ def _first_contiguous(out, **_):
     return (out[0] if out[0] is None else _contiguous(out[0]), *out[1:])
 
 
-@_for(aten.roll, aten.log_sigmoid_backward)
-def _like_first(out, grad_output=None, **given):
-    first = given["self"] if grad_output is None else grad_output
-    return torch.empty_like(first, dtype=out.dtype)
+@_for(aten.log_sigmoid_backward)
+def _like_gradient(out, grad_output, **_):
+    return torch.empty_like(grad_output)
 
 
 @_for(aten.binary_cross_entropy_backward)
@@ -110,17 +108,11 @@ def _like_input(out, self, **_):
 
 @_for(
     aten.channel_shuffle, aten.pixel_shuffle, aten.max_unpool2d, aten.reflection_pad2d,
-    aten.reflection_pad3d, aten.replication_pad2d, aten.replication_pad3d,
-)  # fmt: skip
-def _in_format_of_input(out, self, **_):
-    return _in_format(out, self)
-
-
-@_for(
+    aten.reflection_pad3d, aten.replication_pad2d, aten.replication_pad3d, aten.roll,
     aten.reflection_pad2d_backward, aten.reflection_pad3d_backward,
     aten.replication_pad2d_backward, aten.replication_pad3d_backward,
 )  # fmt: skip
-def _in_format_of_input_backward(out, self, **_):
+def _in_format_of_input(out, self, **_):
     return _in_format(out, self)
 
 
