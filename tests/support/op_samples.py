@@ -5,6 +5,7 @@ import sys
 import types
 import unittest
 import warnings
+from unittest import mock
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -15,11 +16,10 @@ from d2lmini import sim
 sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
 if not hasattr(sys.modules["expecttest"], "TestCase"):
     sys.modules["expecttest"].TestCase = unittest.TestCase
-with warnings.catch_warnings():
+# They also forbid, for good, to set PyTorch's flags such as those of TF32.
+with warnings.catch_warnings(), mock.patch.object(torch.backends, "disable_global_flags"):
     warnings.simplefilter("ignore")
     from torch.testing._internal.common_methods_invocations import op_db
-# That import forbids to set PyTorch's flags, such as those of TF32, for good.
-setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
 
 OPS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
 LAYOUTS = ("plain", "strided", "channels_last")
