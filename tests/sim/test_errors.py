@@ -202,3 +202,34 @@ def test_data_parallel_and_pinned_loaders_elsewhere_are_left_alone():
     assert net(torch.ones(2, 3, device=device)).shape == (2, 3)
     loader = torch.utils.data.DataLoader(torch.arange(4), batch_size=2, pin_memory=True)
     assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("geqrf", lambda x: torch.geqrf(x)),
+        ("histogram", lambda x: torch.histogram(x, 3)),
+        (
+            "multi_margin_loss_backward",
+            lambda x: torch.nn.functional.multi_margin_loss(
+                x.requires_grad_(), torch.zeros(3, dtype=torch.long, device=x.device)
+            ).backward(),
+        ),
+    ],
+)
+def test_an_operation_without_a_rule_for_shapes_is_refused_by_name(name, run):
+    (device,) = sim.configure(1, numerics=False)
+    with pytest.raises(NotImplementedError, match=f"shapes of {name}, .*numerics=True"):
+        run(torch.ones(3, 3, device=device))
+
+
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adagrad, torch.optim.Adam])
+def test_fused_optimisers_cost_the_same_without_values(make):
+    seen = []
+    for numerics in (True, False):
+        (device,) = sim.configure(1, numerics=numerics)
+        net = torch.nn.Linear(4, 4).to(device)
+        net(torch.ones(2, 4, device=device)).sum().backward()
+        make(net.parameters(), 0.1, fused=True).step()
+        seen.append((sim.now(), sim.trace()))
+    assert seen[0] == seen[1]

@@ -209,3 +209,38 @@ def test_the_capacity_is_the_specs():
         with pytest.raises(torch.OutOfMemoryError):
             torch.empty(1, device=device)
         del whole
+
+
+TOO_MUCH = 10**13  # elements: more than any host has room for
+REQUESTS = {
+    "ones": lambda x: torch.ones(TOO_MUCH, device=x.device),
+    "full": lambda x: torch.full((TOO_MUCH,), 2.0, device=x.device),
+    "rand": lambda x: torch.rand(TOO_MUCH, device=x.device),
+    "randperm": lambda x: torch.randperm(TOO_MUCH, device=x.device),
+    "eye": lambda x: torch.eye(10**7, device=x.device),
+    "add": lambda x: x.expand(TOO_MUCH) + 1,
+    "clone": lambda x: x.expand(TOO_MUCH).clone(),
+    "repeat": lambda x: x.repeat(TOO_MUCH),
+    "outer": lambda x: torch.outer(x.expand(10**7), x.expand(10**7)),
+    "pad": lambda x: nn.functional.pad(x, (0, TOO_MUCH)),
+    "rand_like": lambda x: torch.rand_like(x.expand(TOO_MUCH)),
+    "new_zeros": lambda x: x.new_zeros(TOO_MUCH),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_memory_runs_out_before_the_host_computes(name):
+    (device,) = sim.configure(1)
+    x = torch.ones(1, device=device)
+    with pytest.raises(torch.OutOfMemoryError, match="Simulated CUDA out of memory"):
+        REQUESTS[name](x)
+    assert sim.memory_allocated(device) == 512
+
+
+@pytest.mark.parametrize("name", ["ones", "add", "repeat"])
+def test_a_host_without_memory_says_what_helps(name):
+    (device,) = sim.configure(1, gpu=dataclasses.replace(SMALL, memory=10**15))
+    x = torch.ones(1, device=device)
+    with pytest.raises(MemoryError, match=rf"compute {name} for sim:0 .*numerics=False"):
+        REQUESTS[name](x)
+    assert sim.memory_allocated(device) == 512
