@@ -1,10 +1,7 @@
 """Ctrl-C at any moment, and forks, leave the accounting right."""
 
 import gc
-import os
-import select
 import sys
-import threading
 import weakref
 from pathlib import Path
 from random import Random
@@ -106,52 +103,6 @@ def test_an_interrupt_does_not_lose_what_a_copy_brings():
         Interrupt(moment).run(sim.synchronize)
         sim.synchronize()
         assert host.tolist() == [1.0] * 4
-
-
-def answer_of_child(question):
-    """Fork, and return what `question` returns in the child, or None if it hangs."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:  # pragma: no cover
-        try:
-            os.write(writer, repr(question()).encode())
-        finally:
-            os._exit(0)
-    ready, _, _ = select.select([reader], [], [], 60)
-    answer = os.read(reader, 1000).decode() if ready else None
-    if not ready:
-        os.kill(child, 9)
-    os.waitpid(child, 0)
-    os.close(reader)
-    os.close(writer)
-    return answer
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_fork_does_not_hang_on_the_lock_of_another_thread():
-    (device,) = sim.configure(1)
-    x = torch.ones(256, device=device)
-    locked, done = threading.Event(), threading.Event()
-
-    def hold():
-        with current.current_machine().lock:
-            locked.set()
-            done.wait()
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    locked.wait()
-
-    def work():
-        y = torch.empty(256, device=device)
-        sim.synchronize()
-        return sim.memory_allocated(device), y.shape == x.shape
-
-    try:
-        assert answer_of_child(work) == "(2048, True)"
-    finally:
-        done.set()
-        thread.join()
 
 
 def test_a_machine_goes_although_its_streams_were_used():

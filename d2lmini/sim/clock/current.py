@@ -1,7 +1,6 @@
 """The machine in use, and how its devices are named and found."""
 
 import os
-import threading
 from types import SimpleNamespace
 
 from d2lmini.sim.naming import NAME, SLOT, split
@@ -23,9 +22,6 @@ def _leave_machine_behind():
     if machine is not None:
         state.machine, machine.alive = None, False
         _forked[:] = [machine]
-        machine.lock = threading.RLock()  # a thread that is not here may hold the other
-        for device in machine.devices:
-            device.memory.lock = machine.lock
 
 
 if hasattr(os, "register_at_fork"):
