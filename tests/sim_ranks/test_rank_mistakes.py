@@ -1,5 +1,6 @@
 """Programs that hang or go wrong on real GPUs: each ends at once and says who did what, where."""
 
+import gc
 import sys
 
 import pytest
@@ -212,6 +213,19 @@ def test_memory_runs_out_on_one_rank():
     text = failing(program, error=torch.OutOfMemoryError)
     assert "GPU 1" in text
     assert "rank 0 waits in barrier" in text
+
+
+def test_dropped_cycles_give_their_memory_back_before_it_runs_out():
+    def program(rank):
+        for _ in range(3):
+            cycle = [torch.empty(3 * 2**30, device="sim")]  # 12 of 16 GiB
+            cycle.append(cycle)
+            del cycle
+        return torch.accelerator.max_memory_allocated()
+
+    assert gc.isenabled()
+    assert sim.spawn(program, gpu="v100", numerics=False) == [12 * 2**30]
+    assert gc.isenabled()
 
 
 def test_backends_that_are_not_here_are_refused_by_name():

@@ -6,6 +6,7 @@ multiplies), rests of up to 1 MiB that it does not split off blocks above 1 MiB,
 the workspaces of convolutions.
 """
 
+import gc
 import weakref
 from collections import deque
 
@@ -73,7 +74,7 @@ class Memory:
 
         `beside` are bytes of blocks that will be taken before.
         """
-        if self.allocated + beside + rounded(num_bytes) > self.capacity:
+        if self._is_short_of(beside + rounded(num_bytes)):
             raise torch.OutOfMemoryError(self._message(rounded(num_bytes)))
 
     def take(self, block: "Block", num_bytes: int) -> None:
@@ -81,8 +82,7 @@ class Memory:
         with self.lock:
             if self._dropped:
                 self._count_dropped()
-            after = self._allocated + num_bytes
-            if after > self.capacity:
+            if self._is_short_of(num_bytes):
                 raise torch.OutOfMemoryError(self._message(num_bytes))
             lease = block._lease
             if lease is None:
@@ -92,16 +92,23 @@ class Memory:
                 block._lease = lease
             block.address = self._next_address  # a block that grows moves
             self._next_address += lease.num_bytes + num_bytes
-            self._allocated = after
+            self._allocated += num_bytes
             lease.num_bytes += num_bytes
-            if after > self.peak:
-                self.peak = after
+            if self._allocated > self.peak:
+                self.peak = self._allocated
 
     def give_back(self, block: "Block", num_bytes: int) -> None:
         """Count `num_bytes` less for a block, which stays where it is."""
         with self.lock:
             self._allocated -= num_bytes
             block._lease.num_bytes -= num_bytes
+
+    def _is_short_of(self, num_bytes):
+        if self.allocated + num_bytes <= self.capacity:
+            return False
+        if not gc.isenabled():
+            gc.collect()  # while ranks run, Python does not do that by itself
+        return self.allocated + num_bytes > self.capacity
 
     def _message(self, num_bytes):
         held = self._allocated

@@ -5,6 +5,7 @@ one that can go on. So nothing ever happens at the same time, and a program's va
 errors are the same in every run. If no rank can go on, the program hangs, and says so.
 """
 
+import sys
 import threading
 
 import torch
@@ -107,8 +108,11 @@ class Baton:
         others = [f"rank {r.number} {self._doing(r)}" for r in self.ranks if r is not rank]
         if others and not isinstance(error, RanksError):
             text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
-        if hasattr(error, "add_note"):  # from Python 3.11 on
+        if hasattr(error, "add_note"):
             error.add_note(text)
+        else:  # Python 3.10 shows no notes
+            error.__notes__ = [text]
+            print(text, file=sys.stderr)
 
     def _doing(self, rank):
         if rank.ended:

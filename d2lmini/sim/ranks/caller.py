@@ -1,5 +1,6 @@
 """The caller of `spawn`: its process is given back as it was."""
 
+import gc
 import os
 import sys
 
@@ -10,7 +11,11 @@ _machines: list = []  # the one that the last `spawn` has left in use
 
 
 class Caller:
-    """Keeps what is the caller's while ranks run, and gives it back."""
+    """Keeps what is the caller's while ranks run, and gives it back.
+
+    Python looks for cycles of dropped objects at moments that depend on all that the process has
+    done. So that peaks of memory do not, it looks for none meanwhile, unless memory runs out.
+    """
 
     def __init__(self, machine):
         self._machine = machine
@@ -18,6 +23,8 @@ class Caller:
     def __enter__(self):
         self._state = OwnState(RandomStates(), MainProgram(), TorchGlobals())
         self._state.keep()
+        self._collects = gc.isenabled()
+        gc.disable()
         self._environment, self._hook = dict(os.environ), sys.excepthook
         self._seed, self._former = state.seed, state.machine
         if self._former in _machines:
@@ -29,6 +36,8 @@ class Caller:
         state.machine = self._machine
 
     def __exit__(self, *_):
+        if self._collects:
+            gc.enable()
         self._state.restore()
         os.environ.clear()
         os.environ.update(self._environment)

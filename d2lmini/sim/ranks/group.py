@@ -6,9 +6,10 @@ import torch.distributed as dist
 from d2lmini.sim.clock.streams import Stream
 from d2lmini.sim.clock.trace import Communication
 from d2lmini.sim.naming import NAME, device_type
-from d2lmini.sim.ranks import job, private, values, where
+from d2lmini.sim.ranks import job, private, values, where, wording
 from d2lmini.sim.ranks.baton import RanksError
 from d2lmini.sim.ranks.under_way import flatten
+from d2lmini.sim.ranks.work import Together
 
 
 class SimGroup(dist.ProcessGroup):
@@ -73,7 +74,7 @@ class SimGroup(dist.ProcessGroup):
 
     def _end_coalescing(self, device):
         works, self._coalesced = self._coalesced, None
-        return _Together(works)
+        return Together(works)
 
     def _stream(self, *key):
         """Return the function that finds this group's stream for some purpose, on a device."""
@@ -101,7 +102,7 @@ class SimGroup(dist.ProcessGroup):
         work = self._job.meet(
             (self._key, self._count),
             (self._describe(name), self._members, num_bytes, compute),
-            f"{name} of {details or _sizes(given)}",
+            f"{name} of {details or wording.sizes(given)}",
             given, filled,
             filled if outputs is None else outputs,
             self._stream() if is_async or blocks_host else None,
@@ -117,7 +118,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "all_reduce", tensors, tensors,
             lambda given, filled: values.all_reduce(given, filled, op), opts,
-            details=f"{_sizes(tensors)}, {_op_name(op)}",
+            details=f"{wording.sizes(tensors)}, {wording.op_name(op)}",
         )  # fmt: skip
 
     allreduce_coalesced = allreduce
@@ -129,7 +130,8 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "broadcast", tensors if mine else [], [] if mine else tensors,
             lambda given, filled: values.broadcast(given, filled, root), opts,
-            sum(t.nbytes for t in tensors), f"{_sizes(tensors)}, {self._from(root)}", tensors,
+            sum(t.nbytes for t in tensors), f"{wording.sizes(tensors)}, {self._from(root)}",
+            tensors,
         )  # fmt: skip
 
     def reduce(self, tensors, opts):
@@ -138,7 +140,8 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "reduce", tensors, tensors if self._place == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
-            details=f"{_sizes(tensors)}, {_op_name(op)}, {self._to(root)}", outputs=tensors,
+            details=f"{wording.sizes(tensors)}, {wording.op_name(op)}, {self._to(root)}",
+            outputs=tensors,
         )  # fmt: skip
 
     def all_gather_single(self, output, input, opts=None):
@@ -151,19 +154,19 @@ class SimGroup(dist.ProcessGroup):
         """Give a tensor of every rank to all ranks, as many tensors."""
         return self._meet(
             "all_gather", inputs, outputs, values.all_gather, opts, inputs[0].nbytes * self._size,
-            _sizes(flatten(outputs)), outputs,
+            wording.sizes(flatten(outputs)), outputs,
         )  # fmt: skip
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
         """As `allgather`, of several tensors."""
         lists = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
-        return _Together([
+        return Together([
             self.allgather([many], [one], opts) for many, one in zip(lists, inputs, strict=True)
         ])  # fmt: skip
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
         """As `all_gather_single`, of several tensors."""
-        return _Together(
+        return Together(
             [self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
         )
 
@@ -173,7 +176,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "reduce_scatter", [input], [output],
             lambda given, filled: values.reduce_scatter(given, filled, op), opts,
-            details=f"{_sizes([input])}, {_op_name(op)}",
+            details=f"{wording.sizes([input])}, {wording.op_name(op)}",
         )  # fmt: skip
 
     def reduce_scatter(self, outputs, inputs, opts=None):
@@ -182,12 +185,12 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "reduce_scatter", inputs, outputs,
             lambda given, filled: values.reduce_scatter(given, filled, op), opts,
-            details=f"{_sizes(flatten(inputs))}, {_op_name(op)}",
+            details=f"{wording.sizes(flatten(inputs))}, {wording.op_name(op)}",
         )  # fmt: skip
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
         """As `reduce_scatter_single`, of several tensors."""
-        return _Together(
+        return Together(
             [self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
         )
 
@@ -204,7 +207,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "all_to_all", inputs, outputs, values.all_to_all, opts,
             max(sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)),
-            f"{len(inputs)} parts of {_dtype(inputs[0])}",
+            f"{len(inputs)} parts of {wording.dtype(inputs[0])}",
         )  # fmt: skip
 
     def gather(self, outputs, inputs, opts):
@@ -213,7 +216,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "gather", inputs, outputs,
             lambda given, filled: values.gather(given, filled, root), opts,
-            inputs[0].nbytes * self._size, f"{_sizes(inputs)}, {self._to(root)}",
+            inputs[0].nbytes * self._size, f"{wording.sizes(inputs)}, {self._to(root)}",
         )  # fmt: skip
 
     def scatter(self, outputs, inputs, opts):
@@ -222,7 +225,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "scatter", inputs, outputs,
             lambda given, filled: values.scatter(given, filled, root), opts,
-            outputs[0].nbytes * self._size, f"{_sizes(outputs)}, {self._from(root)}",
+            outputs[0].nbytes * self._size, f"{wording.sizes(outputs)}, {self._from(root)}",
         )  # fmt: skip
 
     def barrier(self, opts=None):
@@ -260,7 +263,7 @@ class SimGroup(dist.ProcessGroup):
             (self._describe("send"), ranks, tensors[0].nbytes, values.send),
             verb, given, filled, tensors,
             self._stream(other, bool(given)),
-            same=f"a message of {_sizes(tensors)}",
+            same=f"a message of {wording.sizes(tensors)}",
         )  # fmt: skip
         if self._coalesced is not None:
             self._coalesced.append(work)
@@ -278,42 +281,3 @@ class SimGroup(dist.ProcessGroup):
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
-
-
-class _Together(dist.Work):
-    """Several works, waited for as one."""
-
-    def __init__(self, works):
-        super().__init__()
-        self._works = works
-
-    def wait(self, timeout=None):
-        """Wait for all of them."""
-        for work in self._works:
-            work.wait()
-        return True
-
-    def is_completed(self):
-        """Whether all are over."""
-        return all(work.is_completed() for work in self._works)
-
-    def synchronize(self):
-        """As `wait`."""
-        self.wait()
-
-
-def _sizes(tensors):
-    """Say how many elements of which type the tensors have."""
-    if not tensors:
-        return "nothing"
-    total = sum(tensor.numel() for tensor in tensors)
-    count = f" in {len(tensors)} tensors" if len(tensors) > 1 else ""
-    return f"{total} {_dtype(tensors[0])}{count}"
-
-
-def _dtype(tensor):
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def _op_name(op):
-    return str(private.kind_of_reduction(op)).rpartition(".")[2].lower()

@@ -101,6 +101,7 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True, ranks=
     hardware = gpu, link, numerics
     if ranks is None:
         return _run(fn, args, range(nprocs), nprocs, hardware)[0]
+    # Ranks that run do the same as those for which they stand: so must the last of these.
     numbers = folding.check_ranks(ranks, nprocs, numerics)
     others = folding.witnesses(numbers, nprocs)
     ends = _run(fn, args, others, nprocs, hardware)[1]

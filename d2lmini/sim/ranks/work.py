@@ -149,3 +149,25 @@ def flatten_tensors(value):
     """Return the simulated tensors of what a callback returns."""
     found = flatten(value) if isinstance(value, torch.Tensor | list | tuple) else []
     return [tensor for tensor in found if isinstance(tensor, SimTensor)]
+
+
+class Together(dist.Work):
+    """Several works, waited for as one."""
+
+    def __init__(self, works):
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout=None):
+        """Wait for all of them."""
+        for work in self._works:
+            work.wait()
+        return True
+
+    def is_completed(self):
+        """Whether all are over."""
+        return all(work.is_completed() for work in self._works)
+
+    def synchronize(self):
+        """As `wait`."""
+        self.wait()
