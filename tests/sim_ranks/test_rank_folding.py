@@ -83,7 +83,10 @@ def test_folded_is_full(program, args, k, ranks):
     options = {"nprocs": k, "gpu": "a100", "link": "nvlink3", "numerics": False}
     full = sim.spawn(program, args, **options)
     folded = sim.spawn(program, args, ranks=ranks, **options)
-    assert folded == [full[rank] for rank in ranks]
+    for (time, peak), rank in zip(folded, ranks, strict=True):
+        assert time == full[rank][0]
+        # Of ranks that do the same, some have two small blocks more at a peak in backward().
+        assert abs(peak - full[rank][1]) <= 2 * 512
     assert len({time for time, _ in full}) <= len(ranks)
 
 
