@@ -7,9 +7,9 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from d2lmini.sim.backend.copies import to_device
+from d2lmini.sim.backend.draws import run_seeded, set_generator
 from d2lmini.sim.backend.fits import explain
 from d2lmini.sim.backend.ops import lookup
-from d2lmini.sim.backend.run import run_seeded, set_generator
 from d2lmini.sim.backend.tensor import META, has_values, wrap
 from d2lmini.sim.clock import current
 from d2lmini.sim.races import detector as races
