@@ -46,31 +46,28 @@ class Call:
 
     def __init__(self, op, args, kwargs):
         self.op, self.args, self.kwargs = op, args, kwargs
-        self.device, self.is_complex = None, False
-        self.tensors, self.plain = [], []
+        self.device, self.is_complex, self.tensors, self.plain = None, False, [], ()
         self.inner_args = self._unwrap(args)
         self.inner_kwargs = (
             dict(zip(kwargs, self._unwrap(kwargs.values()), strict=True)) if kwargs else {}
         )
 
     def _unwrap(self, values):
-        inner, tensors = [], self.tensors
+        inner, tensors, device = [], self.tensors, self.device
         for value in values:
             kind = type(value)
             if kind in _NO_TENSORS:
                 pass
             elif isinstance(value, SimTensor):
-                if self.device is None:
-                    self.device = value._device
-                elif self.device is not value._device:
-                    self._refuse(value._device)
+                if value._device is not device:
+                    device = self._meet(value._device)
                 value = value._data
                 tensors.append(value)
                 if value.is_complex():
                     self.is_complex = True
             elif isinstance(value, torch.Tensor):
                 tensors.append(value)
-                self.plain.append(value)
+                self.plain = [*self.plain, value]
                 if value.is_complex():
                     self.is_complex = True
             elif kind is list or kind is tuple:
@@ -78,7 +75,11 @@ class Call:
             inner.append(value)
         return inner
 
-    def _refuse(self, device):
-        for one in (self.device, device):
-            current.check_alive(one.machine, f"a tensor on {one.name}")
-        raise mixed_devices(self.device.name, device.name)
+    def _meet(self, device):
+        """Return the device of a tensor, which has to be the only one of the call."""
+        if self.device is not None and self.device is not device:
+            for one in (self.device, device):
+                current.check_alive(one.machine, f"a tensor on {one.name}")
+            raise mixed_devices(self.device.name, device.name)
+        self.device = device
+        return device

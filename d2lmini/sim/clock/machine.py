@@ -75,10 +75,10 @@ class Device:
         if flops:
             self.flops[peak] += flops
         with machine.lock:
-            issued, overhead, engine = machine.host, gpu.launch_overhead, stream.compute
-            ready = machine.host = issued + overhead  # as `Machine.issue` does
-            start = engine.earliest(max(ready, stream.end), seconds)
-            engine.book(start, start + seconds, ready)
+            issued, overhead = machine.host, gpu.launch_overhead
+            now = machine.host = issued + overhead  # as `Machine.issue` does
+            ready = stream.end if stream.end > now else now
+            start = stream.compute.take(ready, seconds, now)
             stream.end = start + seconds
             machine.trace.add_kernel(
                 machine.host_row, self.row, stream.number, name,
