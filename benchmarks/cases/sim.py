@@ -48,25 +48,42 @@ def rows(settings):
 
 
 def overhead(settings):
-    """Seconds that one operation takes longer than on the CPU."""
-    calls = settings.pick(CALLS, 5)
+    """Seconds that one operation takes longer than on the CPU, in a program and in a rank."""
     (device,) = sim.configure(1)
+    per_name = _against_cpu(device, settings)
+    yield _extra("overhead of one operation", per_name, settings)
+    for name, (simulated, cpu) in per_name.items():
+        yield Row("sim", f"{name} of 4 x 4", "s", simulated, cpu, note=NOTE)
+
+    def in_a_rank(rank):
+        if rank > 0:  # has nothing to do, but is there
+            return None
+        return _against_cpu(torch.accelerator.current_accelerator(), settings)
+
+    per_name, _ = sim.spawn(in_a_rank, nprocs=2)
+    yield _extra("overhead of one operation in a rank", per_name, settings)
+
+
+def _against_cpu(device, settings):
+    """Measure every operation on a simulated device and on the CPU."""
+    calls = settings.pick(CALLS, 5)
     per_name = {}
     for name, run in OPERATIONS.items():
         variants = {}
         for label, where in (("simulated", device), ("cpu", torch.device("cpu"))):
             variants[label] = _timed(partial(run, torch.ones(4, 4, device=where)), calls)
         per_name[name] = _per_step(variants, calls, settings)
-        sim.reset()
+    return per_name
+
+
+def _extra(case, per_name, settings):
     rounds = [
         [simulated.samples[i] - cpu.samples[i] for simulated, cpu in per_name.values()]
         for i in range(settings.repetitions)
     ]
     extra = Side("simulated - cpu", map(statistics.median, rounds))
-    case = f"overhead of one operation, median over {len(OPERATIONS)}"
-    yield Row("sim", case, "s", extra, limit=PER_OPERATION, note=NOTE)
-    for name, (simulated, cpu) in per_name.items():
-        yield Row("sim", f"{name} of 4 x 4", "s", simulated, cpu, note=NOTE)
+    case = f"{case}, median over {len(OPERATIONS)}"
+    return Row("sim", case, "s", extra, limit=PER_OPERATION, note=NOTE)
 
 
 def lenet(settings):

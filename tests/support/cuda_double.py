@@ -24,9 +24,10 @@ import d2lmini
 from d2lmini import devices
 from d2lmini.sim import naming
 from d2lmini.sim.backend import factories, pinned, register
+from d2lmini.sim.backend.call import Call
 from d2lmini.sim.backend.host_ops import host_ops
-from d2lmini.sim.backend.ops import lookup
-from d2lmini.sim.backend.run import _Call, _cost, _launch, _wrap_all, run
+from d2lmini.sim.backend.results import cost, launch, wrap_all
+from d2lmini.sim.backend.run import run
 from d2lmini.sim.backend.tensor import SimTensor, handles
 from d2lmini.sim.clock import current, streams
 from d2lmini.sim.clock.machine import Machine
@@ -76,17 +77,17 @@ class _Stream(streams.Stream):
         return super().record_event(_Event() if event is None else event)
 
 
-def _large_product(func, args, kwargs):
+def _large_product(op, args, kwargs):
     """Take products that would keep a CPU busy for seconds to be zero; charge them as they are."""
-    op, call = lookup(func), _Call()
-    inner = call.unwrap(args)
-    rows, columns = inner[0].shape[0], inner[1].shape[1]
+    call = Call(op, args, kwargs)
+    first, second = call.inner_args
+    rows, columns = first.shape[0], second.shape[1]
     device = call.device
-    if device is None or not device.machine.numerics or 2 * rows * columns * len(inner[1]) < 5e9:
-        return run(func, args, kwargs)
-    out = inner[0].new_zeros(rows, columns)
-    wrapped = _wrap_all(op, device, (args, kwargs), out)
-    _launch(op, device, _cost(op, call, (inner, kwargs), out), (args, kwargs), wrapped)
+    if device is None or not device.machine.numerics or 2 * rows * columns * len(second) < 5e9:
+        return run(op, args, kwargs)
+    out = first.new_zeros(rows, columns)
+    wrapped = wrap_all(call, out)
+    launch(call, *cost(call, out), wrapped)
     return wrapped
 
 

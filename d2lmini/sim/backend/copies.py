@@ -12,7 +12,7 @@ As on a real GPU:
 
 import torch
 
-from d2lmini.sim.backend.ops import aten
+from d2lmini.sim.backend.ops import aten, lookup
 from d2lmini.sim.backend.pinned import (
     HostCopy,
     is_pinned,
@@ -106,9 +106,9 @@ def _prepare(tensor, dtype):
     """Do on the source device what a copy engine cannot: change the type, gather the elements."""
     current.check_alive(tensor._device.machine, f"a tensor on {tensor._device.name}")
     if dtype not in (None, tensor.dtype):
-        return run(aten._to_copy.default, (tensor,), {"dtype": dtype})
+        return run(lookup(aten._to_copy.default), (tensor,), {"dtype": dtype})
     if not _is_dense(tensor._data):
-        return run(aten.clone.default, (tensor,), {})
+        return run(lookup(aten.clone.default), (tensor,), {})
     return tensor
 
 
@@ -117,7 +117,7 @@ def _is_dense(data):
 
 
 @handles(aten._to_copy)
-def _to_copy(func, args, kwargs):
+def _to_copy(op, args, kwargs):
     """``aten::_to_copy`` of a simulated tensor: another type, or another device."""
     tensor = args[0]
     target = kwargs.get("device")
@@ -135,11 +135,11 @@ def _to_copy(func, args, kwargs):
     if device is not tensor._device:
         return to_peer(tensor, device, dtype, memory_format)
     kwargs = {k: v for k, v in kwargs.items() if k in ("dtype", "memory_format")}
-    return run(func, args, kwargs)
+    return run(op, args, kwargs)
 
 
 @handles(aten.copy_)
-def _copy_into(func, args, kwargs):
+def _copy_into(op, args, kwargs):
     """``aten::copy_`` where at least one side is simulated."""
     target, source = args[0], args[1]
     non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
@@ -147,7 +147,7 @@ def _copy_into(func, args, kwargs):
         device = target._device
         current.check_alive(device.machine, f"a tensor on {device.name}")
         if isinstance(source, SimTensor) and source._device is device:
-            return run(func, args, kwargs)
+            return run(op, args, kwargs)
         _copy_into_device(target, source, device, non_blocking)
     else:
         _copy_into_host(target, source, non_blocking)
@@ -210,7 +210,7 @@ def _check_shapes(target, values):
 
 
 @handles(aten._local_scalar_dense)
-def _local_scalar(func, args, kwargs):
+def _local_scalar(op, args, kwargs):
     """``.item()``: read one element; the host waits for all work before it in the stream."""
     tensor = args[0]
     device = tensor._device
@@ -221,4 +221,4 @@ def _local_scalar(func, args, kwargs):
     if races.active is not None:
         races.active.touch(device, "item", [tensor])
     device.to_host(tensor.element_size(), reason="item")
-    return func(tensor._data if real else placeholder(tensor._data))
+    return op.func(tensor._data if real else placeholder(tensor._data))

@@ -7,9 +7,9 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from d2lmini.sim.backend.copies import to_device
+from d2lmini.sim.backend.draws import run_seeded, set_generator
 from d2lmini.sim.backend.fits import explain
-from d2lmini.sim.backend.ops import lookup
-from d2lmini.sim.backend.run import run_seeded, set_generator
+from d2lmini.sim.backend.ops import MAX_REMEMBERED, lookup, signature
 from d2lmini.sim.backend.tensor import META, has_values, wrap
 from d2lmini.sim.clock import current
 from d2lmini.sim.races import detector as races
@@ -57,6 +57,7 @@ def make_factory(name):
     packet, _, overload = name.partition(".")
     func = getattr(getattr(torch.ops.aten, packet), overload or "default")
     op = lookup(func)
+    shapes: dict = {}  # of what was made before
     inner = torch.ops.aten.zeros.default if packet == "_efficientzerotensor" else func
 
     def factory(*args, device=None, **kwargs):
@@ -66,7 +67,7 @@ def make_factory(name):
         args = list(args)
         if op.generator is not None:
             set_generator(op, device, args, kwargs)
-        data = _shape(inner, args, kwargs, CPU if packet in _WITHOUT_SHAPES else META)
+        data = _shape(inner, args, kwargs, CPU if packet in _WITHOUT_SHAPES else META, shapes)
         device.memory.check(data.nbytes)
         if not op.seeded and op.generator is None:
             numerics = has_values(device.machine, data.dtype, data.numel())
@@ -85,11 +86,17 @@ def make_factory(name):
     return factory
 
 
-def _shape(make, args, kwargs, where):
-    """Return the meta tensor of what a factory would make."""
+def _shape(make, args, kwargs, where, known):
+    """Return the meta tensor of what a factory would make, from those that are `known` if there."""
     args = [None if isinstance(a, torch.Generator) else a for a in args]
     kwargs = {k: v for k, v in kwargs.items() if k != "generator"}
-    return make(*args, device=where, **kwargs).to(META)
+    key = signature(args), tuple(kwargs), signature(kwargs.values()), torch.get_default_dtype()
+    shape = known.get(key)
+    if shape is None:
+        if len(known) >= MAX_REMEMBERED:
+            known.clear()
+        shape = known[key] = make(*args, device=where, **kwargs).to(META)
+    return shape
 
 
 def route_meta(name, simulate):

@@ -20,7 +20,13 @@ def check_result(op, device, tensors, args, kwargs) -> None:
     after it was computed, when its block is taken.
     """
     memory = device.memory
-    if not op.kernel or op.mutable or _bound(tensors, args) <= memory.capacity - memory.allocated:
+    elements = 0
+    for tensor in tensors:
+        elements += tensor.numel()
+    bound = _LARGEST_ELEMENT * elements * (elements // 4 + 1)  # a * b <= (a + b)**2 / 4
+    if not op.pointwise:  # their numbers are no sizes
+        bound *= _product(args)
+    if bound <= memory.capacity - memory.counted:
         return
     key = op.func, signature(args), tuple(kwargs), signature(kwargs.values())
     sizes = _known.get(key)
@@ -34,20 +40,18 @@ def check_result(op, device, tensors, args, kwargs) -> None:
         before += rounded(size)
 
 
-def _bound(tensors, args):
-    total = 0
-    for tensor in tensors:
-        total += tensor.numel()
-    bound = _LARGEST_ELEMENT * total * (total // 4 + 1)  # a * b <= (a + b)**2 / 4
+def _product(args):
+    """Return the product of all whole numbers among the arguments."""
+    product = 1
     for argument in args:
         kind = type(argument)
         if kind is int:
-            bound *= max(argument, 1)
+            product *= max(argument, 1)
         elif kind is list or kind is tuple:
             for number in argument:
                 if type(number) is int:
-                    bound *= max(number, 1)
-    return bound
+                    product *= max(number, 1)
+    return product
 
 
 def _sizes(op, args, kwargs):

@@ -14,8 +14,13 @@ _KEYS |= torch._C.DispatchKeySet(torch._C.DispatchKey.ZeroTensor)
 
 def compute(func, args, kwargs, tensors):
     """Return ``func(*args, **kwargs)``; `tensors` are those among the arguments."""
-    if not any(t.dtype.is_complex for t in tensors):
-        return func(*args, **kwargs)  # the bits arise from complex numbers alone
+    if any(t.is_complex() for t in tensors):
+        return compute_complex(func, args, kwargs)
+    return func(*args, **kwargs)  # the bits arise from complex numbers alone
+
+
+def compute_complex(func, args, kwargs):
+    """As `compute`, where some of the tensors have complex numbers."""
     included = torch._C._dispatch_tls_local_include_set()
     excluded = torch._C._dispatch_tls_local_exclude_set() - _KEYS
     with torch._C._ForceDispatchKeyGuard(included, excluded):

@@ -64,15 +64,18 @@ class Op:
     """The facts about one operation (an `OpOverload`) that each call of it needs."""
 
     __slots__ = (
-        "_flops", "aliases", "changed", "composite", "formula", "func", "generator",
-        "inplace_view", "is_conv", "kernel", "mutable", "name", "num_outs", "num_returns",
-        "packet_name", "seeded", "syncs", "view",
+        "_counts_all", "_flops", "aliases", "call", "changed", "composite", "foreach", "formula",
+        "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes", "makes_one",
+        "may_sync", "mutable", "name", "num_outs", "num_returns", "packet_name", "pointwise",
+        "seeded", "syncs", "view",
     )  # fmt: skip
 
     def __init__(self, func):
         schema = func._schema
         tags = set(func.tags)
         self.func = func
+        self.call = func._op  # what ``func(...)`` calls, in C++
+        self.full_name = str(func.overloadpacket)  # such as aten.add
         self.packet_name = func.overloadpacket.__name__
         self.name = self.packet_name.rstrip("_")
         self.num_returns = len(schema.returns)
@@ -97,10 +100,15 @@ class Op:
         self.generator = next(
             (i for i, a in enumerate(schema.arguments) if a.name == "generator"), None
         )
+        self.makes = self.kernel and not self.mutable  # results in new memory
+        self.makes_one = self.makes and self.num_returns == 1
+        self.pointwise = torch.Tag.pointwise in tags
+        self.foreach = self.packet_name.startswith("_foreach")
         self.seeded = torch.Tag.nondeterministic_seeded in tags and self.generator is None
         self.syncs = self.packet_name != "index" and bool(
             tags & {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
         )
+        self.may_sync = self.syncs or self.packet_name == "index"
         packet = func.overloadpacket
         # In inference mode these arrive whole; elsewhere PyTorch takes them apart itself.
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -110,10 +118,12 @@ class Op:
         self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
         self._flops = {}
         self.is_conv = "conv" in self.packet_name
+        special = self.packet_name in {*_WRITES_ONLY, *_GATHERS, *_SCATTERS, "copy_"}
+        self._counts_all = not (special or self.num_outs)
 
     def flops(self, args, kwargs, out) -> int:
         """Floating-point operations of one call, by PyTorch's own formulas."""
-        key = signature(args), signature(kwargs.values())
+        key = _shapes(args), _shapes(kwargs.values()) if kwargs else ()
         known = self._flops.get(key)
         if known is None:
             if len(self._flops) >= MAX_REMEMBERED:
@@ -123,20 +133,21 @@ class Op:
 
     def traffic(self, tensors, outs) -> int:
         """Bytes that one call reads and writes, each tensor once."""
-        written = sum(map(_bytes, outs))
+        written = _bytes(outs)
+        if self._counts_all:
+            return written + _bytes(tensors)
         name = self.packet_name
         if self.num_outs:
             tensors = tensors[: -self.num_outs]
         if name in _WRITES_ONLY:
             return written
         if name in _GATHERS:
-            return 2 * written + sum(map(_bytes, tensors[1:]))
+            return 2 * written + _bytes(tensors[1:])
         if name in _SCATTERS:
-            given = sum(map(_bytes, tensors[1:]))
-            return given + 2 * _bytes(tensors[-1])
+            return _bytes(tensors[1:]) + 2 * _bytes(tensors[-1:])
         if name == "copy_":
-            return written + _bytes(tensors[1])
-        return written + sum(map(_bytes, tensors))
+            return written + _bytes(tensors[1:2])
+        return written + _bytes(tensors)
 
     def peak(self, dtype) -> str:
         """Return the key into `GPU.flops` at which this operation runs on data of `dtype`."""
@@ -147,15 +158,13 @@ class Op:
         return _PEAKS.get(dtype, "float32")
 
 
-_ops: dict = {}
+class _Ops(dict):
+    def __missing__(self, func):
+        op = self[func] = Op(func)
+        return op
 
 
-def lookup(func) -> Op:
-    """Return the facts about `func`, gathered once."""
-    op = _ops.get(func)
-    if op is None:
-        op = _ops[func] = Op(func)
-    return op
+lookup = _Ops().__getitem__  # the facts about a function of aten, gathered once
 
 
 def signature(values) -> tuple:
@@ -168,9 +177,23 @@ def signature(values) -> tuple:
     ])  # fmt: skip
 
 
-def _bytes(tensor):
-    # A broadcast tensor repeats what it has: its storage is all there is to read.
-    return min(tensor.nbytes, tensor.untyped_storage().nbytes())
+def _shapes(values):
+    """Return what the FLOPs of a call depend on: shapes, whatever their types and layouts."""
+    return tuple([
+        v.shape if isinstance(v, torch.Tensor)
+        else _shapes(v) if type(v) in (list, tuple) else (type(v), v)
+        for v in values
+    ])  # fmt: skip
+
+
+def _bytes(tensors):
+    """Return the bytes that tensors have, each once."""
+    total = 0
+    for tensor in tensors:
+        # A broadcast tensor repeats what it has: its storage is all there is to read.
+        own, stored = tensor.nbytes, tensor.untyped_storage().nbytes()
+        total += own if own < stored else stored
+    return total
 
 
 def _alias(schema, returned):

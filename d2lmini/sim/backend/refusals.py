@@ -14,7 +14,7 @@ from d2lmini.sim.naming import device_type
 
 
 @handles(aten._nested_tensor_from_mask_left_aligned)
-def _refuse_nested(func, args, kwargs):
+def _refuse_nested(op, args, kwargs):
     raise NotImplementedError(
         "simulated GPUs have no nested tensors, with which nn.TransformerEncoder skips what "
         "src_key_padding_mask masks; make it with enable_nested_tensor=False"

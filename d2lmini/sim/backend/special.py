@@ -9,7 +9,7 @@ import functools
 
 import torch
 
-from d2lmini.sim.backend.ops import aten
+from d2lmini.sim.backend.ops import aten, lookup
 from d2lmini.sim.backend.run import run
 from d2lmini.sim.backend.tensor import SimTensor, handles, shapes_only
 
@@ -18,36 +18,36 @@ _KEYS = torch._C.DispatchKeySet(_KEY)
 
 
 @handles(aten.set_)
-def _set(func, args, kwargs):
+def _set(op, args, kwargs):
     """``tensor.set_(source)``: from now on the tensor lies in the memory of `source`."""
     tensor, block = args[0], args[0]._block
     if len(args) > 1 and isinstance(args[1], SimTensor):
         tensor._block = args[1]._block
     try:
-        return run(func, args, kwargs)
+        return run(op, args, kwargs)
     except BaseException:
         tensor._block = block
         raise
 
 
 @handles(aten._conj)
-def _conj(func, args, kwargs):
+def _conj(op, args, kwargs):
     """PyTorch marks a conjugate view by a bit that the wrapper cannot carry: compute it."""
-    return run(aten.conj_physical.default, args, kwargs)
+    return run(lookup(aten.conj_physical.default), args, kwargs)
 
 
 @handles(aten._neg_view)
-def _neg_view(func, args, kwargs):
+def _neg_view(op, args, kwargs):
     """As `_conj`, for a negative view."""
-    return run(aten.neg.default, args, kwargs)
+    return run(lookup(aten.neg.default), args, kwargs)
 
 
 @handles(aten._pack_padded_sequence)
-def _pack_padded_sequence(func, args, kwargs):
+def _pack_padded_sequence(op, args, kwargs):
     """Pack sequences; as on CUDA, the batch sizes it returns are a host tensor."""
     if not args[0]._device.machine.numerics:
         raise shapes_only("pack_padded_sequence")
-    data, batch_sizes = run(func, args, kwargs)
+    data, batch_sizes = run(op, args, kwargs)
     return data, batch_sizes._data
 
 
@@ -61,12 +61,12 @@ def _with_numbers(args):
 
 
 @handles(aten.ctc_loss)
-def _ctc_loss(func, args, kwargs):
+def _ctc_loss(op, args, kwargs):
     """In inference mode the operation arrives whole."""
     numbers = _with_numbers(args)
     if numbers is None:
-        return run(func, args, kwargs)
-    return run(aten.ctc_loss.IntList, numbers, kwargs)
+        return run(op, args, kwargs)
+    return run(lookup(aten.ctc_loss.IntList), numbers, kwargs)
 
 
 def register(library) -> None:

@@ -3,21 +3,23 @@
 import torch
 
 from d2lmini.sim.backend.methods import CudaMethods
+from d2lmini.sim.backend.ops import lookup
 from d2lmini.sim.clock.memory import Block
 
 META = torch.device("meta")
 everything_else = "everything else"
-_handlers: dict = {}  # operations (aten's packets) -> what runs them
+_handlers: dict = {}  # full names of operations -> what runs them
 watch = None  # while ranks communicate: sees every operation before it runs
+_STRIDED = torch.strided
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 _AUTOCAST_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
 
 def handles(operation):
-    """Register a function ``(func, args, kwargs)`` for an operation on simulated tensors."""
+    """Register a function ``(op, args, kwargs)`` for an operation (aten's packet), see `Op`."""
 
     def register(function):
-        _handlers[operation] = function
+        _handlers[str(operation)] = function
         return function
 
     return register
@@ -43,10 +45,11 @@ class SimTensor(CudaMethods, torch.Tensor):
         """Hand an operation to whoever handles it."""
         if len(types) > 1 and not all(map(_lets_us_run, types)):
             return NotImplemented
+        op = lookup(func)
         if watch is not None:
-            watch(func, args, kwargs)
-        handler = _handlers.get(func.overloadpacket) or _handlers[everything_else]
-        return handler(func, args, kwargs or {})
+            watch(op, args, kwargs)
+        handler = _handlers.get(op.full_name) or _handlers[everything_else]
+        return handler(op, args, kwargs or {})
 
     def __tensor_flatten__(self):
         """Refuse what traces a program; that there is such a method lets modules swap tensors."""
@@ -71,13 +74,13 @@ def wrap(data, device, block=None) -> SimTensor:
     """Return a simulated tensor around `data`, in new memory unless a `block` is given."""
     if data.is_nested:
         raise NotImplementedError("simulated GPUs have no nested tensors; pad them to one size")
-    if data.layout is not torch.strided:
+    if data.layout is not _STRIDED:
         raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
     if block is None:
         block = Block(device, data.untyped_storage().nbytes())
     tensor = _make_wrapper(
         SimTensor, data.size(), data.stride(), data.storage_offset(), None, data.dtype,
-        data.layout, device.cpp_device, False, False, None, False, False, _AUTOCAST_KEYS,
+        _STRIDED, device.cpp_device, False, False, None, False, False, _AUTOCAST_KEYS,
     )  # fmt: skip
     tensor._data = data
     tensor._device = device

@@ -2,6 +2,8 @@
 
 from bisect import bisect_left
 
+_MAX_OLD = 32  # intervals, from which on the old ones are dropped
+
 
 class Engine:
     """The busy times of one engine, as sorted intervals that do not touch.
@@ -29,6 +31,24 @@ class Engine:
             if ends[i] > ready:
                 ready = ends[i]
             i += 1
+        return ready
+
+    def take(self, ready: float, duration: float, horizon: float) -> float:
+        """Book the first gap from `ready` on, and return its start: `earliest` and `book`.
+
+        Most work comes behind all that is booked; for it there is nothing to look up.
+        """
+        starts, ends = self._starts, self._ends
+        if not ends or ready < ends[-1] or len(ends) >= _MAX_OLD or duration <= 0:
+            start = self.earliest(ready, duration)
+            self.book(start, start + duration, horizon)
+            return start
+        end = ready + duration
+        if end > ready == ends[-1]:
+            ends[-1] = end
+        elif end > ready:
+            starts += [ready]  # not append(): see `book`
+            ends += [end]
         return ready
 
     def book(self, start: float, end: float, horizon: float) -> None:

@@ -17,10 +17,16 @@ from d2lmini.sim.clock.current import state
 from d2lmini.sim.clock.engine import Engine, reserve
 from d2lmini.sim.clock.memory import Memory
 from d2lmini.sim.clock.streams import Stream
-from d2lmini.sim.clock.trace import COMPUTE, CPU_ENGINE, D2H, H2D, HOST, LAUNCH, P2P, SYNC, Trace
+from d2lmini.sim.clock.trace import CPU_ENGINE, D2H, H2D, HOST, LAUNCH, P2P, SYNC, Trace
 from d2lmini.sim.hardware.specs import GPU, Link
 from d2lmini.sim.naming import NAME, device_type
 from d2lmini.sim.races import detector as races
+
+
+class _Here(threading.local):
+    """What is each thread's own of a device: the number of its current stream."""
+
+    stream = 0
 
 
 class Device:
@@ -41,7 +47,7 @@ class Device:
         self.streams: list[Stream] = []
         self.default_stream = Stream.of(self)
         self.flops = Counter()  # of all kernels, by the type at whose peak they run
-        self._here = threading.local()  # the current stream is each thread's own, as in CUDA
+        self._here = _Here()  # the current stream is each thread's own, as in CUDA
 
     def draw(self) -> torch.Generator:
         """Return the generator from which one operation draws its random numbers."""
@@ -49,7 +55,7 @@ class Device:
 
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
-        return self.streams[getattr(self._here, "stream", 0)]
+        return self.streams[self._here.stream]
 
     def set_current_stream(self, stream: Stream) -> None:
         """Make `stream` the one on which this thread issues work for this device."""
@@ -63,18 +69,21 @@ class Device:
         It starts when the host has issued it, its stream is done with what came before, and the
         compute engine is free for as long as it takes.
         """
-        machine, stream = self.machine, self.current_stream()
-        seconds = machine.gpu.seconds(flops, num_bytes, peak)
+        machine, stream = self.machine, self.streams[self._here.stream]
+        gpu = machine.gpu
+        seconds = gpu.seconds(flops, num_bytes, peak)
         if flops:
             self.flops[peak] += flops
         with machine.lock:
-            ready = machine.issue(name, stream)
-            start = stream.compute.earliest(ready, seconds)
-            stream.compute.book(start, start + seconds, machine.host)
+            issued, overhead = machine.host, gpu.launch_overhead
+            now = machine.host = issued + overhead  # as `Machine.issue` does
+            ready = stream.end if stream.end > now else now
+            start = stream.compute.take(ready, seconds, now)
             stream.end = start + seconds
-            machine.trace.add(
-                self.row, COMPUTE, stream.number, name, start, seconds, flops, num_bytes
-            )
+            machine.trace.add_kernel(
+                machine.host_row, self.row, stream.number, name,
+                issued, overhead, start, seconds, flops, num_bytes,
+            )  # fmt: skip
 
     def to_host(self, num_bytes, pinned=False, wait=True, reason=None) -> float:
         """Copy to the host on the current stream; return when it will have ended.

@@ -33,12 +33,19 @@ class Memory:
     What is modelled: every block is given back at once when its last tensor goes, and a block fits
     whenever the sum fits. Fragmentation, cached blocks and the context's own memory are not.
 
+    Attributes
+    ----------
+    capacity, peak : int
+        Bytes that there are, and the most that were in use at once.
+    counted : int
+        Bytes in use when that was last counted: at least as many as `allocated` now.
+
     An interrupt comes after calls and when loops go round; lines without either belong together.
     """
 
     __slots__ = (
-        "_allocated", "_dropped", "_leases", "_next_address", "capacity", "gpu_name", "index",
-        "lock", "peak",
+        "_dropped", "_leases", "_next_address", "capacity", "counted", "gpu_name", "index", "lock",
+        "peak",
     )  # fmt: skip
 
     def __init__(self, index, gpu, lock):
@@ -47,7 +54,7 @@ class Memory:
         self.capacity = int(gpu.memory)
         self.lock = lock
         self.peak = 0
-        self._allocated = 0
+        self.counted = 0
         self._leases: set[_Lease] = set()
         self._dropped: deque[_Lease] = deque()
         self._next_address = (index + 1) << 44
@@ -58,15 +65,15 @@ class Memory:
         if self._dropped:
             with self.lock:
                 self._count_dropped()
-        return self._allocated
+        return self.counted
 
     def _count_dropped(self):
-        dropped = self._dropped
+        dropped, discard = self._dropped, self._leases.discard
         while dropped:
             lease = dropped[0]
-            self._allocated -= lease.num_bytes
+            self.counted -= lease.num_bytes
             lease.num_bytes = 0
-            self._leases.discard(lease)
+            discard(lease)
             dropped.popleft()
 
     def check(self, num_bytes: int, beside: int = 0) -> None:
@@ -82,25 +89,25 @@ class Memory:
         with self.lock:
             if self._dropped:
                 self._count_dropped()
-            if self._is_short_of(num_bytes):
+            if self.counted + num_bytes > self.capacity and self._is_short_of(num_bytes):
                 raise torch.OutOfMemoryError(self._message(num_bytes))
             lease = block._lease
             if lease is None:
-                lease = _Lease(block, self._dropped.append)
+                lease = block._lease = _Lease(block, self._dropped.append)
                 lease.num_bytes = 0
                 self._leases.add(lease)
-                block._lease = lease
+            size = lease.num_bytes + num_bytes
             block.address = self._next_address  # a block that grows moves
-            self._next_address += lease.num_bytes + num_bytes
-            self._allocated += num_bytes
-            lease.num_bytes += num_bytes
-            if self._allocated > self.peak:
-                self.peak = self._allocated
+            self._next_address += size
+            self.counted = after = self.counted + num_bytes
+            lease.num_bytes = size
+            if after > self.peak:
+                self.peak = after
 
     def give_back(self, block: "Block", num_bytes: int) -> None:
         """Count `num_bytes` less for a block, which stays where it is."""
         with self.lock:
-            self._allocated -= num_bytes
+            self.counted -= num_bytes
             block._lease.num_bytes -= num_bytes
 
     def _is_short_of(self, num_bytes):
@@ -111,7 +118,7 @@ class Memory:
         return self.allocated + num_bytes > self.capacity
 
     def _message(self, num_bytes):
-        held = self._allocated
+        held = self.counted
         free = self.capacity - held
         return (
             f"Simulated CUDA out of memory. Tried to allocate {_size(num_bytes)}. GPU {self.index} "
@@ -131,7 +138,7 @@ class Block:
         self._sim_history = None  # of its uses, while races are looked for
         self._lease = None
         self.memory = device.memory
-        self.memory.take(self, rounded(num_bytes))
+        self.memory.take(self, -(-num_bytes // GRANULE) * GRANULE)
         if races.active is not None:
             races.active.allocate(self, device)
             self.__class__ = _WatchedBlock

@@ -124,6 +124,8 @@ class GPU:
         >>> round(1e3 * find_gpu("v100").seconds(2 * 4000**3, 3 * 4 * 4000**2), 2)
         10.87
         """
+        if flops == 0 and dtype in self.flops:  # most kernels: as below, in less time
+            return self.kernel_overhead + nbytes / (self.memory_bandwidth * self.memory_efficiency)
         return self.kernel_overhead + _roofline(self, flops, nbytes, dtype)
 
     def matmul_seconds(self, m, n, k, batch=1, dtype="float32"):

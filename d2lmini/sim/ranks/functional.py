@@ -136,4 +136,4 @@ def register() -> None:
 
 
 def _register(packet, function):
-    handles(packet)(lambda func, args, kwargs: function(*args, **kwargs))
+    handles(packet)(lambda op, args, kwargs: function(*args, **kwargs))

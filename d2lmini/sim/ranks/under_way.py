@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from d2lmini.sim.backend import tensor as backend
-from d2lmini.sim.backend.ops import lookup, tensors_of
+from d2lmini.sim.backend.ops import tensors_of
 from d2lmini.sim.backend.tensor import SimTensor
 from d2lmini.sim.races.regions import overlap, region
 from d2lmini.sim.ranks import where
@@ -64,21 +64,20 @@ class UnderWay:
         uses = self._uses.get(id(tensor._block), ())
         return [use.work for use in uses if use.writes]
 
-    def _watch(self, func, args, kwargs):
+    def _watch(self, op, args, kwargs):
         for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is SimTensor:
                 if id(value._block) in self._uses:
-                    self._check_operation(func, args, kwargs or {})
+                    self._check_operation(op, args, kwargs or {})
                     return
             elif isinstance(value, list | tuple) and any(
                 type(v) is SimTensor and id(v._block) in self._uses for v in value
             ):
-                self._check_operation(func, args, kwargs or {})
+                self._check_operation(op, args, kwargs or {})
                 return
 
-    def _check_operation(self, func, args, kwargs):
-        op = lookup(func)
-        if not op.kernel or op.composite or func.namespace == "_c10d_functional":
+    def _check_operation(self, op, args, kwargs):
+        if not op.kernel or op.composite or op.func.namespace == "_c10d_functional":
             return  # touches no values; comes again in parts; communicates
         reads, writes = tensors_of(op, args, kwargs)
         self.check(f"'{op.name}'", reads, writes)

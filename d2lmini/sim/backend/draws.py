@@ -1,0 +1,32 @@
+"""Random numbers of one operation: drawn from the device's generator, not from the host's."""
+
+import torch
+
+
+def set_generator(op, device, args, kwargs):
+    """Let an operation draw from the device's generator."""
+    position = op.generator
+    given = args[position] if position < len(args) else kwargs.get("generator")
+    if given is not None:
+        raise RuntimeError(
+            f"Expected a 'sim' device type for generator but found '{given.device.type}'; draw on "
+            "the host with it and move the result, or seed the device with torch.manual_seed"
+        )
+    generator = device.draw() if device.machine.numerics else None
+    if position < len(args):
+        args[position] = generator
+    else:
+        kwargs["generator"] = generator
+
+
+def run_seeded(func, device, args, kwargs):
+    """Run an operation that draws from the global generator with the device's instead."""
+    with device.machine.lock:  # threads would otherwise draw from each other's state
+        host_state = torch.get_rng_state()
+        generator = device.draw()
+        torch.set_rng_state(generator.get_state())
+        try:
+            return func(*args, **kwargs)
+        finally:
+            generator.set_state(torch.get_rng_state())
+            torch.set_rng_state(host_state)
