@@ -84,7 +84,7 @@ def test_folded_is_full(program, args, k, ranks):
     full = sim.spawn(program, args, **options)
     folded = sim.spawn(program, args, ranks=ranks, **options)
     assert folded == [full[rank] for rank in ranks]
-    assert len({time for time, _ in full}) <= len(ranks)
+    assert len(set(full)) <= len(ranks)  # whoever comes first or last, time and memory are alike
 
 
 def test_a_thousand_ranks_and_their_names():

@@ -29,7 +29,7 @@ class Rank:
         self.clock = None
         self.go = threading.Semaphore(0)
         self.can_go_on = None  # a function, while it waits
-        self.waits_for = ""
+        self.waits_for = None  # a function, too: says so in words
         self.ended = False
         self.result = None
 
@@ -61,7 +61,7 @@ class Baton:
         rank = self.holder
         rank.can_go_on, rank.waits_for = can_go_on, waits_for
         self._hand_on()
-        rank.can_go_on = None
+        rank.can_go_on = rank.waits_for = None  # they may hold tensors
         if self.error is not None:
             raise Stopped
 
