@@ -25,6 +25,12 @@ def run(program, k, nodes=1, network=None, **hardware):
     return sim.spawn(with_group, nprocs=k, **options)
 
 
+def spans_of(rank):
+    """Return the communication of a rank."""
+    spans = [s for s in sim.trace() if s.engine == "comm"]
+    return [s for s in spans if s.device.startswith(f"rank {rank} ")]
+
+
 def durations(groups, k, nodes, network, delay=0, **hardware):
     """Return how long one all_reduce takes in each of some groups, which begin at once."""
 
@@ -36,8 +42,7 @@ def durations(groups, k, nodes, network, delay=0, **hardware):
                 dist.all_reduce(x, group=handle)
 
     run(program, k, nodes, network, **hardware)
-    spans = {s.device: s for s in sim.trace() if s.engine == "comm" and s.name == "all_reduce"}
-    found = [[spans[f"rank {rank} sim:{rank}"] for rank in group] for group in groups]
+    found = [[spans_of(rank)[0] for rank in group] for group in groups]
     assert all(len({(s.start, s.duration) for s in members}) == 1 for members in found)
     return [members[0].duration for members in found]
 
@@ -84,10 +89,7 @@ def test_who_comes_later_slows_who_is_there_and_no_byte_is_lost():
         dist.all_reduce(x, group=groups[rank % 2])
 
     run(program, *ONE_CARD)
-    first, second = (
-        next(s for s in sim.trace() if s.engine == "comm" and s.device == f"rank {i} sim:{i}")
-        for i in range(2)
-    )
+    first, second = spans_of(0)[0], spans_of(1)[0]
     (alone,) = durations([(0, 2)], *ONE_CARD)
     wire, late = SIZE / NIC, second.start - first.start
     assert 0.1 * wire < late < 0.9 * wire
@@ -131,7 +133,7 @@ def test_every_collective_costs_what_the_hardware_says(k, nodes, network):
 
     run(program, k, nodes, network)
     cluster = build_cluster(k, "a100", "nvlink3", nodes, network)
-    spans = [s for s in sim.trace() if s.engine == "comm" and s.device == "rank 0 sim:0"]
+    spans = spans_of(0)
     root_first = (k - 1, *range(k - 1))
     for span in spans:
         members = (k - 1, 0) if span.name == "send" else root_first
@@ -178,13 +180,17 @@ def test_every_rank_knows_its_node_and_its_device_there():
         local = int(os.environ["LOCAL_RANK"])
         torch.accelerator.set_device_index(local)
         x = torch.ones(2, device=torch.device(device.type, local))
-        dist.all_reduce(x)
+        y = torch.zeros_like(x).to(device.type)
+        dist.all_reduce(y + torch.zeros(2, device=x.device))
+        assert {x.device, y.device, x.to(x.device).device} == {torch.device(device.type, local)}
+        assert x.get_device() == torch.accelerator.current_device_index() == local
+        assert torch.accelerator.memory_allocated(local) > 0
         return [int(os.environ[name]) for name in NAMES], sim.current_device()
 
     found = run(program, 6, 3, "hdr")
-    assert found == [([rank, rank % 2, 6, 2, rank // 2, rank // 2], rank) for rank in range(6)]
+    assert found == [([rank, rank % 2, 6, 2, rank // 2, rank // 2], rank % 2) for rank in range(6)]
     found = run(program, 16, 2, "hdr", ranks=[0, 12])
-    assert found == [([0, 0, 16, 8, 0, 0], 0), ([12, 4, 16, 8, 1, 1], 1)]
+    assert found == [([0, 0, 16, 8, 0, 0], 0), ([12, 4, 16, 8, 1, 1], 4)]
 
 
 @pytest.mark.parametrize(

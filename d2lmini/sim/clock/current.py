@@ -110,7 +110,7 @@ def device_count() -> int:
 def current_device() -> int:
     """Return the number of the device that ``"sim"`` without a number stands for."""
     machine = state.machine
-    return 0 if machine is None else machine.current_index()
+    return 0 if machine is None else find_device().torch_device.index
 
 
 def own_devices() -> list:

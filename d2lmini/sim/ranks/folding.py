@@ -7,24 +7,36 @@ same wires.
 
 from bisect import bisect_right
 
+from d2lmini.sim.configure import MAX_DEVICES
 from d2lmini.sim.ranks.baton import RanksError
 
 
 def check_ranks(ranks, nprocs, numerics) -> list[int]:
-    """Return the ranks that run.
+    """Return the ranks that run; None: all.
 
     Raises
     ------
     ValueError
-        If they do not begin with 0 and go up, are not below `nprocs`, or values are wanted.
+        If they do not begin with 0 and go up, are not below `nprocs`, are too many, or values are
+        wanted.
     """
+    if ranks is None and nprocs <= MAX_DEVICES:
+        return list(range(nprocs))
+    if ranks is None or len(ranks) > MAX_DEVICES:
+        raise ValueError(
+            f"{nprocs if ranks is None else len(ranks)} ranks cannot run at once, up to "
+            f"{MAX_DEVICES} can; name some that stand for the others, such as ranks=[0]"
+        )
     numbers = list(ranks)
     if numbers[:1] != [0] or numbers != sorted(set(numbers)) or numbers[-1] >= nprocs:
         raise ValueError(
             f"ranks={ranks!r} of {nprocs}: give the ranks that run, 0 first, each once, in order"
         )
     if numerics:
-        raise ValueError("ranks that stand for others have no values; give numerics=False, too")
+        raise ValueError(
+            "ranks that stand for others have no values; give numerics=False (the launcher: "
+            "--shapes-only), too"
+        )
     return numbers
 
 

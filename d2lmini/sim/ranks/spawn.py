@@ -35,9 +35,10 @@ def spawn(
     """Run ``fn(rank, *args)`` on `nprocs` ranks, each with a simulated GPU of its own.
 
     What `torch.multiprocessing.spawn` does with processes, this does in one: `fn` is a program for
-    `torch.distributed`, and finds what it would find under ``torchrun``. ``sim:rank`` is its
-    current device (`torch.accelerator` names it), ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE`` and the
-    like are in its environment, and ``init_process_group()`` finds the other ranks. Random numbers
+    `torch.distributed`, and finds what it would find under ``torchrun``. Its device, which has the
+    number of its place on its node (on one node: ``sim:rank``), is the current one
+    (`torch.accelerator` names it), ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE`` and the like are in its
+    environment, and ``init_process_group()`` finds the other ranks. Random numbers
     begin with the caller's state.
 
     Every rank has its own host clock, from 0 on. Afterwards `now` returns the time at which the
@@ -112,9 +113,9 @@ def spawn(
     sync_batch_norm.register()
     register_backend()
     cluster = build_cluster(nprocs, gpu, link, nodes, network)
-    if ranks is None:
-        return _run(fn, args, range(nprocs), range(nprocs), cluster, numerics)[0]
     numbers = folding.check_ranks(ranks, nprocs, numerics)
+    if ranks is None:
+        return _run(fn, args, numbers, numbers, cluster, numerics)[0]
     others = folding.witnesses(numbers, nprocs)
     ends = _run(fn, args, others, numbers, cluster, numerics)[1]
     results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
@@ -145,6 +146,8 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
             job.active.close()
             job.active = current.ranks = backend.watch = None
             baton.holder.clock.keep()
+            for device in machine.devices:
+                device.call(device.index)
             machine.host = max(rank.clock.now for rank in ranks)
     return [rank.result for rank in ranks], [rank.clock.now for rank in ranks]
 
@@ -152,6 +155,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
 def _make_rank(machine, index, number, cluster):
     """Return one rank, and make its device ready."""
     device = machine.devices[index]
+    device.call(cluster.local(number))  # as in a process of its own on its node
     device.row, host_row = OF_RANKS + number, -OF_RANKS - number
     machine.trace.name_row(device.row, f"rank {number} {device.name}")
     machine.trace.name_row(host_row, f"rank {number} host")
