@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 
 from d2lmini import sim
-from d2lmini.sim.hardware import build_cluster, cost, find_network
+from d2lmini.sim.hardware import SYSTEMS, build_cluster, cost, find_cluster, find_network
 from d2lmini.sim.ranks.wires import Flow, Wires
 
 SIZE = 2**26  # bytes
@@ -142,6 +142,22 @@ def test_every_collective_costs_what_the_hardware_says(k, nodes, network):
             span.name, pytest.approx(cost(name, size, members, cluster).seconds)
         )  # fmt: skip
     assert len(spans) == 10
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_an_all_reduce_takes_what_is_predicted_for_published_measurements(system, nodes):
+    """Eight GPUs, from sizes of which latency is all to those of which bandwidth is."""
+    cluster = find_cluster(system, nodes, 8 // nodes)
+    sizes = [2**15, 2**20, 2**25, 2**30, 2**33]
+
+    def program(rank, device):
+        for size in sizes:
+            dist.all_reduce(torch.empty(size // 4, device=device))
+
+    run(program, 8, nodes, cluster.network, gpu=cluster.gpu, link=cluster.link)
+    expected = [cost("all_reduce", size, range(8), cluster).seconds for size in sizes]
+    assert [span.duration for span in spans_of(0)] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("root", "parts_between_nodes"), [(0, 1), (2, 2)])

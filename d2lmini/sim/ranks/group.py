@@ -138,7 +138,8 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "reduce", tensors, tensors if self._place == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
-            details=f"{_sizes(tensors)}, {_op_name(op)}, {self._to(root)}", outputs=tensors, root=root,
+            details=f"{_sizes(tensors)}, {_op_name(op)}, {self._to(root)}", outputs=tensors,
+            root=root,
         )  # fmt: skip
 
     def all_gather_single(self, output, input, opts=None):
