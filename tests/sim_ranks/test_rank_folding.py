@@ -56,6 +56,14 @@ def fsdp(rank, device, tensors=1, plan=TENSOR_PLAN):
 
 
 @device_and_end
+def hsdp(rank, device):
+    mesh = init_device_mesh(device.type, (8, 8), mesh_dim_names=("replicas", "shards"))
+    model = fully_shard(nn.Linear(WIDTH, WIDTH).to(device), mesh=mesh)
+    for _ in range(2):
+        model(torch.empty(2, WIDTH, device=device)).sum().backward()
+
+
+@device_and_end
 def pipeline(rank, device, stages):
     replicas = dist.get_world_size() // stages
     mesh = init_device_mesh(device.type, (stages, replicas), mesh_dim_names=("pp", "dp"))
@@ -71,30 +79,37 @@ def pipeline(rank, device, stages):
 
 
 @pytest.mark.parametrize(
-    ("program", "args", "k", "ranks"),
+    ("program", "args", "k", "nodes", "network", "ranks"),
     [
-        (ddp, (), 8, [0]), (fsdp, (), 8, [0]), (fsdp, (2,), 8, [0]), (fsdp, (4,), 16, [0]),
-        (fsdp, (2, SEQUENCE_PLAN), 8, [0]), (pipeline, (2,), 8, [0, 4]),
-        (pipeline, (4,), 16, [0, 4, 8, 12]),
+        (ddp, (), 8, 1, None, [0]),
+        (ddp, (), 64, 8, "hdr", [0]),
+        (fsdp, (), 8, 1, None, [0]),
+        (fsdp, (), 16, 2, "hdr", [0]),
+        (fsdp, (2,), 8, 2, "ethernet100", [0]),
+        (fsdp, (4,), 16, 2, "hdr", [0]),
+        (fsdp, (4,), 16, 4, "ethernet100", [0]),
+        (hsdp, (), 64, 8, "hdr4", [0]),
+        (fsdp, (2, SEQUENCE_PLAN), 8, 1, None, [0]),
+        (pipeline, (2,), 8, 1, None, [0, 4]),
+        (pipeline, (4,), 16, 2, "hdr", [0, 4, 8, 12]),
+        (pipeline, (4,), 16, 4, "ethernet100", [0, 4, 8, 12]),
     ],
-    ids=["ddp", "fsdp", "fsdp x tp2", "fsdp x tp4", "fsdp x sp", "pp2 x fsdp", "pp4 x fsdp"],
-)  # fmt: skip
-def test_folded_is_full(program, args, k, ranks):
-    options = {"nprocs": k, "gpu": "a100", "link": "nvlink3", "numerics": False}
+)
+def test_folded_is_full(program, args, k, nodes, network, ranks):
+    options = {"gpu": "a100", "link": "nvlink3", "numerics": False}
+    options |= {"nprocs": k, "nodes": nodes, "network": network}
     full = sim.spawn(program, args, **options)
     folded = sim.spawn(program, args, ranks=ranks, **options)
-    for (time, peak), rank in zip(folded, ranks, strict=True):
-        assert time == full[rank][0]
-        # Of ranks that do the same, some have two small blocks more at a peak in backward().
-        assert abs(peak - full[rank][1]) <= 2 * 512
-    assert len({time for time, _ in full}) <= len(ranks)
+    assert folded == [full[rank] for rank in ranks]
+    assert len(set(full)) <= len(ranks)  # whoever comes first or last, time and memory are alike
 
 
 def test_a_thousand_ranks_and_their_names():
-    sim.spawn(ddp, nprocs=1024, ranks=[0, 512], numerics=False)
+    options = {"gpu": "a100", "link": "nvlink3", "nodes": 128, "network": "hdr"}
+    sim.spawn(ddp, nprocs=1024, ranks=[0, 512], numerics=False, **options)
     spans = sim.trace()
     assert {s.device for s in spans} == {
-        "rank 0 host", "rank 0 sim:0", "rank 512 host", "rank 512 sim:1",
+        "rank 0 host", "rank 0 sim:0", "rank 512 host", "rank 512 sim:0",
     }  # fmt: skip
     assert {s.ranks for s in spans if s.engine == "comm"} == {1024}
 

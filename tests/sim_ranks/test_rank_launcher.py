@@ -232,7 +232,15 @@ def test_a_deadlock_belongs_to_no_rank(launch):
         (["--timeline", "x.txt"], "x.txt: give a file that ends in .html or .json"),
         (["--timeline", "nowhere/x.html"], "there is no folder nowhere"),
         (["--gpu", "h10"], "unknown GPU 'h10'"),
-        (["--nproc-per-node", "0"], "give a number from 1 to 128"),
+        (["--nproc-per-node", "0"], "give a number from 1 on"),
+        (["--nnodes", "-1"], "--nnodes -1; give a number from 1 on"),
+        (["--nnodes", "2"], "network='hdr'"),
+        (["--nnodes", "2", "--network", "hd"], "unknown network 'hd'"),
+        (["--nproc-per-node", "16"], "more nodes and a network"),
+        (["--nnodes", "80", "--network", "hdr"], "160 ranks cannot run at once"),
+        (["--ranks", "0"], "--shapes-only"),
+        (["--ranks", "0,x", "--shapes-only"], "--ranks 0,x; give numbers"),
+        (["--ranks", "1", "--shapes-only"], "0 first"),
     ],
 )
 def test_options_are_checked_before_the_run(launch, capsys, options, message):
@@ -240,6 +248,40 @@ def test_options_are_checked_before_the_run(launch, capsys, options, message):
         launch("print('ran')\n", options=options)
     out, err = capsys.readouterr()
     assert (out, message in err) == ("", True)
+
+
+TRAIN = WORK + (
+    "import os, torch.distributed as dist\n"
+    "dist.init_process_group()\n"
+    "local = int(os.environ['LOCAL_RANK'])\n"
+    "torch.accelerator.set_device_index(local)\n"
+    "device = torch.device(device.type, local)\n"
+    "model = torch.nn.Linear(500, 500).to(device)\n"
+    "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local])\n"
+    "optimizer = torch.optim.SGD(model.parameters())\n"
+    "for _ in range(3):\n"
+    "    model(x.to(device)).sum().backward()\n"
+    "    optimizer.step()\n"
+    "    optimizer.zero_grad()\n"
+    "print(os.environ['GROUP_RANK'], local, dist.get_rank(), dist.get_world_size())\n"
+)
+
+
+def test_nodes_and_a_rank_that_stands_for_many(launch):
+    nodes = [*GPUS, "--shapes-only", "--network", "ndr", "--nnodes"]
+    code, full, err = launch(TRAIN, options=[*nodes, "2"])
+    assert (code, err) == (0, "")
+    assert sorted(full.splitlines()[:4]) == ["0 0 0 4", "0 1 1 4", "1 0 2 4", "1 1 3 4"]
+    title = "simulated, not measured: 2 nodes of 2 x h100 on nvlink4, joined by ndr"
+    assert full.splitlines()[4] == title
+    code, folded, err = launch(TRAIN, options=[*nodes, "2", "--ranks", "0"])
+    assert (code, err) == (0, "")
+    assert folded.splitlines()[:3] == ["1 1 3 4", "0 0 0 4", f"{title}; rank 0 in place of all 4"]
+    assert folded.splitlines()[3:] == full.splitlines()[5:]
+    code, large, err = launch(TRAIN, options=[*nodes, "512", "--ranks", "0,1"])
+    assert (code, err) == (0, "")
+    assert "512 nodes" in large
+    assert "ranks 0, 1 in place of all 1024" in large
 
 
 def test_a_missing_script(capsys):

@@ -6,6 +6,7 @@ import torch.distributed as dist
 
 from d2lmini import sim
 from d2lmini.sim.clock.current import state
+from d2lmini.sim.hardware import build_cluster
 from d2lmini.sim.hardware.validation import DTYPES
 from d2lmini.sim.run.shares import CAUSES, shares
 from d2lmini.sim.run.steps import Steps
@@ -51,12 +52,13 @@ def run(step, k=2, gpu=None, numerics=False):
 
     with Steps() as steps:
         sim.spawn(program, nprocs=k, gpu=gpu or globals()["gpu"](), link=link(), numerics=numerics)
-    return summarize(sim.trace(), steps)
+    return summarize(sim.trace(), steps, build_cluster(k, gpu or globals()["gpu"](), link()))
 
 
-# On these GPUs, in seconds: a product, and an all_reduce, whose ring passes halves twice.
+# On these GPUs, in seconds: a product, and an all_reduce, whose ring passes halves twice (NCCL's
+# protocol Simple over PCIe).
 PRODUCT = 2 * 1000**3 / RATE
-SUM = 2 * (1e-6 + 8_000_000 / 2 / 1e10)
+SUM = 8.4e-6 + 2 * (5.7e-6 + 8_000_000 / 2 / 1e10)
 
 
 def parts(summary):
@@ -132,7 +134,7 @@ def test_a_rank_waits_for_a_message():
         else:
             dist.recv(big, 0)
 
-    send = 1e-6 + 8_000_000 / 1e10
+    send = 8.4e-6 + 5.7e-6 + 8_000_000 / 1e10
     assert send < PRODUCT
     assert parts(run(step)) == pytest.approx({
         "compute": PRODUCT / 2, "communication": send, "waiting for others": PRODUCT / 2
@@ -216,7 +218,8 @@ def test_the_first_step_and_other_optimisers_do_not_count_and_the_slowest_rank_d
         sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
     assert steps.ends() == pytest.approx([2 * PRODUCT * n for n in (50, 51, 53, 83)])
     assert steps.durations() == pytest.approx([2 * PRODUCT * n for n in (1, 2, 30)])
-    assert summarize(sim.trace(), steps).step_seconds == pytest.approx(4 * PRODUCT)
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    assert summary.step_seconds == pytest.approx(4 * PRODUCT)
 
 
 def test_without_steps_the_run_is_taken_as_a_whole():
@@ -228,7 +231,7 @@ def test_without_steps_the_run_is_taken_as_a_whole():
 
     with Steps() as steps:
         sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
-    summary = summarize(sim.trace(), steps)
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
     assert (summary.num_steps, summary.start) == (0, 0.0)
     assert parts(summary) == pytest.approx({
         "compute": 1.5 * PRODUCT, "waiting for others": 0.5 * PRODUCT

@@ -152,7 +152,7 @@ class CudaMethods:
 
     def get_device(self):
         """Return the number of the device."""
-        return self._device.index
+        return self._device.torch_device.index
 
     @property
     def is_meta(self):

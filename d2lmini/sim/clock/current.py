@@ -82,6 +82,8 @@ def find_device(device=None):
         if kind not in (NAME, SLOT) and not in_cpp:
             raise ValueError(f"{device} is not a simulated GPU; give one like 'sim:0'")
         index = machine.current_index() if index is None else index
+    if ranks is not None:
+        index = ranks.index_of(index)
     if not 0 <= index < len(machine.devices):
         raise ValueError(
             f"there is no sim:{index}: this machine has {len(machine.devices)} simulated GPU(s), "
@@ -104,7 +106,7 @@ def device_count() -> int:
 def current_device() -> int:
     """Return the number of the device that ``"sim"`` without a number stands for."""
     machine = state.machine
-    return 0 if machine is None else machine.current_index()
+    return 0 if machine is None else find_device().torch_device.index
 
 
 def own_devices() -> list:

@@ -36,8 +36,7 @@ class Device:
         self.machine = machine
         self.index = index
         self.row = index  # under which the trace has it
-        self.name = f"{NAME}:{index}"
-        self.torch_device = torch.device(device_type(), index)
+        self.call(index)
         self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
@@ -48,6 +47,11 @@ class Device:
         self.default_stream = Stream.of(self)
         self.flops = Counter()  # of all kernels, by the type at whose peak they run
         self._here = _Here()  # the current stream is each thread's own, as in CUDA
+
+    def call(self, number) -> None:
+        """Let this be the name of the device in programs: its index, or of a rank's its place."""
+        self.name = f"{NAME}:{number}"
+        self.torch_device = torch.device(device_type(), number)
 
     def draw(self) -> torch.Generator:
         """Return the generator from which one operation draws its random numbers."""

@@ -24,13 +24,14 @@ class Stopped(BaseException):
 class Rank:
     """One rank: its thread, what it waits for, and what came of it."""
 
-    def __init__(self, number, index, world_size, state):
-        self.number, self.index, self.world_size = number, index, world_size
+    def __init__(self, number, index, local, world_size, state):
+        self.number, self.world_size = number, world_size
+        self.index, self.local = index, local  # of its device: among all, and on its node
         self.state = state  # what is its own of the process's state
         self.clock = None
         self.go = threading.Semaphore(0)
         self.can_go_on = None  # a function, while it waits
-        self.waits_for = ""
+        self.waits_for = None  # a function, too: says so in words
         self.ended = False
         self.result = None
 
@@ -44,6 +45,7 @@ class Baton:
         self.holder = None  # the rank that runs
         self.error = None
         self.ending = None  # what to check when all ranks have ended
+        self.when_stuck = None  # asked for help when no rank can go on: whether one may now
 
     def wait(self, can_go_on, waits_for) -> None:
         """Let other ranks run until `can_go_on()`; costs no simulated time.
@@ -62,7 +64,7 @@ class Baton:
         rank = self.holder
         rank.can_go_on, rank.waits_for = can_go_on, waits_for
         self._hand_on()
-        rank.can_go_on = None
+        rank.can_go_on = rank.waits_for = None  # they may hold tensors
         if self.error is not None:
             raise Stopped
 
@@ -123,6 +125,8 @@ class Baton:
         """Give the baton to the next rank that can go on, and wait for it to come back."""
         rank = self.holder
         following = self._next()
+        if following is None and self.when_stuck is not None and self.when_stuck():
+            following = self._next()
         if following is rank:
             return
         if following is None:

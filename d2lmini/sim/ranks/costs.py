@@ -1,48 +1,63 @@
-"""How long a collective or a message takes: rings of equal links.
+"""What a collective or a message costs, and which wires it keeps busy.
 
-The only place that knows; whoever has a better model replaces `seconds`.
+The only place that knows: it asks `d2lmini.sim.hardware.collective_costs`.
 """
 
-from d2lmini.sim.hardware.specs import Link
+from d2lmini.sim.hardware.collective_costs import Cost
+from d2lmini.sim.hardware.collective_costs import cost as cost_on_cluster
+from d2lmini.sim.hardware.traffic import plan
 
 HOST_SECONDS = 50e-6  # of one collective on host tensors, which are small
+_AS = {"barrier": "all_reduce"}  # NCCL has no barrier
 
 
-def seconds(collective: str, num_bytes: int, size: int, link: Link) -> float:
-    """Time one collective among `size` ranks, or one message, in seconds.
-
-    A ring passes parts of ``num_bytes / size`` from neighbour to neighbour: ``2 (size - 1)`` times
-    in an all_reduce, ``size - 1`` times in all_gather, reduce_scatter, all_to_all, gather and
-    scatter. A broadcast or reduce is a pipelined chain, in which all bytes pass every link once.
+def cost(collective, num_bytes, members, cluster) -> Cost:
+    """Return what a collective or a message costs that has the wires for itself.
 
     Parameters
     ----------
     collective : str
         ``"all_reduce"``, ``"all_gather"``, ... or ``"send"``.
     num_bytes : int
-        Bytes of the whole tensor: what an all_gather returns, what a reduce_scatter is given.
-    size : int
-        How many ranks take part.
-    link : Link
-        Between the GPUs; if they cannot copy to each other, everything goes through the host.
+        Its size as nccl-tests counts: what an all_gather returns, what a reduce_scatter is given.
+    members : tuple of int
+        The ranks that take part; the root, or the sender, first.
+    cluster : Cluster
+        On which they run.
 
     Examples
     --------
-    >>> from d2lmini.sim.hardware import find_link
-    >>> link = find_link("nvlink3")
-    >>> ring = seconds("all_reduce", 2**30, 8, link)
-    >>> halves = seconds("reduce_scatter", 2**30, 8, link) + seconds("all_gather", 2**30, 8, link)
-    >>> abs(ring - halves) < 1e-12
-    True
+    >>> from d2lmini.sim.hardware import find_cluster
+    >>> found = cost("broadcast", 2**30, (3, 0, 1, 2), find_cluster("dgx-a100"))
+    >>> found.algorithm, found.num_members
+    ('ring', 4)
     """
-    if size == 1:
-        return link.peer_seconds(0)
-    if collective == "send":
-        return link.peer_seconds(num_bytes)
-    if collective in _CHAINS:
-        return (size - 2) * link.peer_seconds(0) + link.peer_seconds(num_bytes)
-    rounds = 2 * (size - 1) if collective == "all_reduce" else size - 1
-    return rounds * link.peer_seconds(num_bytes / size)
+    return cost_on_cluster(_AS.get(collective, collective), num_bytes, members, cluster)
 
 
-_CHAINS = {"broadcast", "reduce", "barrier"}
+def shares(cost, members, alike, cluster) -> dict:
+    """Return which share of each of its edges a collective keeps busy at full speed.
+
+    Parameters
+    ----------
+    cost : Cost
+        Of the collective.
+    members : tuple of int
+        As for `cost`.
+    alike : list of tuple of int
+        Members of groups that do the same at the same time; on the edges of the first, what they
+        use is added, and the sum may be above 1.
+    cluster : Cluster
+
+    Returns
+    -------
+    dict
+        Edge (see ``traffic.py``) -> share.
+    """
+    if cost.plan is None:
+        return {}
+    groups = [members, *alike]
+    plans = [plan(cost.collective, cost.algorithm, group, cluster).edges for group in groups]
+    return {
+        edge: sum(edges.get(edge, 0.0) for edges in plans) / cost.plan.slowest for edge in plans[0]
+    }

@@ -27,8 +27,8 @@ class SimGroup(dist.ProcessGroup):
 
     def __init__(self, name, rank, size, ranks):
         super().__init__(rank, size)
-        self._place, self._size, self._members = rank, size, list(ranks) or list(range(size))
-        self._name, self._key = str(name), (str(name), tuple(self._members))
+        self._place, self._size, self._members = rank, size, tuple(ranks or range(size))
+        self._name, self._key = str(name), (str(name), self._members)
         self._job = job.active
         self._count = 0
         self._messages = {}  # how many, by sender, receiver and tag
@@ -92,7 +92,7 @@ class SimGroup(dist.ProcessGroup):
         return Communication(name, name, label, self._size, f"comm {label}" if label else "")
 
     def _meet(self, name, given, filled, compute, opts=None, num_bytes=None, details="",
-              outputs=None, blocks_host=False):  # fmt: skip
+              outputs=None, root=0, blocks_host=False):  # fmt: skip
         """Issue this rank's part of a collective."""
         self._count += 1
         given, filled = flatten(given), flatten(filled)
@@ -101,7 +101,7 @@ class SimGroup(dist.ProcessGroup):
         is_async = getattr(opts, "asyncOp", True)
         work = self._job.meet(
             (self._key, self._count),
-            (self._describe(name), self._members, num_bytes, compute),
+            (self._describe(name), self._members, num_bytes, compute, root),
             f"{name} of {details or wording.sizes(given)}",
             given, filled,
             filled if outputs is None else outputs,
@@ -130,8 +130,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "broadcast", tensors if mine else [], [] if mine else tensors,
             lambda given, filled: values.broadcast(given, filled, root), opts,
-            sum(t.nbytes for t in tensors), f"{wording.sizes(tensors)}, {self._from(root)}",
-            tensors,
+            sum(t.nbytes for t in tensors), f"{wording.sizes(tensors)}, {self._from(root)}", tensors, root,
         )  # fmt: skip
 
     def reduce(self, tensors, opts):
@@ -140,8 +139,8 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "reduce", tensors, tensors if self._place == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
-            details=f"{wording.sizes(tensors)}, {wording.op_name(op)}, {self._to(root)}",
-            outputs=tensors,
+            details=f"{wording.sizes(tensors)}, {wording.op_name(op)}, {self._to(root)}", outputs=tensors,
+            root=root,
         )  # fmt: skip
 
     def all_gather_single(self, output, input, opts=None):
@@ -216,7 +215,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "gather", inputs, outputs,
             lambda given, filled: values.gather(given, filled, root), opts,
-            inputs[0].nbytes * self._size, f"{wording.sizes(inputs)}, {self._to(root)}",
+            inputs[0].nbytes * self._size, f"{wording.sizes(inputs)}, {self._to(root)}", root=root,
         )  # fmt: skip
 
     def scatter(self, outputs, inputs, opts):
@@ -225,7 +224,7 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "scatter", inputs, outputs,
             lambda given, filled: values.scatter(given, filled, root), opts,
-            outputs[0].nbytes * self._size, f"{wording.sizes(outputs)}, {self._from(root)}",
+            outputs[0].nbytes * self._size, f"{wording.sizes(outputs)}, {self._from(root)}", root=root,
         )  # fmt: skip
 
     def barrier(self, opts=None):
@@ -250,7 +249,7 @@ class SimGroup(dist.ProcessGroup):
         pair = source, target, tag
         self._messages[pair] = number = self._messages.get(pair, 0) + 1
         tensors = given or filled
-        ranks = [self._members[source], self._members[target]]
+        ranks = self._members[source], self._members[target]
         other = target if given else source
         if self._members[other] not in self._job.baton.by_number:
             raise RanksError(

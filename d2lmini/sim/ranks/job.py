@@ -22,16 +22,19 @@ class Job:
         Rank number `index` has the device of this number.
     store_values : dict
         What ranks tell each other through their stores.
+    settling : Settling
+        Finds when communication runs.
     """
 
-    def __init__(self, baton, machine):
-        self.baton, self.machine = baton, machine
+    def __init__(self, baton, machine, settling):
+        self.baton, self.machine, self.settling = baton, machine, settling
         self.store_values = {}
-        self._meetings = {}  # those that are not settled
+        self._meetings = {}  # those to which not all ranks have come
+        self._complete = []  # the others, until they are settled
         self._under_way = UnderWay()
         self._open = {}  # streams -> works for which nobody has waited, in order
         self._callback_streams = {}
-        baton.ending = self._check_ending
+        baton.ending, baton.when_stuck = self._check_ending, self._settle_complete
 
     @property
     def rank(self):
@@ -42,6 +45,13 @@ class Job:
         """Return the number of the device of the rank that runs."""
         return self.rank.index
 
+    def index_of(self, index) -> int:
+        """Return the number of a device that the rank that runs calls by one.
+
+        Its own has two: that of its rank among those that run, and that on its node.
+        """
+        return self.rank.index if index == self.rank.local else index
+
     def meet(self, key, meeting, name, given, filled, outputs, stream, same="", blocks_host=False):
         """Issue the running rank's part of a collective or message.
 
@@ -50,7 +60,7 @@ class Job:
         key
             The same for all parts that belong together.
         meeting : tuple
-            What, members, bytes and computation of the `Meeting`, if this is the first part.
+            What, members, bytes, computation and root of the `Meeting`, if this is the first part.
         name : str
             The call, in words.
         given, filled : list of torch.Tensor
@@ -80,9 +90,12 @@ class Job:
             what, members, *rest = meeting
             present = [rank for rank in members if rank in self.baton.by_number]
             found = self._meetings[key] = Meeting(what, members, present, *rest)
-        found.join(call, self.machine)
-        if found.settled or not found.missing():
-            self._meetings.pop(key, None)
+        found.num_bytes = max(found.num_bytes, meeting[2])
+        found.join(call)
+        if not found.missing():
+            del self._meetings[key]
+            if not found.settled:
+                self._complete.append(found)
         work = SimWork(self, found, call, outputs, blocks_host)
         if device is not None and stream is not None:
             self.begin(work, given, filled)
@@ -156,8 +169,22 @@ class Job:
                 self._under_way.remove(work)
         self._open.clear()
 
+    def _settle_complete(self):
+        """Find when communication runs to which all ranks have come; return whether any has."""
+        complete, self._complete = self._complete, []
+        if not complete:
+            return False
+        clocks = [
+            self.machine.host if rank is self.rank else rank.clock.now
+            for rank in self.baton.ranks
+            if not rank.ended
+        ]
+        self.settling.settle(complete, min(clocks, default=0.0))
+        return True
+
     def _check_ending(self):
         """Refuse a program at whose end a rank has called what others have not."""
+        self._settle_complete()
         lines = [
             f"  rank {call.rank} called {call.name} ({call.line}), which "
             f"rank {meeting.missing()[0]} never did"

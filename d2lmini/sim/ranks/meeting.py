@@ -1,7 +1,7 @@
 """Where the calls of several ranks meet: one collective, or one message.
 
-Every rank issues its part when its program gets there. The last of them settles the meeting: when
-it could start, how long it takes (``costs.py``), and what comes out (``values.py``).
+Every rank issues its part when its program gets there; with the last one it is known what comes out
+(``values.py``). When it ends is settled later (``settling.py``).
 """
 
 import math
@@ -11,7 +11,6 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from d2lmini.sim.backend.tensor import SimTensor
-from d2lmini.sim.clock.engine import reserve
 from d2lmini.sim.clock.streams import Stream
 from d2lmini.sim.clock.trace import COMM, Communication
 from d2lmini.sim.ranks import costs, folding
@@ -51,7 +50,7 @@ class Call:
     ready: float = 0.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Meeting:
     """One collective or message, and the calls that have arrived.
 
@@ -59,21 +58,28 @@ class Meeting:
     ----------
     what : Communication
         What the trace says of it.
-    members : list of int
+    members : tuple of int
         The ranks that take part, in the order of the group; of a message sender and receiver.
     present : list of int
         Those that run.
     num_bytes : int
-        By which it is charged, see `costs.seconds`.
+        By which it is charged, see `costs.cost`.
     compute : callable or None
         ``compute(given, filled)`` over lists of all ranks; None: nothing is computed.
+    root : int
+        Place of the root, or the sender, among the members.
+    settled : bool
+        Whether it is known when it ends.
+    end : float
+        When that is, in seconds.
     """
 
     what: Communication
-    members: list
+    members: tuple
     present: list
     num_bytes: int
     compute: object
+    root: int = 0
     calls: dict = field(default_factory=dict)
     settled: bool = False
     end: float = math.inf
@@ -82,8 +88,13 @@ class Meeting:
         """Return the ranks that have not come."""
         return [rank for rank in self.present if rank not in self.calls]
 
-    def join(self, call, machine) -> None:
-        """Add one rank's call, and settle the meeting if it is the last.
+    @property
+    def streams(self) -> set:
+        """On which it runs."""
+        return {call.stream for call in self.calls.values()}
+
+    def join(self, call) -> None:
+        """Add one rank's call; if it is the last, work out what comes out.
 
         Raises
         ------
@@ -100,43 +111,32 @@ class Meeting:
             break  # all the others are like the first
         self.calls[call.rank] = call
         if len(self.calls) == len(self.present):
-            self._settle(machine)
+            self._complete()
 
-    def _settle(self, machine):
-        calls = [self.calls[rank] for rank in self.present]
-        with machine.lock:
-            self._find_time(calls, machine)
+    def _complete(self):
         if self.compute is not None:
             _compute(self.compute, *folding.everyone(self.members, self.calls))
-        self.settled = True
-        for call in calls:
+        for call in self.calls.values():
             call.given = call.filled = ()  # their memory may go now
+        if call.device is None:
+            self.settled, self.end = True, self.ready() + costs.HOST_SECONDS
 
-    def _find_time(self, calls, machine):
-        ready = max(call.ready for call in calls)
-        if calls[0].device is None:
-            self.end = ready + costs.HOST_SECONDS
-            return
-        ready = max(ready, *(call.stream.end for call in calls))
-        size = len(self.members)
-        seconds = costs.seconds(self.what.collective, self.num_bytes, size, machine.link)
-        start = reserve(_engines(self.what.collective, calls), ready, seconds, -math.inf)
-        self.end = start + seconds
-        for call in calls:
-            call.stream.end = max(call.stream.end, self.end)
+    def ready(self) -> float:
+        """Return when all ranks and streams let it start."""
+        calls = self.calls.values()
+        ends = (call.stream.end for call in calls if call.stream is not None)
+        return max([*(call.ready for call in calls), *ends])
+
+    def settle(self, start, end, machine) -> None:
+        """Take note of when it runs."""
+        self.settled, self.end = True, end
+        for rank in self.present:
+            call = self.calls[rank]
+            call.stream.end = max(call.stream.end, end)
             machine.trace.add(
-                call.device.row, COMM, call.stream.number, self.what, start, seconds, 0,
+                call.device.row, COMM, call.stream.number, self.what, start, end - start, 0,
                 self.num_bytes,
             )  # fmt: skip
-
-
-def _engines(collective, calls):
-    """Return what is busy meanwhile: both directions of all links, or one of a message."""
-    if len(calls) == 1:
-        return []
-    if collective == "send":
-        return [calls[0].device.peer_out, calls[1].device.peer_in]
-    return [e for call in calls for e in (call.device.peer_out, call.device.peer_in)]
 
 
 def _compute(compute, given, filled):

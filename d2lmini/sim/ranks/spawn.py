@@ -8,6 +8,7 @@ from d2lmini.sim.clock.current import set_device, state
 from d2lmini.sim.clock.engine import Engine
 from d2lmini.sim.clock.trace import OF_RANKS
 from d2lmini.sim.configure import build
+from d2lmini.sim.hardware.cluster import build_cluster
 from d2lmini.sim.naming import NAME, device_type
 from d2lmini.sim.ranks import folding, functional, job, private, sync_batch_norm
 from d2lmini.sim.ranks.baton import Baton, Rank
@@ -24,15 +25,20 @@ from d2lmini.sim.ranks.own_state import (
 )
 from d2lmini.sim.ranks.patches import Patches
 from d2lmini.sim.ranks.random_numbers import SeedAndOffset
+from d2lmini.sim.ranks.settling import Settling
 
 
-def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True, ranks=None) -> list:
+def spawn(
+    fn, args=(), nprocs=1, gpu="v100", link="pcie3", nodes=1, network=None, numerics=True,
+    ranks=None,
+) -> list:  # fmt: skip
     """Run ``fn(rank, *args)`` on `nprocs` ranks, each with a simulated GPU of its own.
 
     What `torch.multiprocessing.spawn` does with processes, this does in one: `fn` is a program for
-    `torch.distributed`, and finds what it would find under ``torchrun``. ``sim:rank`` is its
-    current device (`torch.accelerator` names it), ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE`` and the
-    like are in its environment, and ``init_process_group()`` finds the other ranks. Random numbers
+    `torch.distributed`, and finds what it would find under ``torchrun``. Its device, which has the
+    number of its place on its node (on one node: ``sim:rank``), is the current one
+    (`torch.accelerator` names it), ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE`` and the like are in its
+    environment, and ``init_process_group()`` finds the other ranks. Random numbers
     begin with the caller's state.
 
     Every rank has its own host clock, from 0 on. Afterwards `now` returns the time at which the
@@ -55,9 +61,17 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True, ranks=
         What it is given besides its rank.
     nprocs : int
         How many ranks; up to 128 without `ranks`.
-    gpu, link, numerics
-        As for `configure`. Without numerics, small tensors of integers and bools have values all
-        the same, and ``item()`` of others is NaN.
+    gpu, link
+        As for `configure`. A link stands for the board of its generation, with up to 8 GPUs
+        (`d2lmini.sim.hardware.boards.board_of`).
+    nodes : int
+        On how many such boards the ranks are, the first ``nprocs / nodes`` on the first.
+    network : str or Network
+        What joins the nodes, if there are several: a name in
+        `d2lmini.sim.hardware.networks.NETWORKS` or a spec.
+    numerics : bool
+        As for `configure`. Without, small tensors of integers and bools have values all the same,
+        and ``item()`` of others is NaN.
     ranks : list of int, optional
         Run these alone, which begin with 0, and let each stand for the ranks up to the next one:
         of thousands of ranks that do the same, one; of a pipeline, the first of each stage. Needs
@@ -98,26 +112,30 @@ def spawn(fn, args=(), nprocs=1, gpu="v100", link="pcie3", numerics=True, ranks=
     functional.register()
     sync_batch_norm.register()
     register_backend()
-    hardware = gpu, link, numerics
-    if ranks is None:
-        return _run(fn, args, range(nprocs), nprocs, hardware)[0]
-    # Ranks that run do the same as those for which they stand: so must the last of these.
+    cluster = build_cluster(nprocs, gpu, link, nodes, network)
     numbers = folding.check_ranks(ranks, nprocs, numerics)
+    if ranks is None:
+        return _run(fn, args, numbers, numbers, cluster, numerics)[0]
+    # Ranks that run do the same as those for which they stand: so must the last of these.
     others = folding.witnesses(numbers, nprocs)
-    ends = _run(fn, args, others, nprocs, hardware)[1]
-    results, own_ends = _run(fn, args, numbers, nprocs, hardware)
+    ends = _run(fn, args, others, numbers, cluster, numerics)[1]
+    results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
     folding.compare(numbers, own_ends, others, ends)
     return results
 
 
-def _run(fn, args, numbers, nprocs, hardware):
-    """Run some of `nprocs` ranks; return their results, and when each one ended."""
-    machine = build(len(numbers), *hardware)
+def _run(fn, args, numbers, firsts, cluster, numerics):
+    """Run some of a cluster's ranks; return their results, and when each one ended.
+
+    Each stands for those from one of `firsts` on until the next.
+    """
+    machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
     machine.keeps_control = not machine.numerics
+    settling = Settling(machine, cluster, folding.Folding(numbers, firsts, cluster.world_size))
     with Caller(machine), Patches():
-        ranks = [_make_rank(machine, i, number, nprocs) for i, number in enumerate(numbers)]
+        ranks = [_make_rank(machine, i, number, cluster) for i, number in enumerate(numbers)]
         baton = Baton(ranks)
-        job.active = current.ranks = Job(baton, machine)
+        job.active = current.ranks = Job(baton, machine, settling)
 
         def run(rank):
             set_device(rank.index)
@@ -129,13 +147,16 @@ def _run(fn, args, numbers, nprocs, hardware):
             job.active.close()
             job.active = current.ranks = backend.watch = None
             baton.holder.clock.keep()
+            for device in machine.devices:
+                device.call(device.index)
             machine.host = max(rank.clock.now for rank in ranks)
     return [rank.result for rank in ranks], [rank.clock.now for rank in ranks]
 
 
-def _make_rank(machine, index, number, world_size):
+def _make_rank(machine, index, number, cluster):
     """Return one rank, and make its device ready."""
     device = machine.devices[index]
+    device.call(cluster.local(number))  # as in a process of its own on its node
     device.row, host_row = OF_RANKS + number, -OF_RANKS - number
     machine.trace.name_row(device.row, f"rank {number} {device.name}")
     machine.trace.name_row(host_row, f"rank {number} host")
@@ -143,13 +164,14 @@ def _make_rank(machine, index, number, world_size):
     device.generator = SeedAndOffset(state.seed)
     device.draw = device.generator.draw
     clock = HostClock(machine, host_row, index)
+    node, local = str(cluster.node(number)), cluster.local(number)
     environment = Environment({
-        "RANK": str(number), "LOCAL_RANK": str(index), "GROUP_RANK": "0",
-        "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(len(machine.devices)),
+        "RANK": str(number), "LOCAL_RANK": str(local), "GROUP_RANK": node, "NODE_RANK": node,
+        "WORLD_SIZE": str(cluster.world_size), "LOCAL_WORLD_SIZE": str(cluster.gpus_per_node),
         "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
     })  # fmt: skip
     own = OwnState(clock, RandomStates(), environment, MainProgram(), TorchGlobals())
-    rank = Rank(number, index, world_size, own)
+    rank = Rank(number, index, local, cluster.world_size, own)
     rank.clock = clock
     return rank
 

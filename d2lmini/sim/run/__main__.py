@@ -7,7 +7,8 @@ from pathlib import Path
 
 from d2lmini import sim
 from d2lmini.sim import naming
-from d2lmini.sim.configure import MAX_DEVICES
+from d2lmini.sim.hardware import NETWORKS, build_cluster
+from d2lmini.sim.ranks import folding
 from d2lmini.sim.run import page
 from d2lmini.sim.run.cuda import NoCuda, line_with_cuda
 from d2lmini.sim.run.script import Script
@@ -22,16 +23,17 @@ def main(argv=None) -> int:
     parser = make_parser()
     args = parser.parse_args(argv)
     try:
-        machine = machine_of(args)
+        cluster = cluster_of(args)
+        options = options_of(args, cluster)
         page.check(args.timeline)
         script = Script(args.script, args.args)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     naming.take_slot()
     with NoCuda(), Steps() as steps:
-        code = script.run(**machine)
+        code = script.run(cluster, **options)
     sys.stdout.flush()
-    return code or report(args, steps)
+    return code or report(args, cluster, steps)
 
 
 def make_parser():
@@ -44,11 +46,17 @@ def make_parser():
     add = parser.add_argument
     add(
         "--nproc-per-node", "--nproc_per_node", type=int, default=1, metavar="K",
-        help="how many ranks, each with a simulated GPU (default: 1)",
+        help="how many ranks on each node, every one with a simulated GPU (default: 1)",
     )  # fmt: skip
+    add("--nnodes", type=int, default=1, metavar="N", help="how many nodes (default: 1)")
+    add("--network", help=f"what joins several nodes: {', '.join(NETWORKS)}")
     add("--gpu", default="v100", help=f"{', '.join(sim.GPUS)} (default: v100)")
     add("--link", default="pcie3", help=f"{', '.join(sim.LINKS)} (default: pcie3)")
     add("--shapes-only", action="store_true", help="compute no values, only times and memory")
+    add(
+        "--ranks", metavar="0,8,...",
+        help="run these alone, each for all up to the next one; needs --shapes-only",
+    )  # fmt: skip
     add(
         "--timeline", metavar="FILE", type=Path,
         help=".html: a page that shows one step; .json: the whole run, for Chrome and Perfetto",
@@ -58,32 +66,46 @@ def make_parser():
     return parser
 
 
-def machine_of(args) -> dict:
-    """Return the arguments of `d2lmini.sim.spawn` that say what to simulate.
+def cluster_of(args):
+    """Return the cluster to simulate.
 
     Raises
     ------
     ValueError
         If there is no such hardware, or not as much of it.
     """
-    if not 1 <= args.nproc_per_node <= MAX_DEVICES:
-        raise ValueError(
-            f"--nproc-per-node {args.nproc_per_node}; give a number from 1 to {MAX_DEVICES}"
-        )
-    return {
-        "nprocs": args.nproc_per_node,
-        "gpu": sim.find_gpu(args.gpu),
-        "link": sim.find_link(args.link),
-        "numerics": not args.shapes_only,
-    }
+    for name in ("nproc_per_node", "nnodes"):
+        if getattr(args, name) < 1:
+            raise ValueError(
+                f"--{name.replace('_', '-')} {getattr(args, name)}; give a number from 1 on"
+            )
+    world_size = args.nnodes * args.nproc_per_node
+    return build_cluster(world_size, args.gpu, args.link, args.nnodes, args.network)
 
 
-def report(args, steps) -> int:
+def options_of(args, cluster) -> dict:
+    """Return what else `d2lmini.sim.spawn` is told.
+
+    Raises
+    ------
+    ValueError
+        If the ranks that shall run cannot.
+    """
+    ranks = args.ranks
+    if ranks is not None:
+        if not all(number.strip().isdecimal() for number in ranks.split(",")):
+            raise ValueError(f"--ranks {ranks}; give numbers with commas between them")
+        ranks = [int(number) for number in ranks.split(",")]
+    folding.check_ranks(ranks, cluster.world_size, not args.shapes_only)
+    return {"numerics": not args.shapes_only, "ranks": ranks}
+
+
+def report(args, cluster, steps) -> int:
     """Print what the time went on, and write the timeline; return the exit code."""
     spans = sim.trace()
     if not any(span.engine == "compute" for span in spans):
         return _report_nothing(args.script)
-    text = str(summarize(spans, steps))
+    text = str(summarize(spans, steps, cluster))
     print(text)
     if args.timeline:
         page.write(args.timeline, spans, steps, f"{Path(args.script).name}\n\n{text}")

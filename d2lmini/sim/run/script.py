@@ -39,12 +39,14 @@ class Script:
         self._source = Path(path).read_bytes()
         self._failed = None  # the first rank that failed, and its error
 
-    def run(self, **machine) -> int:
-        """Run it on the ranks of a machine; print what fails; return the exit code.
+    def run(self, cluster, **options) -> int:
+        """Run it on the ranks of a cluster; print what fails; return the exit code.
 
         Parameters
         ----------
-        **machine
+        cluster : Cluster
+            With a GPU for each rank.
+        **options
             Of `d2lmini.sim.spawn`.
         """
         try:
@@ -55,7 +57,10 @@ class Script:
         if not getattr(sys.flags, "safe_path", False):
             sys.path[0] = os.path.dirname(os.path.realpath(self._path))
         try:
-            sim.spawn(self._run_one, (code,), **machine)
+            sim.spawn(
+                self._run_one, (code,), cluster.world_size, cluster.gpu, cluster.link,
+                cluster.nodes, cluster.network, **options,
+            )  # fmt: skip
         except KeyboardInterrupt:
             raise
         except BaseException as error:

@@ -32,8 +32,6 @@ class Summary:
 
     Attributes
     ----------
-    ranks : int
-        How many there were.
     hardware : str
         What was simulated.
     start, end : float
@@ -56,7 +54,6 @@ class Summary:
         By cause, from 0 to 1.
     """
 
-    ranks: int
     hardware: str
     start: float
     end: float
@@ -97,11 +94,11 @@ class Summary:
         ]
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
         rows += [(f"  {cause}", _percent(self.shares[cause]), "") for cause in causes]
-        title = f"simulated, not measured: {self.ranks} x {self.hardware}"
+        title = f"simulated, not measured: {self.hardware}"
         return "\n".join([title, *(f"{a:<22} {b:<17} {c}".rstrip() for a, b, c in rows)])
 
 
-def summarize(spans, steps) -> Summary:
+def summarize(spans, steps, cluster) -> Summary:
     """Return the summary of the run that `spawn` has just made.
 
     Parameters
@@ -110,8 +107,10 @@ def summarize(spans, steps) -> Summary:
         Its trace.
     steps : Steps
         Its steps.
+    cluster : Cluster
+        On which it ran.
     """
-    ranks, durations, gpu = by_rank(spans), steps.durations(), sim.get_device_spec(0)
+    ranks, durations, gpu = by_rank(spans), steps.durations(), cluster.gpu
     start, end = 0.0, max(span.end for span in spans)
     if sum(durations) > 0:
         start, end = steps.ends()[0], steps.ends()[-1]
@@ -122,8 +121,7 @@ def summarize(spans, steps) -> Summary:
     peak_type = _main_type(len(ranks))
     peak = gpu.flops[peak_type]
     return Summary(
-        ranks=len(ranks),
-        hardware=f"{gpu.name} on {sim.get_link_spec().name}",
+        hardware=_describe(cluster, list(ranks)),
         start=start,
         end=end,
         num_steps=len(durations),
@@ -135,6 +133,17 @@ def summarize(spans, steps) -> Summary:
         hidden_communication=max(0.0, communication - causes["communication"]),
         shares=causes,
     )
+
+
+def _describe(cluster, ranks):
+    """Say on what a run was, and which ranks have run if not all."""
+    text = f"{cluster.gpus_per_node} x {cluster.gpu.name} on {cluster.link.name}"
+    if cluster.nodes > 1:
+        text = f"{cluster.nodes} nodes of {text}, joined by {cluster.network.name}"
+    if len(ranks) < cluster.world_size:
+        names = ", ".join(map(str, ranks))
+        text += f"; rank{'s' * (len(ranks) > 1)} {names} in place of all {cluster.world_size}"
+    return text
 
 
 def _flops(span, start, end):
