@@ -71,19 +71,21 @@ def collectives_tables(found):
     return "\n\n".join(blocks)
 
 
-_HEAD = ("what", "GPUs", "algorithm published", "predicted", "time published", "predicted",
-         "bus bandwidth published", "predicted", "ratio")  # fmt: skip
+_HEAD = ("what", "published", "predicted", "ratio", "algorithm, published", "predicted")
 
 
 def _line(row, p):
-    algorithm = p.what.rpartition(": ")[2]
-    large = " (“large”)" if row["bytes"] == "large" else ""
+    """Write a row in the unit that was published: its time or its bus bandwidth."""
+    words = [f"{row['collective']} {size(_size(row))}", f"{row['gpus']} GPUs"]
+    words += [f"{row['nodes']} nodes"] if row["nodes"] != "1" else []
+    words += ["“large”"] if row["bytes"] == "large" else []
+    values = [p.measured, p.predicted]
+    unit = "s" if row["time_us"] else "B/s"
+    if unit == "B/s":
+        values = [_bandwidth(row, seconds) for seconds in values]
     return (
-        plain(f"{row['collective']} {size(_size(row))}{large}"), row["gpus"],
-        plain(row["algorithm"] or "not said"), plain(algorithm),
-        quantity(p.measured, "s"), quantity(p.predicted, "s"),
-        quantity(_bandwidth(row, p.measured), "B/s"),
-        quantity(_bandwidth(row, p.predicted), "B/s"), f"{p.ratio:.2f}",
+        plain(", ".join(words)), *(quantity(value, unit) for value in values), f"{p.ratio:.2f}",
+        plain(row["algorithm"] or "not said"), plain(p.what.rpartition(": ")[2]),
     )  # fmt: skip
 
 

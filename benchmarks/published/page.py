@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.charts import svg
-from benchmarks.published import blocks, claims, drawings, findings, tables
+from benchmarks.published import blocks, claims, drawings, findings, ranks, tables
 from benchmarks.published.assumed import STUDIES
 from d2lmini.units import size
 
@@ -52,6 +52,7 @@ def render(found, studies):
         "sample_one": blocks.step_sample(one),
         "sample_more": blocks.step_sample(more),
         "refused": blocks.refused(found),
+        "ranks": ranks.sentence(collectives),
     }
     for place, (study, results) in enumerate(studies.items(), 1):
         values[f"study_{place}"] = blocks.study_table(study, results)
