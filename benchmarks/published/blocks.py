@@ -4,6 +4,7 @@ import statistics
 
 from benchmarks.page import plain
 from benchmarks.published import collectives, drawings, findings, rows
+from benchmarks.published.collectives import num_bytes
 from d2lmini.sim.hardware.bus_bandwidth import bus_factor
 from d2lmini.units import number, quantity, size
 
@@ -23,23 +24,19 @@ def figure(name, alt, caption):
     return f":::{{figure}} img/{name}\n:alt: {plain(alt)}\n\n{plain(caption)}\n:::"
 
 
-def _size(row):
-    return collectives.LARGE if row["bytes"] == "large" else int(row["bytes"])
-
-
 def _bandwidth(row, seconds):
     name = collectives.NAMES.get(row["collective"], row["collective"])
-    return bus_factor(name, int(row["gpus"])) * _size(row) / seconds
+    return bus_factor(name, int(row["gpus"])) * num_bytes(row) / seconds
 
 
 def _curve(label, pairs, sizes):
     """Return the `Curve` of rows that differ in size only: predicted for all of the sizes."""
     row = pairs[0][0]
-    published = {_size(row): _bandwidth(row, p.measured) for row, p in pairs}
+    published = {num_bytes(row): _bandwidth(row, p.measured) for row, p in pairs}
     predicted = {}
-    for num_bytes in sorted({*sizes, *published}):
-        sized = {**row, "bytes": str(num_bytes)}
-        predicted[num_bytes] = _bandwidth(sized, collectives.predict(sized).predicted)
+    for x in sorted({*sizes, *published}):
+        sized = {**row, "bytes": str(x)}
+        predicted[x] = _bandwidth(sized, collectives.predict(sized).predicted)
     return drawings.Curve(label, predicted, published)
 
 
@@ -76,7 +73,7 @@ _HEAD = ("what", "published", "predicted", "ratio", "algorithm, published", "pre
 
 def _line(row, p):
     """Write a row in the unit that was published: its time or its bus bandwidth."""
-    words = [f"{row['collective']} {size(_size(row))}", f"{row['gpus']} GPUs"]
+    words = [f"{row['collective']} {size(num_bytes(row))}", f"{row['gpus']} GPUs"]
     words += [f"{row['nodes']} nodes"] if row["nodes"] != "1" else []
     words += ["“large”"] if row["bytes"] == "large" else []
     values = [p.measured, p.predicted]

@@ -1,5 +1,6 @@
 """The figures of the page: bandwidths over size, and predicted times over measured ones."""
 
+import textwrap
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -7,6 +8,7 @@ import matplotlib as mpl
 from benchmarks.charts import (
     COLOURS,
     FONT,
+    LETTERS,
     LINE,
     SETTINGS,
     WIDTH,
@@ -47,9 +49,10 @@ def bandwidths(curves):
         axes.plot(*zip(*sorted(curve.published.items()), strict=True), linestyle="", **dots)
         _key(axes, i, 3, "", line, (0, 0.1))
         _key(axes, i, 3, curve.label, dots | {"linestyle": ""}, (0.05,))
-    _key(axes, len(curves), 3, "line: predicted (simulated); points: published", None, ())
+    _key(axes, len(curves), 3, "line: predicted; points: published", None, ())
     _size_ticks(axes, xs)
     mark_y(axes, "B/s")
+    write_at(axes, "lines: simulated", (0.03, 0.92), "axes fraction", color=MUTED)
     return axes.figure
 
 
@@ -73,7 +76,7 @@ def scatter(groups):
         dots |= {"markersize": 5, "markeredgewidth": 0, "alpha": 0.7}
         axes.plot([p.measured for p in rows], [p.predicted for p in rows], **dots)
         _key(axes, i, side, label, dots, (0.05,))
-    _key(axes, len(groups), side, "line: predicted = measured; dotted: 25 % off", None, ())
+    _key(axes, len(groups), side, "line: predicted = measured; dots: 25 % off", None, ())
     ticks = ticks_within(limits)
     mark_x(axes, ticks, lambda t: quantity(t, "s"), "measured (published) seconds of a step")
     mark_y(axes, "s")
@@ -88,4 +91,5 @@ def _key(axes, place, height, label, style, xs):
     if style:
         axes.plot(xs, [y] * len(xs), transform=axes.transAxes, clip_on=False, **style)
     left = 0.13 if style else -0.2
-    write_at(axes, label, (left, y), "axes fraction", (0, -0.35 * FONT))
+    words = textwrap.shorten(label, LETTERS, placeholder=" …")
+    write_at(axes, words, (left, y), "axes fraction", (0, -0.35 * FONT))

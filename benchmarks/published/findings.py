@@ -4,6 +4,7 @@ import statistics
 from functools import partial
 
 from benchmarks.published import vtrain
+from benchmarks.published.collectives import num_bytes
 from benchmarks.published.score import score
 from d2lmini.sim.hardware import assumptions
 
@@ -37,8 +38,8 @@ def sweep(found):
     groups = by_system([pair for pair in alone if pair[0]["collective"] == "all_reduce"])
     if not groups:
         raise ValueError("the tables have no all_reduce on one node")
-    most = max(groups.values(), key=lambda group: len({row["bytes"] for row, _ in group}))
-    return sorted(most, key=lambda pair: int(pair[0]["bytes"]))
+    most = max(groups.values(), key=lambda group: len({num_bytes(row) for row, _ in group}))
+    return sorted(most, key=lambda pair: num_bytes(pair[0]))
 
 
 def several_nodes(found):
@@ -51,13 +52,13 @@ def of_collectives(found):
     swept = sweep(found)
     (first, least), systems = swept[0], {p.system for _, p in swept}
     sizes = {
-        "small": [p for row, p in swept if int(row["bytes"]) <= SMALL],
-        "medium": [p for row, p in swept if SMALL < int(row["bytes"]) < LARGE],
-        "large": [p for row, p in swept if int(row["bytes"]) >= LARGE],
+        "small": [p for row, p in swept if num_bytes(row) <= SMALL],
+        "medium": [p for row, p in swept if SMALL < num_bytes(row) < LARGE],
+        "large": [p for row, p in swept if num_bytes(row) >= LARGE],
         "others": [p for row, p in found if row["nodes"] == "1" and p.system not in systems],
         "several": [p for _, p in several_nodes(found)],
     }
-    numbers = {"gap": least.measured - least.predicted, "least": int(first["bytes"])}
+    numbers = {"gap": least.measured - least.predicted, "least": num_bytes(first)}
     for name, group in sizes.items():
         ratios = [p.ratio for p in group] or [float("nan")]
         numbers |= {f"{name}_low": min(ratios), f"{name}_high": max(ratios)}

@@ -4,6 +4,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.published import findings
+from benchmarks.published.collectives import num_bytes
 from benchmarks.published.systems import find_system
 from d2lmini import sim
 from d2lmini.units import quantity, size
@@ -24,8 +25,8 @@ def charged(gpus, gpu, link, sizes):
 def _all_reduces(rank, sizes):
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
-    for num_bytes in sizes:
-        x = torch.empty(num_bytes, dtype=torch.uint8, device=device)
+    for total in sizes:
+        x = torch.empty(total, dtype=torch.uint8, device=device)
         dist.all_reduce(x)
         sim.synchronize()
 
@@ -33,7 +34,7 @@ def _all_reduces(rank, sizes):
 def sentence(found):
     """Say whether simulated ranks are charged what is predicted for the sizes of the sweep."""
     swept = findings.sweep(found)
-    row, sizes = swept[0][0], [int(row["bytes"]) for row, _ in swept]
+    row, sizes = swept[0][0], [num_bytes(row) for row, _ in swept]
     cluster, _ = find_system(row["system"], int(row["gpus"]), 1)
     seconds = charged(cluster.world_size, cluster.gpu, cluster.link, sizes)
     shares = [a / p.predicted for a, (_, p) in zip(seconds, swept, strict=True)]
