@@ -288,9 +288,7 @@ def test_the_stored_studies_are_what_is_simulated_today(study):
         (line,) = (line for line in STORED.splitlines() if line.startswith(f"| {what} |"))
         cells = line.strip("| ").split(" | ")[1:]
         for value, cell in zip(study.values, cells, strict=True):
-            if (
-                value == study.preset or "ResNet" not in what
-            ):  # of these one is enough, they are slow
+            if value == study.preset or "ResNet" not in what:  # those are slow: one is enough
                 assert cell == number(find(value)), ANEW
 
 
