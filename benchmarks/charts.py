@@ -48,13 +48,13 @@ def ratios(rows):
     labels = [textwrap.wrap(_label(row), LETTERS) for row in rows]
     height = sum(len(label) + 1.5 for label in labels)  # in lines
     values = [value for row in rows for value in (*row.ratios, row.goal or 1)]
-    axes = _axes(height * LINE, left=0.3, below=2.2 * LINE)
-    axes.set(xscale="log", xlim=_room_around([*values, 1]), ylim=(height, 0), yticks=[])
+    axes = new_axes(height * LINE, left=0.3, below=2.2 * LINE)
+    axes.set(xscale="log", xlim=room_around([*values, 1]), ylim=(height, 0), yticks=[])
     y = 0
     for row, label in zip(rows, labels, strict=True):
         for line in label:
             y += 1
-            _write(axes, line, (0, y), ("axes fraction", "data"))
+            write_at(axes, line, (0, y), ("axes fraction", "data"))
         y += 0.7
         axes.axhline(y, color=RULE, linewidth=1)
         axes.vlines(1, y - 0.45, y + 0.45, MUTED, linewidth=1)
@@ -63,7 +63,7 @@ def ratios(rows):
         if row.goal:
             axes.vlines(row.goal, y - 0.45, y + 0.45, VERMILION, linewidth=3)
         y += 0.8
-    _mark_x(axes, _ticks(axes.get_xlim()), number, "times as fast as the peer; bar: goal")
+    mark_x(axes, ticks_within(axes.get_xlim()), number, "times as fast as the peer; bar: goal")
     return axes.figure
 
 
@@ -84,8 +84,8 @@ def lines(rows, x_axis, write_x):
             series.setdefault(side.label, {})[row.x] = side
     xs = sorted({row.x for row in rows})
     ys = [y for points in series.values() for side in points.values() for y in side.samples]
-    axes = _axes(3, left=1.0, below=(2.8 + len(series)) * LINE)
-    axes.set(xscale="log", yscale="log", xlim=_room_around(xs), ylim=_room_around(ys))
+    axes = new_axes(3, left=1.0, below=(2.8 + len(series)) * LINE)
+    axes.set(xscale="log", yscale="log", xlim=room_around(xs), ylim=room_around(ys))
     for i, (label, points) in enumerate(series.items()):
         style = {"color": COLOURS[i % 5], "linestyle": DASHES[i % 3], "linewidth": 2}
         places = sorted(points)
@@ -94,18 +94,13 @@ def lines(rows, x_axis, write_x):
             axes.vlines(x, points[x].low, points[x].high, style["color"], linewidth=2)
         y = -(2.9 + i) * LINE / 3  # in heights of the axes
         axes.plot((0, 0.1), (y, y), transform=axes.transAxes, clip_on=False, **style)
-        _write(axes, label, (0.13, y), "axes fraction", (0, -0.35 * FONT))
-    _mark_x(axes, xs if len(xs) < 6 else xs[::2], write_x, x_axis)
-    axes.set_yticks(_ticks(axes.get_ylim()), [])
-    axes.grid(axis="y")
-    axes.tick_params(length=0)
-    for y in axes.get_yticks():
-        text, below = quantity(y, rows[0].unit), (-6, -0.35 * FONT)
-        _write(axes, text, (0, y), ("axes fraction", "data"), below, ha="right", color=MUTED)
+        write_at(axes, label, (0.13, y), "axes fraction", (0, -0.35 * FONT))
+    mark_x(axes, xs if len(xs) < 6 else xs[::2], write_x, x_axis)
+    mark_y(axes, rows[0].unit)
     return axes.figure
 
 
-def _axes(height, left, below, above=0.1, right=0.3):
+def new_axes(height, left, below, above=0.1, right=0.3):
     """Return axes of such a height and margins, inches, in a new figure."""
     total, width = above + height + below, WIDTH - left - right
     place = (left / WIDTH, below / total, width / WIDTH, height / total)
@@ -115,14 +110,14 @@ def _axes(height, left, below, above=0.1, right=0.3):
     return axes
 
 
-def _room_around(values):
+def room_around(values):
     """Return the limits of a logarithmic axis that has room around the values."""
     low, high = min(values), max(values)
     margin = max((high / low) ** 0.06, 1.1)
     return low / margin, high * margin
 
 
-def _ticks(limits):
+def ticks_within(limits):
     """Return round values within the limits of a logarithmic axis, at least two and not many."""
     low, high = limits
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
@@ -134,17 +129,27 @@ def _ticks(limits):
     return found[:: -(-len(found) // 9)]
 
 
-def _mark_x(axes, ticks, write, title):
+def mark_x(axes, ticks, write, title):
     """Write the ticks of the x-axis and its title."""
     axes.set_xticks(ticks, [])
     axes.minorticks_off()
     below = {"ha": "center", "color": MUTED}
     for tick in ticks:
-        _write(axes, write(tick), (tick, 0), ("data", "axes fraction"), (0, -1.5 * FONT), **below)
-    _write(axes, title, (0.5, 0), "axes fraction", (0, -2.8 * FONT), **below)
+        write_at(axes, write(tick), (tick, 0), ("data", "axes fraction"), (0, -1.5 * FONT), **below)
+    write_at(axes, title, (0.5, 0), "axes fraction", (0, -2.8 * FONT), **below)
 
 
-def _write(axes, text, place, coordinates, offset=(0, 0), **style):
+def mark_y(axes, unit):
+    """Write the ticks of the y-axis, which is logarithmic, and draw their grid."""
+    axes.set_yticks(ticks_within(axes.get_ylim()), [])
+    axes.grid(axis="y")
+    axes.tick_params(length=0)
+    for y in axes.get_yticks():
+        text, below = quantity(y, unit), (-6, -0.35 * FONT)
+        write_at(axes, text, (0, y), ("axes fraction", "data"), below, ha="right", color=MUTED)
+
+
+def write_at(axes, text, place, coordinates, offset=(0, 0), **style):
     """Write a line whose left end (or `ha`) lies on the base line `offset` points from `place`."""
     how = {"xycoords": coordinates, "textcoords": "offset points", "va": "baseline"}
     axes.annotate(text, place, offset, annotation_clip=False, **how, **style)

@@ -1,5 +1,5 @@
 """Predict published measurements: ``python -m benchmarks.published FILE.csv``.
 
 Each family of tables is a module that says by which columns it is known, and how a row is predicted
-(`FAMILIES` in ``__main__.py``); ``score.py`` says how far off the predictions are.
+(`FAMILIES` in ``tables.py``); ``score.py`` says how far off the predictions are.
 """

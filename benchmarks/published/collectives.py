@@ -15,6 +15,11 @@ NAMES = {"alltoall": "all_to_all", "sendrecv": "send", "allreduce": "all_reduce"
 LARGE = 2**34  # "large" in a table: where busbw does not grow any more
 
 
+def num_bytes(row):
+    """Return a row's size in bytes."""
+    return LARGE if row["bytes"] == "large" else whole(row, "bytes")
+
+
 def predict(row):
     """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
     collective = NAMES.get(row["collective"], row["collective"])
@@ -25,17 +30,17 @@ def predict(row):
         raise UnpredictableError(f"unknown algorithm {row['algorithm']!r}")
     gpus, nodes = whole(row, "gpus"), whole(row, "nodes")
     cluster, preset = find_system(row["system"], gpus, nodes)
-    num_bytes = LARGE if row["bytes"] == "large" else whole(row, "bytes")
+    total = num_bytes(row)
     try:
-        found = cost(collective, num_bytes, range(gpus), cluster, ALGORITHMS[words])
+        found = cost(collective, total, range(gpus), cluster, ALGORITHMS[words])
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     if row["time_us"]:
         measured = positive(row, "time_us") * 1e-6
     else:
         rate = positive(row, "busbw_GBps") * 1e9
-        measured = seconds_at(collective, num_bytes, gpus, rate)
-    what = f"{gpus} GPUs {collective} {size(num_bytes)} {row['algorithm'] or 'any'}"
+        measured = seconds_at(collective, total, gpus, rate)
+    what = f"{gpus} GPUs {collective} {size(total)} {row['algorithm'] or 'any'}"
     return Prediction(
         row["system"], preset, f"{what}: {found.algorithm} {found.protocol}",
         measured, found.seconds,

@@ -24,8 +24,11 @@ FITTED = (
 GPUS_PER_NODE = 8
 
 
-def predict(row):
-    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
+def predict(row, launch=LAUNCH):
+    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none.
+
+    `launch` is what `predict_step` takes: None for the GPU's own, so that nothing is fitted.
+    """
     gpus, batch, micro, hidden, heads, layers, seq, tensor, data, pipeline = (
         whole(row, name)
         for name in (
@@ -41,7 +44,7 @@ def predict(row):
             raise UnpredictableError(
                 f"{tensor} x {data} x {pipeline} is not the table's {gpus} GPUs"
             )
-        step = predict_step(Transformer(hidden, heads, layers, seq), split, cluster, launch=LAUNCH)
+        step = predict_step(Transformer(hidden, heads, layers, seq), split, cluster, launch=launch)
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     what = f"h{hidden} L{layers} TP{tensor} DP{data} PP{pipeline} batch {batch}, micro {micro}"

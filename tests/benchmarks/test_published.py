@@ -4,37 +4,12 @@ import json
 import re
 
 import pytest
+from support.published_tables import COLLECTIVES, VTRAIN
 
 from benchmarks.published import __main__ as published
-from benchmarks.published import collectives, systems, vtrain
+from benchmarks.published import collectives, systems, tables, vtrain
 from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import calibrated, rank_correlation, ranks, score
-
-COLLECTIVES = """system,gpus,nodes,collective,algorithm,bytes,time_us,busbw_GBps,source
-8x A100 NVLink3,8,1,all_reduce,,1048576,50,,made up
-8x A100 NVLink3,8,1,all_reduce,,1073741824,9000,,made up
-8x A100 NVLink3,8,1,all_gather,Ring,1073741824,,200,made up
-H200 NVLink4,8,1,all_reduce,NVLS,8589934592,,400,made up
-H200 NVLink4,8,1,all_reduce,Ring (NVLS off),8589934592,,300,made up
-"DGX A100, 8x200 Gb IB",16,2,all_reduce,,large,,150,made up
-8x Voodoo 5,8,1,all_reduce,,1048576,50,,made up
-8x A100 NVLink3,8,1,all_reduce,NVLS,1048576,50,,made up
-8x A100 NVLink3,8,1,all_reduce,Butterfly,1048576,50,,made up
-8x A100 NVLink3,8,1,all_reduce,,some,50,,made up
-8x A100 NVLink3,8,1,all_reduce,,1024,,fast,made up
-8x A100 NVLink3,8,1,all_together,,1024,5,,made up
-64x A100,64,1,all_reduce,,1024,5,,made up
-"""
-VTRAIN = """# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,\
-tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)
-1,8,8,2048,16,12,1024,1,1,1,500
-8,16,2,2048,16,12,1024,1,8,1,150
-16,16,1,2048,16,12,1024,1,16,1,150
-2,8,1,1024,16,12,1024,2,1,1,300
-4,16,2,2048,16,12,1024,3,1,1,150
-4,10,2,2048,16,12,1024,1,4,1,150
-2,8,1,1024,16,12,1024,2,1,1,unknown
-"""
 
 
 def run(tmp_path, capsys, text):
@@ -102,7 +77,7 @@ def test_a_table_that_nobody_knows(tmp_path, capsys):
     status, lines = run(tmp_path, capsys, "system,gpus\nDGX,8\n")
     assert status == 2
     assert "no family knows this table" in lines[0]
-    assert len(lines) == 1 + len(published.FAMILIES)
+    assert len(lines) == 1 + len(tables.FAMILIES)
 
 
 def test_an_empty_table(tmp_path, capsys):

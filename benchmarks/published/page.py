@@ -1,0 +1,131 @@
+"""The page of the book that says how wrong the simulated clock is.
+
+``python -m benchmarks.published.page FILE.csv ...`` writes it from tables of published
+measurements, which are not part of the repository. ``--check`` says whether the stored page is what
+they give.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from benchmarks.charts import svg
+from benchmarks.published import blocks, claims, drawings, findings, ranks, tables
+from benchmarks.published.assumed import STUDIES
+from d2lmini.units import size
+
+ROOT = Path(__file__).parents[2]
+PAGE = "chapters/how-far-to-trust-the-clock.md"
+TEMPLATE = Path(__file__).with_suffix(".md")
+_SLOT = re.compile(r"<<(\w+)(?::([^>]*))?>>")
+
+
+def fill(template, values):
+    """Replace ``<<name>>`` and ``<<name:format>>`` by values; a name that is missing is an error.
+
+    Examples
+    --------
+    >>> fill("error <<worst:.0%>> of {all}", {"worst": 0.256})
+    'error 26% of {all}'
+    """
+    return _SLOT.sub(lambda slot: format(values[slot[1]], slot[2] or ""), template)
+
+
+def render(found, studies):
+    """Return the page and its figures, ``{path in the repository: content}``.
+
+    `found` are `tables.Table`, `studies` is ``{Study: results}``.
+    """
+    collectives = findings.pairs(found, "collectives")
+    steps = findings.pairs(found, "vtrain")
+    one, more = findings.one_node(steps), findings.more_nodes(steps)
+    numbers = findings.all_numbers(found)
+    values = {
+        **numbers,
+        "gap": numbers["gap"] * 1e6,
+        "least": size(numbers["least"]),
+        "several_rows": len(findings.several_nodes(collectives)),
+        "tables_collectives": blocks.collectives_tables(collectives),
+        "table_one": blocks.step_table(one),
+        "table_more": blocks.step_table(more),
+        "sample_one": blocks.step_sample(one),
+        "sample_more": blocks.step_sample(more),
+        "refused": blocks.refused(found),
+        "ranks": ranks.sentence(collectives),
+    }
+    for place, (study, results) in enumerate(studies.items(), 1):
+        values[f"study_{place}"] = blocks.study_table(study, results)
+    files = {}
+    for name, (chart, alt, caption) in _figures(collectives, one, more).items():
+        file = f"trust-{name}.svg"
+        files[f"chapters/img/{file}"] = svg(chart, alt)
+        values[f"figure_{name}"] = blocks.figure(file, alt, caption)
+    return {PAGE: fill(TEMPLATE.read_text(encoding="utf-8"), values), **files}
+
+
+def _figures(collectives, one, more):
+    """Return ``{name: (chart, alternative text, caption)}``."""
+    swept = blocks.sweep_curve(collectives)
+    return {
+        "sweep": (
+            drawings.bandwidths([swept]),
+            f"All-reduce on {swept.label}: bus bandwidth over size, predicted and published.",
+            f"All-reduce on {swept.label}: the predicted (simulated) bandwidth is above the "
+            "published one for small messages and meets it for large ones.",
+        ),
+        "nodes": (
+            drawings.bandwidths(blocks.node_curves(collectives)),
+            "Collectives over several nodes: bus bandwidth over size, predicted, and the few "
+            "published points.",
+            "All-reduce over several nodes: predicted (simulated) for all sizes, published for "
+            "one each. A size that its source calls large is drawn at 16 GiB.",
+        ),
+        "one": (
+            drawings.scatter(blocks.step_groups(one)),
+            f"Predicted over measured step times of {len(one)} rows on one node, near the line.",
+            f"{len(one)} training steps on one node: predicted (simulated, one constant fitted) "
+            "over measured. Above the line: predicted too long.",
+        ),
+        "more": (
+            drawings.scatter(blocks.step_groups(more)),
+            f"Predicted over measured step times of {len(more)} rows on several nodes.",
+            f"{len(more)} training steps on several nodes: predicted (simulated) over measured.",
+        ),
+    }
+
+
+def main(arguments=None, root=ROOT):
+    """Write the page, or check it; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.published.page")
+    parser.add_argument("files", nargs="+", metavar="FILE.csv", help="tables of known families")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
+    options = parser.parse_args(arguments)
+    try:
+        found = [tables.read(path) for path in options.files]
+    except tables.UnknownTableError as error:
+        print(error)
+        return 2
+    studies = {study: study.rows() for study in STUDIES}
+    by_name = {what: row for results in studies.values() for what, row in results.items()}
+    wrong = claims.broken(findings.all_numbers(found), by_name)
+    if wrong:
+        print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")
+        return 1
+    wanted = render(found, studies)
+    stale = [name for name, text in wanted.items() if _read(root / name) != text]
+    for name in stale:
+        if options.check:
+            print(f"{name} is stale: write the page anew")
+        else:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(wanted[name], encoding="utf-8")
+    return 1 if options.check and stale else 0
+
+
+def _read(path):
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Reading a table of published measurements, and predicting its rows."""
+
+import csv
+from dataclasses import dataclass
+
+from benchmarks.published import collectives, vtrain
+from benchmarks.published.rows import UnpredictableError
+
+FAMILIES = {"collectives": collectives, "vtrain": vtrain}
+
+
+class UnknownTableError(ValueError):
+    """A table that no family knows; the message names the columns that are needed."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table and what became of its rows.
+
+    Attributes
+    ----------
+    family : str
+        A key of `FAMILIES`.
+    rows : list of dict
+        Those with a prediction.
+    predictions : list of Prediction
+        One for each of `rows`.
+    refused : list of tuple
+        (line, reason) of the others.
+    """
+
+    family: str
+    rows: list
+    predictions: list
+    refused: list
+
+
+def find_family(columns):
+    """Return the name of the family whose columns are all there, None if there is none."""
+    return next((n for n, family in FAMILIES.items() if family.COLUMNS.issubset(columns)), None)
+
+
+def read(path):
+    """Return the `Table` in a file; raise `UnknownTableError` if no family knows it."""
+    with open(path, encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file, restval="")
+        rows, columns = list(reader), reader.fieldnames or []
+    family = find_family(columns)
+    if family is None:
+        known = (f"  {name}: {', '.join(sorted(f.COLUMNS))}" for name, f in FAMILIES.items())
+        message = f"{path}: no family knows this table. Columns that are needed:"
+        raise UnknownTableError("\n".join((message, *known)))
+    return predict(family, rows)
+
+
+def predict(family, rows):
+    """Return the `Table` of rows, each a dict."""
+    kept, predictions, refused = [], [], []
+    for line, row in enumerate(rows, 2):  # the header is line 1
+        found = _predict_row(family, row)
+        if isinstance(found, UnpredictableError):
+            refused.append((line, str(found)))
+        else:
+            kept.append(row)
+            predictions.append(found)
+    return Table(family, kept, predictions, refused)
+
+
+def _predict_row(family, row):
+    try:
+        return FAMILIES[family].predict(row)
+    except UnpredictableError as error:
+        return error
