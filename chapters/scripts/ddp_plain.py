@@ -22,11 +22,12 @@ from torch.utils.data.distributed import DistributedSampler
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--batch-size", type=int, default=32, help="of a rank")
+parser.add_argument("--cpu", action="store_true", help="use no GPU")
 parser.add_argument("--save", metavar="FILE")
 args = parser.parse_args()
 
 device = torch.device("cpu")
-if torch.accelerator.is_available():
+if torch.accelerator.is_available() and not args.cpu:
     torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
     device = torch.accelerator.current_accelerator()
 dist.init_process_group()

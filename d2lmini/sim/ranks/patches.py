@@ -13,6 +13,7 @@ from d2lmini.sim.ranks.store import RankStore
 _INIT = "torch.distributed:init_process_group", f"{private.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
 _HOOK_CHECK = "torch.nn.parallel:DistributedDataParallel._check_comm_hook"
+_LOG_TIMES = "torch._C._distributed_c10d:Logger.set_runtime_stats_and_log"
 _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
 
 
@@ -29,6 +30,7 @@ class Patches:
             **dict.fromkeys(_INIT, _checked(private.find(_INIT[0]))),
             _HANDLERS: handlers,
             _HOOK_CHECK: _let_bf16_pass(private.find(_HOOK_CHECK)),
+            _LOG_TIMES: lambda logger: None,  # of CUDA and CPU alone; others get a warning
             **dtensor.replacements(),
             **unnumbered.replacements(private.find),
             **pipelines.replacements(),

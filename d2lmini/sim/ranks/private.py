@@ -21,6 +21,7 @@ NAMES = (
     "torch._C:_get_accelerator",
     FAKE_GROUP,
     "torch._C._distributed_c10d:_set_thread_isolation_mode",
+    "torch._C._distributed_c10d:Logger.set_runtime_stats_and_log",
     "torch.distributed:ProcessGroup._register_backend",
     "torch.nn.parallel:DistributedDataParallel._check_comm_hook",
     "torch.distributed.rendezvous:_rendezvous_handlers",
