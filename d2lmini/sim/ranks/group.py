@@ -130,7 +130,8 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "broadcast", tensors if mine else [], [] if mine else tensors,
             lambda given, filled: values.broadcast(given, filled, root), opts,
-            sum(t.nbytes for t in tensors), f"{wording.sizes(tensors)}, {self._from(root)}", tensors, root,
+            sum(t.nbytes for t in tensors), f"{wording.sizes(tensors)}, {self._from(root)}",
+            tensors, root,
         )  # fmt: skip
 
     def reduce(self, tensors, opts):
@@ -224,7 +225,8 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "scatter", inputs, outputs,
             lambda given, filled: values.scatter(given, filled, root), opts,
-            outputs[0].nbytes * self._size, f"{wording.sizes(outputs)}, {self._from(root)}", root=root,
+            outputs[0].nbytes * self._size, f"{wording.sizes(outputs)}, {self._from(root)}",
+            root=root,
         )  # fmt: skip
 
     def barrier(self, opts=None):
