@@ -140,8 +140,8 @@ class SimGroup(dist.ProcessGroup):
         return self._meet(
             "reduce", tensors, tensors if self._place == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
-            details=f"{wording.sizes(tensors)}, {wording.op_name(op)}, {self._to(root)}", outputs=tensors,
-            root=root,
+            details=f"{wording.sizes(tensors)}, {wording.op_name(op)}, {self._to(root)}",
+            outputs=tensors, root=root,
         )  # fmt: skip
 
     def all_gather_single(self, output, input, opts=None):
