@@ -51,7 +51,7 @@ def run(op, args, kwargs):
             out = run_seeded(op.func, call.device, call.inner_args, call.inner_kwargs)
         elif call.is_complex:
             out = compute_complex(op.func, call.inner_args, call.inner_kwargs)
-        elif kwargs:
+        elif call.inner_kwargs:  # a generator may have joined them
             out = op.call(*call.inner_args, **call.inner_kwargs)
         else:
             out = op.call(*call.inner_args)
