@@ -11,17 +11,19 @@ about the hardware. Times depend on the program alone.
 - **Engines.** A device's kernels share one compute engine; copies have one engine a direction.
 - **Memory** is counted in blocks, and runs out as on the real thing.
 
-Left out: contention on the host's memory and between links, kernel selection and fusion (attention
-runs as products and a softmax, dropout as three kernels), FLOPs of factorisations, launch queues
-that fill up, caches, clocks that change, fragmentation, workspaces of libraries, staged copies that
-slow each other down, and Python's own time. The backward pass runs on the stream that is current
-when it is called, not on those of the forward pass.
+Left out: contention on the host's memory and between links (communication of ranks does share its
+wires), the multiprocessors and the memory bandwidth that collectives take from kernels, kernel
+selection and fusion (attention runs as products and a softmax, dropout as three kernels), FLOPs of
+factorisations, launch queues that fill up, caches, clocks that change, fragmentation, workspaces of
+libraries, staged copies that slow each other down, and Python's own time. The backward pass runs on
+the stream that is current when it is called, not on those of the forward pass.
 
 Values are computed at once, in the order of the program. So a stream that does not wait, a buffer
 that is overwritten too early or memory that is reused too early shows in times at most, never in
 values: `check_races` finds them.
 
-Programs for `torch.distributed` run under `spawn`, or by ``python -m d2lmini.sim.run``.
+Programs for `torch.distributed` run under `spawn`, or by ``python -m d2lmini.sim.run``, on one node
+or on many; what their communication takes is NCCL's (`d2lmini.sim.hardware.collective_costs`).
 
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, generators on a
 device, tensors in forked processes, FSDP1, ``context_parallel``. Conjugate and negative views are

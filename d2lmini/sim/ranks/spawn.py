@@ -47,6 +47,9 @@ def spawn(
     as it was; a machine that it has configured is `reset`, and keeps its tensors. If it has none,
     that of the ranks stays in use, to be asked for memory.
 
+    Communication takes what NCCL needs for it on such a cluster; groups that communicate at once
+    share its wires.
+
     One rank runs at a time and hands on when it has to wait for another, so a program gives the
     same values and times in every run. What would hang or give wrong numbers on real GPUs ends at
     once: a collective that a rank skips or calls in another order, with another type or size; a
@@ -76,7 +79,8 @@ def spawn(
         Run these alone, which begin with 0, and let each stand for the ranks up to the next one:
         of thousands of ranks that do the same, one; of a pipeline, the first of each stage. Needs
         ``numerics=False``. The program runs a second time with the last rank for which each
-        stands; if those end at another time, folding is refused.
+        stands; if those end at another time (as with shards of different size), folding is
+        refused.
 
     Returns
     -------

@@ -6,8 +6,9 @@
 
 takes the place of ``torchrun --nproc-per-node 8 script.py args`` for a script that takes its device
 from ``torch.accelerator.current_accelerator()`` and leaves the backend of ``init_process_group``
-out. At the end it says on what the time went; all its numbers are simulated, and ``summary.py``
-defines them.
+out. ``--nnodes 4 --network ndr`` makes it four such nodes; of many ranks that do the same, one is
+enough (``--shapes-only --ranks 0``). At the end it says on what the time went; all its numbers are
+simulated, and ``summary.py`` defines them.
 
 Every rank runs the script from its first line as ``__main__``, in a thread of its own
 (`d2lmini.sim.spawn`). Modules that the script imports are shared by all ranks, and signal handlers
