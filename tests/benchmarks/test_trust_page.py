@@ -284,6 +284,7 @@ def test_the_stored_steps_are_what_is_predicted_today():
 
 @pytest.mark.parametrize("study", assumed.STUDIES, ids=lambda study: study.constant)
 def test_the_stored_studies_are_what_is_simulated_today(study):
+    assert blocks.study_table(study, {}) in STORED, ANEW  # the head: values, which is the preset's
     for what, find in study.conclusions:
         (line,) = (line for line in STORED.splitlines() if line.startswith(f"| {what} |"))
         cells = line.strip("| ").split(" | ")[1:]
