@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torch.nn.functional as F
-from rank_models import Net, batches, largest_difference, seeded, sgd, train_alone
+from support.rank_models import Net, batches, largest_difference, seeded, sgd, train_alone
 from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from rank_models import Net, batches, largest_difference, seeded, sgd, train_alone
+from support.rank_models import Net, batches, largest_difference, seeded, sgd, train_alone
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from rank_models import WIDTH, Net
+from support.rank_models import WIDTH, Net
 from test_rank_tensor_parallel import SEQUENCE_PLAN, TENSOR_PLAN, make
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh

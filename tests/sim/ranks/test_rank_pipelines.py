@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from rank_models import BATCH, OUT, WIDTH, largest_difference, sgd
+from support.rank_models import BATCH, OUT, WIDTH, largest_difference, sgd
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
