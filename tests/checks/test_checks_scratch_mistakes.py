@@ -12,7 +12,8 @@ from d2lmini.checks import (
     check_split_batch,
     check_train_batch,
 )
-from d2lmini.training import accuracy, lenet, split_batch
+from d2lmini.evaluation import accuracy
+from d2lmini.training import lenet, split_batch
 
 
 def on_host(device):

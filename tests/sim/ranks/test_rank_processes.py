@@ -1,10 +1,13 @@
 """What must hold in any process: the same clock, no private name missing, other packages."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from support.paths import PYTHONPATH
 
 from d2lmini import sim
 from d2lmini.sim.ranks import private
@@ -31,14 +34,11 @@ report(train_pipeline, "ScheduleInterleavedZeroBubble", 2)
 
 
 def test_three_processes_have_the_same_clock_to_the_last_digit():
-    folder = str(__file__).rpartition("/")[0]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([PYTHONPATH, str(Path(__file__).parent)])}
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
     jobs = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", PROGRAM], cwd=folder, stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(3)
-    ]  # fmt: skip
+        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
     outputs = [job.communicate(timeout=300)[0] for job in jobs]
     assert len(outputs[0].splitlines()) == 5
     assert outputs[0] == outputs[1] == outputs[2]

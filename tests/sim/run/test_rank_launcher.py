@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.paths import SCRIPTS
 
 from d2lmini.ddp import launcher_environment, torchrun_command
 from d2lmini.sim import naming
@@ -17,7 +18,6 @@ from d2lmini.sim.clock.current import state
 from d2lmini.sim.run.__main__ import main
 from d2lmini.timeline import Timeline
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "chapters" / "scripts"
 ENV = launcher_environment(threads=1) | {"CUDA_VISIBLE_DEVICES": ""}
 COMMAND = [sys.executable, "-m", "d2lmini.sim.run", "--nproc-per-node", "2"]
 GPUS = ["--gpu", "h100", "--link", "nvlink4"]
