@@ -179,7 +179,7 @@ def install(count, gpu="v100", link="pcie3", nccl=True, cupti=True, too_old=Fals
     unused = os.environ.get("D2LMINI_GPUS", "").startswith("sim")
     if not usable or unused:
         return None
-    torch.accelerator.current_accelerator = _accelerator_of_cuda
+    torch._C._accelerator_getAccelerator = _accelerator_of_cuda
     machine = Machine(count, find_gpu(gpu), find_link(link), numerics=True)
     for device in machine.devices:
         device.name, device.torch_device = (
@@ -221,7 +221,7 @@ def _raise_too_old():
     raise RuntimeError(TOO_OLD)
 
 
-def _accelerator_of_cuda(check_available=False):
+def _accelerator_of_cuda():
     """CUDA, unless somebody has renamed PyTorch's slot: then PyTorch says that one."""
     name = torch._C._get_privateuse1_backend_name()
     return torch.device("cuda" if name == "privateuseone" else name)
