@@ -36,9 +36,7 @@ report(train_pipeline, "ScheduleInterleavedZeroBubble", 2)
 def test_three_processes_have_the_same_clock_to_the_last_digit():
     env = os.environ | {"PYTHONPATH": os.pathsep.join([PYTHONPATH, str(Path(__file__).parent)])}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
-    jobs = [
-        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
+    jobs = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [job.communicate(timeout=300)[0] for job in jobs]
     assert len(outputs[0].splitlines()) == 5
     assert outputs[0] == outputs[1] == outputs[2]
