@@ -1,6 +1,7 @@
 """Rules for the whole test run."""
 
 import os
+import signal
 
 import pytest
 
@@ -10,6 +11,12 @@ ALLOWED_SKIPS = (
     "needs the CUDA build",
     "D2LMINI_DATA is not set",
 )
+
+
+# Whoever starts the tests in the background has them ignore Ctrl-C, and so would all that they
+# start; some tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
