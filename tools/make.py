@@ -21,7 +21,8 @@ LINT = [
 ]
 NBVAL = ["-m", "pytest", "--nbval", "--nbval-cell-timeout", "600", "--nbval-sanitize-with"]
 TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-TEST += ["--doctest-modules", "chapters", "d2lmini", "tests"]
+TEST += ["--doctest-modules", "--ignore-glob", "*_plain.py"]  # scripts of torchrun alone
+TEST += ["chapters", "d2lmini", "tests"]
 DOUBLE = "tests/book/test_chapters_on_gpus.py"
 
 # What the Python of .venv is called with, one after the other.
