@@ -8,13 +8,13 @@ as long as the chapter, so ``make test`` runs one of them in turn: each commit t
 
 import os
 import subprocess
-import sys
 
 import nbformat
 import numpy as np
 import pytest
 from nbclient import NotebookClient
-from support.paths import CHAPTERS, PYTHONPATH, ROOT
+from support import strict_nbval
+from support.paths import CHAPTERS, ROOT
 
 STARTUP = """
 import random, numpy, torch
@@ -42,23 +42,17 @@ def cases():
 
 
 def run(notebook, folder):
-    """Run a notebook under strict nbval on another day; return the process."""
-    startup = folder / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    (startup / "00-another-day.py").write_text(STARTUP, encoding="utf-8")
-    env = os.environ | {
-        "IPYTHONDIR": str(folder),
-        "PYTHONPATH": PYTHONPATH,
-        "PYTHONHASHSEED": "2",
-        "D2LMINI_GPUS": "sim",
-        "OMP_NUM_THREADS": "2",
-        "OMP_WAIT_POLICY": "passive",  # spinning beside other tests would triple the CPU time
-    }
-    sanitise = ROOT / "tests" / "sanitise.cfg"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += ["--nbval", "--nbval-sanitize-with", str(sanitise), "--nbval-cell-timeout", "600"]
-    command += [str(notebook)]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    """Run a notebook on another day; return the process."""
+    return strict_nbval.run(
+        notebook,
+        folder,
+        STARTUP,
+        "sanitise.cfg",
+        PYTHONHASHSEED="2",
+        D2LMINI_GPUS="sim",
+        OMP_NUM_THREADS="2",
+        OMP_WAIT_POLICY="passive",  # spinning beside other tests would triple the CPU time
+    )
 
 
 @pytest.mark.parametrize("name", cases())

@@ -5,12 +5,9 @@ the same comparison of outputs by ``sanitise-gpu.cfg``. Two chapters on two mach
 the rest is for ``make test-double``.
 """
 
-import os
-import subprocess
-import sys
-
 import pytest
-from support.paths import PYTHONPATH, ROOT
+from support import strict_nbval
+from support.paths import CHAPTERS
 
 STARTUP = """
 from support import cuda_double
@@ -25,33 +22,27 @@ MACHINES = {
     8: "8:h100:nvlink4",
 }
 SHORT = ("devices", "auto-parallelism")
-CHAPTERS = sorted(path.stem for path in (ROOT / "chapters").glob("*.ipynb"))
+NAMES = sorted(path.stem for path in CHAPTERS.glob("*.ipynb"))
 
 
 def cases():
-    for chapter in CHAPTERS:
+    for chapter in NAMES:
         for count in MACHINES:
             quick = chapter in SHORT and count in (1, 2)
             yield pytest.param(chapter, count, marks=() if quick else pytest.mark.long)
 
 
 def run(chapter, count, folder):
-    """Run one chapter under strict nbval on a machine with `count` GPUs; return the process."""
-    startup = folder / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    (startup / "00-double.py").write_text(STARTUP, encoding="utf-8")
-    env = os.environ | {
-        "IPYTHONDIR": str(folder),
-        "PYTHONPATH": PYTHONPATH,
-        "D2LMINI_DOUBLE": MACHINES[count],
-        "D2LMINI_GPUS": "auto",
-        "OMP_NUM_THREADS": "1",
-    }
-    sanitise = ROOT / "tests" / "sanitise-gpu.cfg"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += ["--nbval", "--nbval-sanitize-with", str(sanitise), "--nbval-cell-timeout", "600"]
-    command += [str(ROOT / "chapters" / f"{chapter}.ipynb")]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+    """Run one chapter on a machine with `count` GPUs; return the process."""
+    return strict_nbval.run(
+        CHAPTERS / f"{chapter}.ipynb",
+        folder,
+        STARTUP,
+        "sanitise-gpu.cfg",
+        D2LMINI_DOUBLE=MACHINES[count],
+        D2LMINI_GPUS="auto",
+        OMP_NUM_THREADS="1",
+    )
 
 
 @pytest.mark.parametrize(("chapter", "count"), list(cases()))
