@@ -7,12 +7,10 @@ import torch
 
 from d2lmini import sim
 from d2lmini.cuda import usable_gpus
-from d2lmini.sim.hardware.presets import find_gpu, find_link
+from d2lmini.sim.hardware import find_gpu_and_link
 from d2lmini.sim.naming import device_name, is_simulated
 
 __all__ = ["device_name", "gpus", "is_simulated", "try_all_gpus", "try_gpu"]
-
-DEFAULT_GPU, DEFAULT_LINK = "v100", "pcie3"
 
 
 def try_gpu(i=0):
@@ -54,7 +52,7 @@ def try_all_gpus():
     return cuda or [torch.device("cpu")]
 
 
-def gpus(k, gpu=None, link=None, numerics=True):
+def gpus(k, gpu=None, link=None, numerics=True, quiet=False):
     """Return exactly `k` GPUs: real ones where there are `k`, otherwise simulated ones.
 
     One printed line says which, and why. The environment variable ``D2LMINI_GPUS`` forces the
@@ -66,12 +64,16 @@ def gpus(k, gpu=None, link=None, numerics=True):
     k : int
         Number of devices, at least 1.
     gpu : str or d2lmini.sim.GPU, optional
-        Preset name or specification of the simulated GPU, by default ``"v100"``.
+        Preset name or specification of the simulated GPU, by default an A100, or what
+        `d2lmini.sim.set_default_gpu` was told.
     link : str or d2lmini.sim.Link, optional
-        Preset name or specification of the simulated link, by default ``"pcie3"``.
+        Preset name or specification of the simulated link, by default the one with which
+        machines with this GPU usually come.
     numerics : bool, default True
         False simulates time and memory alone, on tensors that have shapes but no values. Matters
         only where the devices are simulated.
+    quiet : bool, default False
+        True prints no line, for a sweep whose text says what is compared.
 
     Returns
     -------
@@ -97,15 +99,20 @@ def gpus(k, gpu=None, link=None, numerics=True):
     if not use_sim:
         names = Counter(torch.cuda.get_device_name(i) for i in range(k))
         kinds = " + ".join(f"{count} x {name}" for name, count in names.items())
-        print(f"gpus({k}): {kinds} ({reason})")
+        _say(f"gpus({k}): {kinds} ({reason})", quiet)
         return [torch.device("cuda", i) for i in range(k)]
-    gpu = find_gpu(gpu or preset or DEFAULT_GPU)
-    link = find_link(link or DEFAULT_LINK)
+    gpu, link = find_gpu_and_link(gpu or preset or None, link)
     devices = sim.configure(k, gpu=gpu, link=link, numerics=numerics)
     shapes = "" if numerics else ", shapes only"
     plural = "s" * (k > 1)
-    print(f"gpus({k}): {k} simulated GPU{plural}, {gpu.name} on {link.name}{shapes} ({reason})")
+    kinds = f"{k} simulated GPU{plural}, {gpu.name} on {link.name}{shapes}"
+    _say(f"gpus({k}): {kinds} ({reason})", quiet)
     return devices
+
+
+def _say(line, quiet):
+    if not quiet:
+        print(line)
 
 
 def _choose(k, wants_sim):

@@ -17,7 +17,7 @@ BOOK = ["tools/build_book.py"]
 LINT = [
     ["-m", "ruff", "check", "."],
     ["-m", "ruff", "format", "--check", "."],
-    ["tools/notebooks.py", "--check"],
+    ["-m", "tools.notebooks", "--check"],
 ]
 NBVAL = ["-m", "pytest", "--nbval", "--nbval-cell-timeout", "600", "--nbval-sanitize-with"]
 TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
@@ -35,7 +35,7 @@ COMMANDS = {
     "test-another-day": [["-m", "pytest", "-m", "", "tests/book/test_another_day.py"]],
     "torture": [["-m", "pytest", "-n", "2", "-m", "torture", "tests"]],
     "lint": LINT,
-    "outputs": [["tools/notebooks.py", "--run"]],
+    "outputs": [["-m", "tools.notebooks", "--run"]],
     "lab": [["-m", "jupyterlab", "chapters"]],
     "bench": [["-m", "benchmarks"]],
     "bench-check": [["-m", "benchmarks", "--check"]],

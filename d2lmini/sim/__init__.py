@@ -64,7 +64,18 @@ from d2lmini.sim.clock.queries import (
 from d2lmini.sim.clock.span import Span
 from d2lmini.sim.clock.streams import Event, Stream
 from d2lmini.sim.configure import configure, machine
-from d2lmini.sim.hardware import CPU, CPUS, GPU, GPUS, LINKS, Link, find_cpu, find_gpu, find_link
+from d2lmini.sim.hardware import (
+    CPU,
+    CPUS,
+    GPU,
+    GPUS,
+    LINKS,
+    Link,
+    find_cpu,
+    find_gpu,
+    find_link,
+    set_default_gpu,
+)
 from d2lmini.sim.hardware.calibration import calibrate, from_calibration
 from d2lmini.sim.races.detector import RaceError
 from d2lmini.sim.ranks.baton import RanksError
@@ -109,6 +120,7 @@ __all__ = [
     "pin_memory",
     "reset",
     "reset_peak_memory_stats",
+    "set_default_gpu",
     "set_device",
     "spawn",
     "synchronize",

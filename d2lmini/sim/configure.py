@@ -7,12 +7,12 @@ import torch
 from d2lmini.sim.backend import register
 from d2lmini.sim.clock.current import refuse_in_a_rank, state
 from d2lmini.sim.clock.machine import Machine
-from d2lmini.sim.hardware.presets import find_gpu, find_link
+from d2lmini.sim.hardware.default import find_gpu_and_link
 
 MAX_DEVICES = 128
 
 
-def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[torch.device]:
+def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.device]:
     """Build a fresh machine of `k` simulated GPUs: clock at 0, trace empty.
 
     Tensors, streams and events of the machine before it cannot be used any more. The first call
@@ -25,10 +25,12 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
     ----------
     k : int
         How many GPUs, from 1 to 128 (PyTorch's device numbers end there).
-    gpu : str or GPU
-        Name of a preset (`d2lmini.sim.GPUS`) or a spec.
-    link : str or Link
-        Name of a preset (`d2lmini.sim.LINKS`) or a spec.
+    gpu : str or GPU, optional
+        Name of a preset (`d2lmini.sim.GPUS`) or a spec; by default an A100, or what
+        `set_default_gpu` was told.
+    link : str or Link, optional
+        Name of a preset (`d2lmini.sim.LINKS`) or a spec; by default the one with which machines
+        with this GPU usually come.
     numerics : bool
         False: keep shapes and times only, and compute nothing.
 
@@ -58,7 +60,7 @@ def configure(k: int, gpu="v100", link="pcie3", numerics: bool = True) -> list[t
 
 
 @contextmanager
-def machine(k: int, gpu="v100", link="pcie3", numerics: bool = True):
+def machine(k: int, gpu=None, link=None, numerics: bool = True):
     """Use another machine of simulated GPUs inside a ``with`` block, then the former one again.
 
     Inside the block tensors, streams and events of the former machine are set aside; behind it
@@ -109,4 +111,4 @@ def build(k, gpu, link, numerics) -> Machine:
         raise ValueError(f"cannot simulate {k!r} GPUs; give an integer from 1 to {MAX_DEVICES}")
     refuse_in_a_rank("a new machine", "take the device from torch.accelerator instead")
     register.register()
-    return Machine(k, find_gpu(gpu), find_link(link), bool(numerics))
+    return Machine(k, *find_gpu_and_link(gpu, link), bool(numerics))

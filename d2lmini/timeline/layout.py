@@ -34,8 +34,8 @@ class Box:
 class Figure:
     """What is drawn, placed: lanes are ``(label, y, [row, ...])`` with rows of boxes.
 
-    `hints` are what shows when the pointer rests on the lanes' labels; `left_out` names the lanes
-    for which there is no room.
+    The axis counts from `start`, in seconds of the clock; `hints` are what shows when the pointer
+    rests on the lanes' labels; `left_out` names the lanes for which there is no room.
     """
 
     lanes: list
@@ -44,6 +44,7 @@ class Figure:
     left_out: list
     looks: dict
     ticks: list
+    start: float
     unit: str
     height: int
     joined: bool
@@ -81,7 +82,8 @@ def layout(timeline):
         hints=[timeline.models.get(device, "") for device, _ in drawn],
         left_out=[_label(lane) for lane in spans if lane not in shown],
         looks=looks_of(s for s in timeline.spans if (s.device, lane_of(s)) in shown),
-        ticks=_ticks(timeline.start * per_second, length * per_second),
+        ticks=_ticks(length * per_second),
+        start=timeline.start,
         unit=unit,
         height=y + AXIS,
         joined=any(box.kind is None for box in boxes),
@@ -138,16 +140,15 @@ def _join(row, start, scale, limit):
     return boxes
 
 
-def _ticks(start, length):
-    """Return ``(x, label)`` for 4 to 10 round values on an axis of `length` units."""
+def _ticks(length):
+    """Return ``(x, label)`` for 4 to 10 round values on an axis from 0 to `length` units."""
     power = 10 ** math.floor(math.log10(length / 4))
     step = next((m * power for m in (5, 2) if length / (m * power) >= 4), power)
     decimals = max(0, -math.floor(math.log10(step)))
-    first = math.ceil(start / step - 1e-9)
     ticks = []
     for i in range(12):
-        value = (first + i) * step
-        x = (value - start) / length * PLOT
+        value = i * step
+        x = value / length * PLOT
         if x <= PLOT + 0.01:
             ticks.append((x, f"{value:.{decimals}f}"))
     return ticks

@@ -46,7 +46,7 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
     --------
     >>> from d2lmini import gpus
     >>> device = gpus(1, gpu="v100")[0]
-    gpus(1): 1 simulated GPU, v100 on pcie3 (chosen in the call)
+    gpus(1): 1 simulated GPU, v100 on nvlink2 (chosen in the call)
     >>> x = torch.ones(1000, 1000, device=device)
     >>> with record(device) as recording:
     ...     y = x @ x

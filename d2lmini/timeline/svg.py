@@ -62,8 +62,8 @@ def escape(text, quote=True):
     return _html.escape(_NOT_XML.sub("\ufffd", text), quote)
 
 
-def _describe(box):
-    """Write what shows when the pointer rests on a box."""
+def _describe(box, start):
+    """Write what shows when the pointer rests on a box; `start` is where the axis begins."""
     spans = box.spans
     first = spans[0]
     busy = sum(span.duration for span in spans)
@@ -75,7 +75,7 @@ def _describe(box):
         lines = [", ".join(f"{count} x {name}" for name, count in names)]
         if sum(count for _, count in names) < len(spans):
             lines[0] += f", ... ({len(spans)} operations)"
-    lines.append(f"at {quantity(first.start, 's')}, lasts {quantity(busy, 's')}")
+    lines.append(f"at {quantity(max(0.0, first.start - start), 's')}, lasts {quantity(busy, 's')}")
     streams = sorted({span.stream for span in spans} - {0})
     if streams and not (is_host(first.device) and first.lane):  # a lane of a thread names it
         lines.append("stream " + ", ".join(map(str, streams)))
@@ -109,8 +109,8 @@ def _label(box, width):
     return next((text for text in texts if text and len(text) <= room), "")
 
 
-def _draw_box(box, y, looks, prefix):
-    kind = kind_of_box(box)
+def _draw_box(box, y, figure, prefix):
+    looks, kind = figure.looks, kind_of_box(box)
     kind = kind if kind in looks else OTHER
     look, width = looks[kind], max(box.right - box.left, 0.7)
     fill = f"url(#{prefix}-{list(looks).index(kind)})"
@@ -122,7 +122,7 @@ def _draw_box(box, y, looks, prefix):
             f"{escape(text)}</text>"
         )
     return (
-        f"<g><title>{_describe(box)}</title>"
+        f"<g><title>{_describe(box, figure.start)}</title>"
         f'<rect x="{box.left:.1f}" y="{y}" width="{width:.1f}" height="{ROW - 4}" fill="{fill}"/>'
         f"{text}</g>"
     )
@@ -145,7 +145,7 @@ def _draw_plot(figure, prefix):
     parts.append('<g class="d2l-tl-boxes">')
     for _, y, rows in figure.lanes:
         for number, row in enumerate(rows):
-            parts += [_draw_box(box, y + number * ROW, figure.looks, prefix) for box in row]
+            parts += [_draw_box(box, y + number * ROW, figure, prefix) for box in row]
     return "\n".join([*parts, "</g>"])
 
 

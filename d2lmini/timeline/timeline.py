@@ -66,7 +66,7 @@ class Timeline:
     ...     Span("sim:0", "d2h", 0, "copy sim:0 -> cpu", 3e-3, 1e-3, bytes=10**7),
     ... ])
     >>> timeline
-    Timeline of 2 spans, 0 ms to 4 ms (simulated)
+    Timeline of 2 spans, 4 ms (simulated)
     device  engine   busy   spans  most time in
     sim:0   compute  0.750      1  matrix product
     sim:0   d2h      0.250      1  copy to host
@@ -257,14 +257,14 @@ class Timeline:
 
     def __repr__(self):
         unit, scale = time_unit(self.end - self.start)
-        times = f"{self.start * scale:.6g} {unit} to {self.end * scale:.6g} {unit}"
+        length = f"{(self.end - self.start) * scale:.6g} {unit}"
         note = " (simulated)" if self.simulated else ""
         busy = self.busy()
         rows = [
             (*lane, f"{busy[lane]:.3f}", f"{len(spans):5d}", _longest_kind(spans))
             for lane, spans in self.lanes().items()
         ]
-        title = f"Timeline of {len(self.spans)} spans, {times}{note}"
+        title = f"Timeline of {len(self.spans)} spans, {length}{note}"
         table = _table(("device", "engine", "busy", "spans", "most time in"), rows)
         models = [f"{device}: {model}" for device, model in self.models.items()]
         return "\n".join([title, table, *models])

@@ -102,9 +102,9 @@ def test_arguments_go_to_the_last_part(calls):
     commands = [" ".join(command[1:]) for command, _ in calls]
     assert commands[0] == "-m benchmarks --only sim"
     assert commands[1] == "-m ruff check ."
-    assert commands[-1] == "tools/notebooks.py --check chapters/devices.ipynb"
+    assert commands[-1] == "-m tools.notebooks --check chapters/devices.ipynb"
     make.main("lint")
-    assert calls[-1][0][1:] == ["tools/notebooks.py", "--check"]
+    assert calls[-1][0][1:] == ["-m", "tools.notebooks", "--check"]
 
 
 def test_a_part_that_fails_is_the_last_one(calls):

@@ -13,6 +13,7 @@ Imports nothing of the rest of the package.
 
 from d2lmini.sim.hardware.cluster import SYSTEMS, Cluster, build_cluster, find_cluster
 from d2lmini.sim.hardware.collective_costs import Cost, cost
+from d2lmini.sim.hardware.default import find_gpu_and_link, set_default_gpu
 from d2lmini.sim.hardware.networks import NETWORKS, Network, find_network
 from d2lmini.sim.hardware.presets import (
     CPUS,
@@ -43,6 +44,8 @@ __all__ = [
     "find_cluster",
     "find_cpu",
     "find_gpu",
+    "find_gpu_and_link",
     "find_link",
     "find_network",
+    "set_default_gpu",
 ]

@@ -7,8 +7,8 @@ systems by name). What transfers cost is in ``collective_costs.py``.
 from dataclasses import dataclass
 
 from d2lmini.sim.hardware.boards import Board, board_of
+from d2lmini.sim.hardware.default import find_gpu_and_link
 from d2lmini.sim.hardware.networks import Network, find_network
-from d2lmini.sim.hardware.presets import find_gpu, find_link
 from d2lmini.sim.hardware.specs import GPU, Link
 
 
@@ -83,16 +83,17 @@ class Cluster:
         return self.local(rank) * self.network.nics // self.gpus_per_node
 
 
-def build_cluster(world_size, gpu="v100", link="pcie3", nodes=1, network=None) -> Cluster:
+def build_cluster(world_size, gpu=None, link=None, nodes=1, network=None) -> Cluster:
     """Make a cluster of `world_size` GPUs from the names of its parts.
 
     Parameters
     ----------
     world_size : int
         GPUs in all, a multiple of `nodes`, at most 8 a node.
-    gpu : str or GPU
-    link : str or Link
-        Stands for the board of its generation (`d2lmini.sim.hardware.boards.board_of`).
+    gpu : str or GPU, optional
+    link : str or Link, optional
+        As for `d2lmini.sim.configure`. Stands for the board of its generation
+        (`d2lmini.sim.hardware.boards.board_of`).
     nodes : int
     network : str or Network, optional
 
@@ -101,7 +102,7 @@ def build_cluster(world_size, gpu="v100", link="pcie3", nodes=1, network=None) -
     ValueError
         If there is no such preset, or the GPUs do not fit.
     """
-    gpu, link = find_gpu(gpu), find_link(link)
+    gpu, link = find_gpu_and_link(gpu, link)
     if nodes < 1 or world_size % nodes:
         raise ValueError(
             f"{world_size} GPUs cannot be spread evenly over {nodes} nodes; give a multiple"

@@ -29,7 +29,7 @@ from d2lmini.sim.ranks.settling import Settling
 
 
 def spawn(
-    fn, args=(), nprocs=1, gpu="v100", link="pcie3", nodes=1, network=None, numerics=True,
+    fn, args=(), nprocs=1, gpu=None, link=None, nodes=1, network=None, numerics=True,
     ranks=None,
 ) -> list:  # fmt: skip
     """Run ``fn(rank, *args)`` on `nprocs` ranks, each with a simulated GPU of its own.

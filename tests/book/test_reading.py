@@ -1,0 +1,118 @@
+"""The pages as a reader meets them: how long, what is folded, what is said in its place."""
+
+import ast
+import re
+
+import nbformat
+import pytest
+import yaml
+from support.paths import ROOT
+
+from tools import reading
+
+PAGES = sorted((ROOT / "chapters").glob("*.ipynb"))
+CORE = [
+    ROOT / f"{entry['file']}.ipynb"
+    for entry in yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"][0]["chapters"]
+]
+
+
+def page_parameters(pages=PAGES):
+    return pytest.mark.parametrize("path", pages, ids=lambda path: path.stem)
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(path):
+    return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
+def headings(path):
+    text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
+    return re.findall(r"^## (.+)$", text, re.MULTILINE)
+
+
+@page_parameters(CORE)
+def test_chapter_is_short_enough_to_be_read(path):
+    measured = reading.measure(read(path))
+    assert {
+        name: measured[name] for name, limit in reading.LIMITS.items() if measured[name] > limit
+    } == {}
+
+
+@page_parameters(CORE)
+def test_chapter_opens_with_a_puzzle_and_ends_with_exercises(path):
+    first, *_ = read(path).cells
+    opening = first.source.partition("\n## ")[0]
+    assert len(opening.split()) >= 30, "a puzzle comes before the first heading"
+    assert headings(path)[0] == "Overview"
+    assert headings(path)[-2:] == ["Summary", "Exercises"]
+    text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
+    assert re.search(r"^:::+\{dropdown\} Prerequisites$", text, re.MULTILINE)
+
+
+@page_parameters(CORE)
+def test_overview_is_four_lines_at_most(path):
+    text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
+    overview = re.search(r"^## Overview\n(.*?)(?=^:::|^## |\Z)", text, re.MULTILINE | re.DOTALL)[1]
+    assert 1 <= len([line for line in overview.splitlines() if line.strip()]) <= 4
+
+
+@page_parameters()
+def test_machinery_is_not_seen(path):
+    assert reading.measure(read(path))["glue"] == 0
+    first = code_cells(path)[0]
+    assert first.source.startswith("# Imports\n"), "the imports come first"
+    assert "hide-input" in reading.tags(first) or "hide-cell" in reading.tags(first)
+
+
+@page_parameters()
+def test_a_folded_cell_says_what_is_in_it(path):
+    for cell in code_cells(path):
+        if reading.tags(cell) & {"hide-cell", "hide-input"}:
+            assert cell.source.startswith("# "), cell.source[:80]
+        if "hide-cell" in reading.tags(cell):
+            kinds = ("# Checked: ", "# Solution", "# Imports", "# Helper: ", "# For the curious: ")
+            assert cell.source.startswith(kinds), cell.source[:80]
+
+
+@page_parameters()
+def test_a_check_is_folded(path):
+    for cell in code_cells(path):
+        body = ast.parse(re.sub(r"^[%!].*$", "pass", cell.source, flags=re.MULTILINE)).body
+        if all(isinstance(node, ast.Assert) for node in body):
+            assert reading.tags(cell) & reading.FOLDED, f"only checks, and seen: {cell.source[:80]}"
+
+
+@page_parameters()
+def test_a_section_has_one_banner_at_most(path):
+    banners, data = 0, 0
+    for cell in read(path).cells:
+        if cell.cell_type == "markdown":
+            banners *= not re.search(r"^## ", cell.source, re.MULTILINE)
+            continue
+        lines, _ = reading.seen_outputs(cell) if cell.cell_type == "code" else ([], 0)
+        banners += sum(bool(re.match(r"gpus\(\d+\): ", line)) for line in lines)
+        data += sum(line.startswith("data: ") for line in lines)
+        assert banners <= 1, f"the second banner of a section: {cell.source[:80]}"
+    assert data <= 1, "one line about the data is enough"
+
+
+@page_parameters()
+def test_every_exercise_has_one_folded_solution(path):
+    text = "\n".join(cell.source for cell in read(path).cells)
+    exercises = re.findall(r"^### Exercise (\d+)", text, re.MULTILINE)
+    assert exercises == [str(n + 1) for n in range(len(exercises))]
+    solutions = [c for c in code_cells(path) if c.source.startswith("# Solution")]
+    assert len(solutions) == len(exercises)
+
+
+@page_parameters()
+def test_time_to_read_stands_under_the_title(path):
+    notebook = read(path)
+    line = reading.TIME_LINE.search(notebook.cells[0].source)
+    assert line
+    assert int(line[1]) == reading.measure(notebook)["minutes"]
+    assert line[2], "how long it runs: python -m tools.notebooks --run"
