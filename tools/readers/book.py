@@ -143,4 +143,4 @@ def plain(text):
 
 def anchor(heading):
     """Return what JupyterLab calls the place of a heading."""
-    return "#" + quote(heading.replace(" ", "-"))
+    return "#" + quote(heading.replace(" ", "-"), safe=":,;!?'&=+$/")

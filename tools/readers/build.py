@@ -1,6 +1,7 @@
 """From the pages of the book to notebooks for readers."""
 
 import base64
+import copy
 import mimetypes
 import re
 from dataclasses import dataclass, field
@@ -8,14 +9,12 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from tools import reading
 from tools.notebooks import METADATA
 from tools.readers import cells, text
 from tools.readers.sources import Sources
 
-NUMBERS = (
-    "*The numbers in the text are those of the outputs stored below them; what you run again "
-    "replaces the outputs, not the text.*"
-)
+NUMBERS = "*The numbers in the text are those of the stored outputs; a run does not change them.*"
 _PICTURE = re.compile(r"(!\[(?:[^\]\\]|\\.)*\]\()(img/[^)\s]+)\)")
 
 
@@ -24,6 +23,7 @@ class Built:
     """A page as readers get it: a notebook, and the files that belong beside it by their places."""
 
     name: str
+    page: str  # its name in the book
     notebook: nbformat.NotebookNode
     files: dict = field(default_factory=dict)
 
@@ -31,6 +31,11 @@ class Built:
     def file(self):
         """Return the notebook's name."""
         return f"{self.name}.ipynb"
+
+    @property
+    def content(self):
+        """Return the notebook as the bytes of its file."""
+        return (nbformat.writes(self.notebook) + "\n").encode()
 
 
 def build_page(book, page, cache=None):
@@ -54,11 +59,20 @@ def build_page(book, page, cache=None):
     if words.cited and page.is_chapter:
         built.append(new_markdown_cell(f"## Sources\n\n{sources.listed(words.cited)}"))
     if words.numbers:
-        built.insert(1, new_markdown_cell(NUMBERS))
+        say_whose_numbers(built)
     files = dict(words.pictures)
     if page.is_chapter:
         files |= scripts(book, built)
-    return Built(page.path.stem, notebook(built), files)
+    return Built(page.path.stem, page.name, notebook(built), files)
+
+
+def say_whose_numbers(built):
+    """Say under the title, beside the time to read, which numbers the text has; in place."""
+    first = built[0].source
+    if line := reading.TIME_LINE.search(first):
+        built[0].source = f"{first[: line.end()]} {NUMBERS}{first[line.end() :]}"
+    else:
+        built.insert(1, new_markdown_cell(NUMBERS))
 
 
 def notebook(built):
@@ -93,13 +107,16 @@ def with_install_cell(page, wheel):
     ]
     own = nbformat.from_dict(page.notebook)
     own.cells = list(own.cells)
-    if any(cell.cell_type == "code" for cell in own.cells):
-        own.cells.insert(1, new_code_cell("\n".join(lines), id="install"))
+    for number, cell in enumerate(own.cells):
+        if cell.cell_type == "code":
+            own.cells.insert(number, new_code_cell("\n".join(lines), id="install"))
+            break
     return own
 
 
 def with_pictures_inside(own, files):
-    """Put the pictures into a notebook's cells, for whoever downloads it alone; in place."""
+    """Return a notebook with the pictures in its cells, for whoever downloads it alone."""
+    own = copy.deepcopy(own)
     for cell in own.cells:
         if cell.cell_type != "markdown":
             continue

@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 
-import nbformat
-
 RECORD = ".built.json"  # the digests of the notebooks as they were written
 
 
@@ -35,8 +33,10 @@ def is_changed(folder, name):
 
 
 def changed(folder):
-    """Return the names of the notebooks that hold a reader's work."""
-    return [p.name for p in sorted(folder.glob("*.ipynb")) if is_changed(folder, p.name)]
+    """Return the names of the files that hold a reader's work."""
+    known = [name for name in record(folder) if is_changed(folder, name)]
+    own = [p.name for p in folder.glob("*.ipynb") if p.name not in record(folder)]
+    return sorted(known + own)
 
 
 def place(folder, name, content):
@@ -68,19 +68,34 @@ def place_all(folder, pages):
     names = []
     for page in pages:
         for name, source in page.files.items():
-            write(folder / name, source.read_bytes())
-        content = (nbformat.writes(page.notebook) + "\n").encode()
-        name = place(folder, page.file, content)
+            place_file(folder, name, source.read_bytes())
+        name = place(folder, page.file, page.content)
         names.append(name)
         if name != page.file:
-            print(f"notebooks: {page.file} has your changes and is kept; its new version is {name}")
+            say(f"{page.file} has your changes and is kept; its new version is {name}")
         elif is_changed(folder, name):
-            print(f"notebooks: {name} has your changes and is kept")
+            say(f"{name} has your changes and is kept")
     return names
+
+
+def place_file(folder, name, content):
+    """Write a file that belongs beside a notebook, unless it was changed since."""
+    if is_changed(folder, name):
+        if digest((folder / name).read_bytes()) != digest(content):
+            say(f"{name} has your changes and is kept")
+        return
+    write(folder / name, content)
+    write(folder / RECORD, json.dumps(record(folder) | {name: digest(content)}, indent=1).encode())
+
+
+def say(message):
+    """Tell the reader."""
+    print(f"notebooks: {message}")
 
 
 def trust(folder, names):
     """Sign notebooks as they were written, so that JupyterLab shows all of their outputs."""
+    import nbformat  # not above: make clean has no environment yet
     from nbformat.sign import NotebookNotary
 
     notary = NotebookNotary()
