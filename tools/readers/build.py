@@ -60,7 +60,7 @@ def build_page(book, page, cache=None):
         built.append(new_markdown_cell(f"## Sources\n\n{sources.listed(words.cited)}"))
     if words.numbers:
         say_whose_numbers(built)
-    files = dict(words.pictures)
+    files = dict(words.files)
     if page.is_chapter:
         files |= scripts(book, built)
     return Built(page.path.stem, page.name, notebook(built), files)

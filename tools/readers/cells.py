@@ -14,7 +14,9 @@ HIDDEN_OUTPUT = {"hide-output", "hide-cell", "remove-output", "remove-cell"}
 CHECKED = "# Checked: "
 EXERCISE = re.compile(r"^### Exercise \d+", re.MULTILINE)
 SCRAP = "application/papermill.record/"
-NO_GLUE = "def glue(*args, **kwargs):\n    \"\"\"Hand a number to the book's text; nothing to do here.\"\"\""
+NO_GLUE = '''
+def glue(*args, **kwargs):
+    """Hand a number to the book's text; nothing to do here."""'''
 
 
 def glued(notebook):
@@ -74,7 +76,7 @@ def without_glue(source):
             continue
         whole = source.split("\n")
         del whole[node.lineno - 1 : node.end_lineno]
-        return "\n".join([*whole, "", "", NO_GLUE])
+        return "\n".join([*whole, "", NO_GLUE])
     return source
 
 
@@ -94,7 +96,7 @@ def outputs(output, cache=None):
 def with_own_cells(cells):
     """Return the cells with an empty one after the statement of each exercise.
 
-    What stands below a solution until the next heading speaks of it, and is folded as it is.
+    What stands below a solution until the next heading belongs to it, and is folded as well.
     """
     result, waiting, solved = [], False, False
     for cell in cells:
@@ -105,6 +107,8 @@ def with_own_cells(cells):
             waiting, solved = bool(EXERCISE.match(cell.source)), False
         elif is_text and solved:
             cell.source = text.folded("More about this exercise", cell.source)
+        elif solved:
+            cell.metadata = metadata({"hide-cell"}, cell.outputs)
         elif not is_text and waiting and cell.metadata.get("jupyter", {}).get("source_hidden"):
             result.append(new_code_cell())
             waiting, solved = False, True

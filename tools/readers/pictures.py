@@ -119,7 +119,7 @@ def png(svg):
 
 
 def drawn(svg, cache=None):
-    """Return an SVG document as PNG, from a folder of those that were drawn before if it is there."""
+    """Return an SVG document as PNG, taken from a folder if it was drawn before."""
     if cache is None:
         return png(svg)
     path = Path(cache) / f"{hashlib.sha256(svg.encode()).hexdigest()[:24]}.png"
@@ -134,8 +134,8 @@ def drawn(svg, cache=None):
 def static(html, cache=None):
     """Return a timeline's output for any viewer: data and metadata of a notebook's output.
 
-    The HTML has the SVG, with what it says under the pointer, in an ``object``. A viewer that does not
-    trust it drops the ``object`` and keeps what stands in it for this case, the PNG.
+    The HTML has the SVG, with what it says under the pointer, in an ``object``. A viewer that does
+    not trust it drops the ``object`` and keeps what stands in it for this case, the PNG.
     """
     svg, alt, width, height = document(html)
     picture = base64.b64encode(drawn(svg, cache)).decode()

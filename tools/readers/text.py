@@ -31,14 +31,14 @@ class PageText:
 
     Attributes
     ----------
-    pictures : dict
-        The files of the pictures, by their places beside the notebook.
+    files : dict
+        Pictures and other files that the text leads to, by their places beside the notebook.
     cited : list of str
     """
 
     def __init__(self, book, page, sources, numbers):
         self.book, self.page, self.sources, self.numbers = book, page, sources, numbers
-        self.pictures, self.cited = {}, []
+        self.files, self.cited = {}, []
 
     def convert(self, text):
         """Return a text of the page as plain Markdown."""
@@ -46,9 +46,7 @@ class PageText:
 
     def unknown(self, what):
         """Refuse what would reach the reader as it is."""
-        raise markup.UnknownMarkupError(
-            f"{self.page.name}: {what} is not known to tools/readers; teach it, or write it otherwise"
-        )
+        raise markup.UnknownMarkupError(f"{self.page.name}: tools/readers does not know {what}")
 
     # Roles
 
@@ -121,24 +119,25 @@ class PageText:
         if page:
             place = f"#{label}" if label else ""
             return ("" if page is self.page else page.file) + place, page.title if is_empty else ""
-        if path.startswith("scripts/"):
-            return target, ""
-        folder = posixpath.dirname(self.page.name)
-        path = posixpath.normpath(posixpath.join(folder, path))
-        for name in self.book.pages:  # a page that is planned, or outside the book
-            if posixpath.dirname(name) == posixpath.dirname(path):
-                return posixpath.splitext(posixpath.basename(path))[0] + ".ipynb", ""
-        return posixpath.basename(path), ""
+        file = self.page.path.parent / path
+        if file.is_file():
+            folder = "scripts" if file.parent.name == "scripts" else "files"
+            return self.beside(folder, file), ""
+        return f"{posixpath.splitext(posixpath.basename(path))[0]}.ipynb", ""  # a planned page
 
     def picture(self, target):
-        """Return where a picture is found beside the notebook, and remember to put it there."""
+        """Return where a picture is found."""
         if re.match(r"(?:https?|data):", target):
             return target
-        path = (self.page.path.parent / target).resolve()
-        if not path.exists():
+        path = self.page.path.parent / target
+        if not path.is_file():
             self.unknown(f"the picture {target}")
-        place = f"img/{path.name}"
-        self.pictures[place] = path
+        return self.beside("img", path)
+
+    def beside(self, folder, path):
+        """Return where a file is found beside the notebook, and remember to put it there."""
+        place = f"{folder}/{path.name}"
+        self.files[place] = path
         return place
 
     # Directives
