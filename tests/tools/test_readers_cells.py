@@ -36,7 +36,7 @@ def is_folded(cell):
 
 
 def test_scaffolding_is_folded_everywhere(built):
-    for start in ("# Imports", "glue(", "assert math", "# Solution"):
+    for start in ("# Imports", "# Numbers for the text\nglue(", "assert math", "# Solution"):
         cell = built[find(built, start)]
         assert is_folded(cell), start
         assert cell.metadata["cellView"] == "form", "in Colab"

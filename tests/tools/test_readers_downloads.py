@@ -148,3 +148,19 @@ def test_a_cluster_needs_neither_the_books_tools_nor_the_tests(metadata):
     assert names_of(plain) == {
         *("torch", "numpy", "matplotlib", "scikit-learn", "pooch", "requests"),
     }
+
+
+def test_a_chapters_page_offers_notebook_and_archive():
+    buttons = [{"text": ".ipynb", "tooltip": "Download source file"}, {"text": ".pdf"}]
+    context = {
+        "page_source_suffix": ".ipynb",
+        "header_buttons": [{"label": "other"}, {"label": "download-buttons", "buttons": buttons}],
+        "pathto": lambda name, resource: f"../{name}",
+    }
+    downloads.add_button(None, "chapters/one", "page.html", context, None)
+    assert [button["text"] for button in buttons] == [".ipynb", ".zip", ".pdf"]
+    assert buttons[1]["url"] == "../downloads/one.zip"
+    assert "source" not in buttons[0]["tooltip"]
+    context["page_source_suffix"] = ".md"
+    downloads.add_button(None, "records", "page.html", context, None)
+    assert len(buttons) == 3

@@ -12,6 +12,7 @@ from tools.readers import pictures, text
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 HIDDEN_OUTPUT = {"hide-output", "hide-cell", "remove-output", "remove-cell"}
 CHECKED = "# Checked: "
+FOR_THE_TEXT = "# Numbers for the text"
 EXERCISE = re.compile(r"^### Exercise \d+", re.MULTILINE)
 SCRAP = "application/papermill.record/"
 NO_GLUE = '''
@@ -37,6 +38,8 @@ def convert(cell, page_text, cache=None):
         words = page_text.convert(cell.source)
         return [new_markdown_cell(words)] if words.strip() else []
     own = new_code_cell(without_glue(cell.source))
+    if "remove-cell" in reading.tags(cell) and not own.source.startswith("#"):
+        own.source = f"{FOR_THE_TEXT}\n{own.source}"  # JupyterLab shows the first line of a fold
     own.execution_count = cell.execution_count
     own.outputs = [converted for output in cell.outputs if (converted := outputs(output, cache))]
     own.metadata = metadata(reading.tags(cell), own.outputs)
