@@ -36,6 +36,10 @@ def wait_for(question, seconds, what):
     raise TimeoutError(f"{what}: not after {seconds} s")
 
 
+class NoAnswerError(OSError):
+    """The page is not there yet, or not any more."""
+
+
 class Tab:
     """One page of a browser."""
 
@@ -50,7 +54,8 @@ class Tab:
         while True:
             answer = json.loads(self.socket.recv())
             if answer.get("id") == number:
-                assert "error" not in answer, answer
+                if "error" in answer:
+                    raise NoAnswerError(answer["error"])
                 return answer["result"]
 
     def open(self, address):
@@ -60,7 +65,8 @@ class Tab:
     def ask(self, expression):
         """Return the value of an expression in JavaScript."""
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in result, result
+        if "exceptionDetails" in result:
+            raise NoAnswerError(result)
         return result["result"].get("value")
 
     def wait(self, expression, seconds=90):

@@ -51,6 +51,10 @@ def test_what_was_checked_is_said_before_the_folded_cell(built):
     assert built[number - 1].source == r"*Checked: x is \<2> times \*y\*.*"
 
 
+def test_words_of_a_check_are_shown_as_they_are():
+    assert cells.escaped(" a_b, `a_b[0]` and [c] ") == r"a\_b, `a_b[0]` and \[c\]"
+
+
 def test_an_exercise_has_an_empty_cell_and_one_folded_solution(built):
     first, second = find(built, "### Exercise 1"), find(built, "### Exercise 2")
     assert built[first - 1].source.startswith("## Exercises"), "a cell of its own"

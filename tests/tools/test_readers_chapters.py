@@ -9,9 +9,9 @@ from support.paths import ROOT
 
 from tools import reading
 from tools.readers import build, pictures
-from tools.readers.book import Book, page_names
+from tools.readers.book import Book, page_numbers
 
-NAMES = page_names(ROOT)
+NAMES = list(page_numbers(ROOT))
 MARKUP = re.compile(
     r"\{(?:glue|cite|numref|ref|eq|doc|math|download)[\w:]*\}|^\s*:::|^\s*```\{|^\([\w-]+\)=", re.M
 )

@@ -84,7 +84,7 @@ def test_other_numbers_than_the_books_are_noticed(book):
     assert list(downloads.other_numbers(book, right)) == []
     wrong = right | {"chapters/two": {"figure": {"fig-b": (3,)}}}
     assert list(downloads.other_numbers(book, wrong)) == [
-        "chapters/two: figures [3] have the numbers [2] in the notebook"
+        "chapters/two: figures ['3'] have the numbers ['2'] in the notebook"
     ]
 
 

@@ -55,6 +55,16 @@ def test_references_have_the_numbers_of_the_book(first, book):
     assert "[figure 1](one.ipynb#The-first-chapter)" in two
 
 
+def test_in_numbered_chapters_numbers_begin_anew(tmp_path):
+    root = small_book.write(tmp_path)
+    toc = root / "_toc.yml"
+    toc.write_text(toc.read_text().replace("caption: All", "caption: All\n    numbered: true"))
+    own = Book(root).targets
+    assert [own[label].text for label in ("fig-a", "fig-b", "eq-a")] == [
+        *("Fig. 1.1", "Fig. 2.1", "(1.1)"),
+    ]
+
+
 def test_figures_are_pictures_with_files_beside_the_notebook(first, book):
     assert "![A box with $x$](img/a.svg)\n\n**Fig. 1**" in first
     page = build.build_page(book, book.pages["chapters/one"])

@@ -23,7 +23,7 @@ class Target:
     page: "Page"
     kind: str  # "section", "figure", "equation" or "table"
     heading: str
-    number: int = 0
+    number: str = ""  # "3", or "2.3" where chapters are numbered
 
     @property
     def text(self):
@@ -38,6 +38,7 @@ class Page:
     name: str  # as in _toc.yml: "chapters/devices"
     path: Path
     notebook: nbformat.NotebookNode
+    chapter: int = 0  # its number, if it has one
     title: str = ""
     targets: dict = field(default_factory=dict)
     labels: list = field(default_factory=list)  # of figures and formulas, in order
@@ -57,35 +58,42 @@ class Page:
         return [cell.source for cell in self.notebook.cells if cell.cell_type == "markdown"]
 
 
-def read_page(root, name):
+def read_page(root, name, chapter=0):
     """Read a page, a notebook or a Markdown file."""
     path = root / f"{name}.ipynb"
     if path.exists():
-        return Page(name, path, nbformat.read(path, as_version=4))
+        return Page(name, path, nbformat.read(path, as_version=4), chapter)
     path = root / f"{name}.md"
     cell = nbformat.v4.new_markdown_cell(path.read_text(encoding="utf-8"))
-    return Page(name, path, nbformat.v4.new_notebook(cells=[cell]))
+    return Page(name, path, nbformat.v4.new_notebook(cells=[cell]), chapter)
 
 
-def page_names(root):
-    """Return the names of the pages in the book's order."""
+def page_numbers(root):
+    """Return the pages' names in the book's order, each with its chapter's number or 0."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    every = toc.get("defaults", {}).get("numbered") or toc.get("options", {}).get("numbered")
+    pages, count = {toc["root"]: 0}, 0
 
-    def entries(item):
-        if isinstance(item, list):
-            return [name for part in item for name in entries(part)]
-        below = [item.get(key, []) for key in ("parts", "chapters", "sections")]
-        own = [item[key] for key in ("root", "file") if key in item]
-        return own + entries([part for parts in below for part in parts])
+    def below(entry, number):
+        pages[entry["file"]] = number
+        for section in entry.get("sections", []):
+            below(section, number)
 
-    return entries(yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8")))
+    for part in toc.get("parts", [toc]):
+        is_numbered = part.get("numbered", every)
+        for entry in part.get("chapters", part.get("sections", [])):
+            count += bool(is_numbered)
+            below(entry, count if is_numbered else 0)
+    return pages
 
 
 class Book:
-    """All pages; numbers run through the book, as they do on its pages."""
+    """All pages; numbers run through the book, or through each chapter if these are numbered."""
 
     def __init__(self, root=ROOT):
         self.root = Path(root)
-        self.pages = {name: read_page(self.root, name) for name in page_names(self.root)}
+        numbers = page_numbers(self.root)
+        self.pages = {name: read_page(self.root, name, n) for name, n in numbers.items()}
         self.targets, self.counts = {}, Counter()
         for page in self.pages.values():
             self._look_through(page)
@@ -106,8 +114,10 @@ class Book:
                     waiting.append(token.content)
                 elif numbered := _numbered(token):
                     kind, label = numbered
-                    self.counts[kind] += 1
-                    page.targets[label] = Target(page, kind, heading, self.counts[kind])
+                    self.counts[kind, page.chapter] += 1
+                    number = str(self.counts[kind, page.chapter])
+                    number = f"{page.chapter}.{number}" if page.chapter else number
+                    page.targets[label] = Target(page, kind, heading, number)
                     page.labels.append(label)
 
     def resolve(self, page, target):

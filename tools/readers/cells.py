@@ -52,8 +52,10 @@ def convert(cell, page_text, cache=None):
 
 
 def escaped(words):
-    """Return the words of a comment as Markdown that shows them as they are."""
-    return re.sub(r"([\\*_<$[\]])", r"\\\1", words.strip())
+    """Return the words of a comment as Markdown that shows them as they are, code as code."""
+    pieces = words.strip().split("`")
+    pieces[::2] = [re.sub(r"([\\*_<$[\]])", r"\\\1", piece) for piece in pieces[::2]]
+    return "`".join(pieces)
 
 
 def metadata(tags, stored):

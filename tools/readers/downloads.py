@@ -92,7 +92,8 @@ def other_numbers(book, numbers):
     for page in book.pages.values():
         for ours, theirs in KINDS.items():
             here = sorted(t.number for t in page.targets.values() if t.kind == ours)
-            there = sorted(n[-1] for n in numbers.get(page.name, {}).get(theirs, {}).values())
+            there = numbers.get(page.name, {}).get(theirs, {}).values()
+            there = sorted(".".join(map(str, number)) for number in there)
             if here != there:
                 yield f"{page.name}: {ours}s {there} have the numbers {here} in the notebook"
 

@@ -96,7 +96,7 @@ class PageText:
         """Return a link to a figure, a formula or a section."""
         label, text = titled(content)
         target = self.book.targets.get(label) or self.unknown(f"the label {label}")
-        text = text.replace("%s", str(target.number)).replace("{number}", str(target.number))
+        text = text.replace("%s", target.number).replace("{number}", target.number)
         text = text.replace("{name}", target.heading)
         return f"[{text or target.text}]({self.place(target)})"
 
