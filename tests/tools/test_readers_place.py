@@ -110,6 +110,14 @@ def test_without_a_record_nothing_is_taken_for_unchanged(folder, script):
     assert source(folder / "one.ipynb") == "mine"
 
 
+def test_what_equals_the_new_version_is_nobodys_change(folder, script, capsys):
+    place.place_all(folder, [page("same", script)])
+    (folder / place.RECORD).unlink()
+    assert place.place_all(folder, [page("same", script)]) == ["one.ipynb"]
+    assert place.changed(folder) == []
+    assert capsys.readouterr().out == ""
+
+
 def test_a_file_that_is_no_notebook_any_more_is_kept(folder, script):
     place.place_all(folder, [page("old", script)])
     (folder / "one.ipynb").write_text("{")

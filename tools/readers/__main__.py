@@ -23,7 +23,7 @@ def main(arguments=None):
     names = place.place_all(options.folder, pages)
     if options.trust:
         place.trust(options.folder, names)
-    print(f"notebooks: {len(names)} written in {time.monotonic() - start:.0f} s; the first one:")
+    print(f"notebooks: {len(names)} built in {time.monotonic() - start:.0f} s; the first one:")
     print(options.folder / names[0])
     return 0
 

@@ -90,8 +90,8 @@ def place(folder, name, content):
     """
     new = digest(name, content)
     stem, number, candidate = name.removesuffix(".ipynb"), 1, name
-    while is_changed(folder, candidate):
-        if new in (record(folder).get(candidate), current(folder, candidate)):
+    while is_changed(folder, candidate) and current(folder, candidate) != new:
+        if record(folder).get(candidate) == new:
             return candidate
         number += 1
         candidate = f"{stem}-{number}.ipynb"
@@ -110,10 +110,11 @@ def place_all(folder, pages):
     names = []
     for page in pages:
         for name, source in page.files.items():
-            if is_changed(folder, name):
+            content = source.read_bytes()
+            if is_changed(folder, name) and current(folder, name) != digest(name, content):
                 say(f"{name} has your changes and is kept")
             else:
-                put(folder, name, source.read_bytes())
+                put(folder, name, content)
         name = place(folder, page.file, page.content)
         names.append(name)
         if name != page.file:
