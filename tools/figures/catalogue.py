@@ -11,6 +11,7 @@ IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 FIGURES = {
     "cover.svg": cover.cover,
     "logo.svg": cover.logo,
+    "three-lines.svg": graphs.three_lines,
     "mlp-graph.svg": graphs.mlp_graph,
     "overlap.svg": timelines.overlap,
     "diamond.svg": graphs.diamond,
