@@ -144,7 +144,7 @@ def check_reduce_scatter(ring_reduce_scatter):
     >>> check_reduce_scatter(allreduce)  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
         ...
-    AssertionError: k=3, 240 elements: sim:2 sends to sim:1; in the ring it sends to sim:0 only
+    AssertionError: k=3, 240 elements: sim:1 sends to sim:0; in the ring it sends to sim:2 only
     """
     for k in (1, 2, 3, 4, 5):
         for size in (12, 7):
