@@ -76,7 +76,7 @@ class Case:
         hint = next((said for said, made in mistakes.items() if made), "add the three terms up")
         raise AssertionError(f"{self}: {got:.6g} s, but {wanted:.6g} s is right; {hint}")
 
-    def check_smallest(self, got):
+    def check_break_even(self, got):
         """Refuse a minibatch in which k GPUs are slower than one, or that need not be so large."""
         _, sending, latencies = self.terms
         exact = self.rate * (sending + latencies) * self.k / (self.k - 1)
@@ -90,7 +90,7 @@ class Case:
         )
         if _close(got, self.rate * (sending + latencies)):
             hint += "; k GPUs save the part 1 - 1/k of the time to compute, not all of it"
-        raise AssertionError(f"{self}: smallest_batch says {got:.6g}; {hint}")
+        raise AssertionError(f"{self}: break_even says {got:.6g}; {hint}")
 
 
 def _close(x, y):

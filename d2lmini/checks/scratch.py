@@ -257,14 +257,14 @@ def check_predict_step(predict_step):
     print("predict_step: passed")
 
 
-@checker("smallest_batch(k, rate, nbytes, bandwidth, latency)")
-def check_smallest_batch(smallest_batch):
+@checker("break_even(k, rate, nbytes, bandwidth, latency)")
+def check_break_even(break_even):
     """Check a function that says from which minibatch on k GPUs are faster than one.
 
     Parameters
     ----------
-    smallest_batch : callable
-        ``smallest_batch(k, rate, nbytes, bandwidth, latency)`` returning a number of images; it may
+    break_even : callable
+        ``break_even(k, rate, nbytes, bandwidth, latency)`` returning a number of images; it may
         be rounded up to a whole number.
 
     Raises
@@ -275,7 +275,7 @@ def check_smallest_batch(smallest_batch):
     Examples
     --------
     >>> never = lambda k, rate, nbytes, bandwidth, latency: float("inf")
-    >>> check_smallest_batch(never)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    >>> check_break_even(never)  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
         ...
     AssertionError: 10 images would be enough
@@ -283,6 +283,6 @@ def check_smallest_batch(smallest_batch):
     for case in CASES:
         if case.k == 1:
             continue
-        got = smallest_batch.at(case)(*case.hardware)
-        case.check_smallest(number(got, f"{case}: the number that smallest_batch returns"))
-    print("smallest_batch: passed")
+        got = break_even.at(case)(*case.hardware)
+        case.check_break_even(number(got, f"{case}: the number that break_even returns"))
+    print("break_even: passed")

@@ -9,9 +9,9 @@ from support.solutions import refuses, returns_nothing
 from d2lmini import training
 from d2lmini.checks.scratch import (
     check_allreduce,
+    check_break_even,
     check_predict_step,
     check_reduce_scatter,
-    check_smallest_batch,
 )
 from d2lmini.collectives import allreduce_ring
 
@@ -156,12 +156,12 @@ def searched(k, rate, nbytes, bandwidth, latency):
 )
 def test_an_estimate_and_a_search_are_accepted(right, capsys):
     check_predict_step(predict)
-    check_smallest_batch(right)
-    assert capsys.readouterr().out == "predict_step: passed\nsmallest_batch: passed\n"
+    check_break_even(right)
+    assert capsys.readouterr().out == "predict_step: passed\nbreak_even: passed\n"
 
 
 WRONG_SIZES = {
-    "smallest_batch says 0; on 0 images the GPUs lose": lambda *arguments: 0,
+    "break_even says 0; on 0 images the GPUs lose": lambda *arguments: 0,
     "images would be enough": lambda *arguments: 2 * smallest(*arguments),
     "inf; .* images would be enough": lambda *arguments: math.inf,
     "save the part 1 - 1/k of the time": lambda k, rate, N, b, latency: (
@@ -175,5 +175,5 @@ WRONG_SIZES = {
 
 
 @pytest.mark.parametrize("reason", WRONG_SIZES)
-def test_smallest_batch_names_the_mistake(reason):
-    refuses(check_smallest_batch, WRONG_SIZES[reason], reason)
+def test_break_even_names_the_mistake(reason):
+    refuses(check_break_even, WRONG_SIZES[reason], reason)
