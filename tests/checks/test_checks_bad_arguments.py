@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from d2lmini import checks, sim
-from d2lmini.checks import concise, devices, parallelism
+from d2lmini.checks import concise, devices, parallelism, scratch
 
 CHECKERS = {
     name: getattr(module, name)
-    for module in (checks, concise, devices, parallelism)
+    for module in (checks, concise, devices, parallelism, scratch)
     for name in vars(module)
-    if name.startswith("check_")
+    if name.startswith("check_") and "._" not in getattr(module, name).__module__
 }
 
 
-assert len(CHECKERS) == 19
+assert len(CHECKERS) == 22
 
 
 def raises(*arguments):
