@@ -19,7 +19,7 @@ CHECKERS = {
 }
 
 
-assert len(CHECKERS) == 19
+assert len(CHECKERS) == 21
 
 
 def raises(*arguments):
