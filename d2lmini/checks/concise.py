@@ -9,6 +9,7 @@ from d2lmini import sim
 from d2lmini.checks import _slow_machine
 from d2lmini.checks._results import number, tensor, whole_number
 from d2lmini.checks._solution import checker
+from d2lmini.checks.ddp import check_measure_accuracy, check_update  # noqa: F401
 from d2lmini.devices import device_name
 
 SIZES = (1, 2, 3, 10, 11, 12, 13)
