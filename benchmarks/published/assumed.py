@@ -1,141 +1,145 @@
-"""What becomes of the book's conclusions if an assumed constant is another: simulated once more."""
+"""What becomes of the book's conclusions if an assumed constant is another."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-from d2lmini import Timer, get_params, init_params, sim, train_batch
-from d2lmini.resnet import resnet18
-from d2lmini.sim.hardware import assumptions
-
-BATCH = 256
-STEPS = 3
-
-
-def _v100(launch):
-    """Return what is simulated: a V100 without NVLink, as the stored page has it."""
-    gpu = replace(sim.find_gpu("v100"), launch_overhead=launch)
-    return {"gpu": gpu, "link": "pcie3", "numerics": False}
-
-
-def products(launch):
-    """Return how much faster two GPUs do 50 products of 4000 x 4000 each than one does all 100."""
-    with sim.machine(2, **_v100(launch)) as devices:
-        xs = [torch.empty(4000, 4000, device=device) for device in devices]
-        one = _seconds(devices, lambda: [xs[0] @ xs[0] for _ in range(100)])
-        both = _seconds(devices, lambda: [x @ x for x in xs for _ in range(50)])
-    return one / both
-
-
-def lenet(launch, per_gpu=False):
-    """Return how many times as many images a second two GPUs train LeNet on as one does.
-
-    As `train_batch` does, in one process: 256 images in all, or for each GPU.
-    """
-    rates = []
-    for k in (1, 2):
-        size = k * BATCH if per_gpu else BATCH
-        with sim.machine(k, **_v100(launch)) as devices:
-            replicas = [get_params(init_params(), device) for device in devices]
-            X, y = torch.zeros(size, 1, 28, 28), torch.zeros(size).long()
-            batch = X, y, replicas, devices, 0.2
-            train_batch(*batch)  # warm-up
-            seconds = _seconds(devices, lambda batch=batch: train_batch(*batch))
-        rates.append(size / seconds)
-    return rates[1] / rates[0]
-
-
-def _seconds(devices, work):
-    timer = Timer(*devices)
-    timer.start()
-    for _ in range(STEPS):
-        work()
-    return float(timer.stop()) / STEPS
-
-
-def resnet(launch, per_gpu):
-    """Return how many times as many images a second ResNet-18 sees with DDP on two GPUs as on one.
-
-    A process for each GPU; `per_gpu` images for each.
-    """
-    one, two = (max(sim.spawn(_ddp_step, (per_gpu,), k, **_v100(launch))) for k in (1, 2))
-    return 2 * one / two
-
-
-def _ddp_step(rank, num_images):
-    """Return the seconds of a step, after two for warming up (the second makes the buckets)."""
-    dist.init_process_group()
-    device = torch.accelerator.current_accelerator()
-    net = resnet18().to(device)
-    net = DistributedDataParallel(net) if dist.get_world_size() > 1 else net
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    X = torch.empty(num_images, 1, 28, 28, device=device)
-    for _ in range(3):
-        sim.synchronize()
-        start = sim.now()
-        optimizer.zero_grad()
-        net(X).logsumexp(1).mean().backward()
-        optimizer.step()
-    sim.synchronize()
-    return sim.now() - start
-
-
-def copies(rate):
-    """Return how many times as long as a product of 4000 x 4000 its way to the host takes."""
-    link = replace(sim.find_link("pcie3"), pageable_to_host=rate)
-    with sim.machine(1, gpu="v100", link=link, numerics=False) as (device,):
-        x = torch.empty(4000, 4000, device=device)
-        product, copy = (_seconds([device], work) for work in (lambda: x @ x, x.cpu))
-    return copy / product
+from benchmarks.published import conclusions, vtrain
+from d2lmini.sim.hardware import assumptions, find_gpu_and_link
 
 
 @dataclass(frozen=True)
-class Study:
-    """A constant, what else it might be, and what then becomes of conclusions.
+class Conclusion:
+    """A conclusion of the book: words, where it is drawn, and what it says of a number.
 
     Attributes
     ----------
-    constant : str
-        Its name in words.
-    unit : str
-    values : tuple of float
-    preset : float
-        The value that the presets have.
-    title : str
-        What the functions return, in words.
-    conclusions : tuple of tuple
-        (what, function of the value).
+    words, chapter : str
+    find : callable
+        Takes a GPU and a link, returns the number.
+    low, high : float
+        The conclusion holds if the number is between them.
     """
 
-    constant: str
-    unit: str
+    words: str
+    chapter: str
+    find: Callable
+    low: float = 0.0
+    high: float = float("inf")
+
+    def holds(self, value):
+        """Say whether the conclusion holds if the number is `value`."""
+        return self.low < value < self.high
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A constant that no data sheet gives, and the range in which it is varied.
+
+    Attributes
+    ----------
+    words : str
+        Its name with the range.
+    values : tuple
+        What it might be, the preset's value left out.
+    change : callable
+        Takes a GPU, a link and a value, returns the two with it.
+    """
+
+    words: str
     values: tuple
-    preset: float
-    title: str
-    conclusions: tuple
-
-    def rows(self):
-        """Return ``{what: [result for each of the values]}``; simulates all of them."""
-        return {what: [find(value) for value in self.values] for what, find in self.conclusions}
+    change: Callable
 
 
-LAUNCHES = Study(
-    "launch overhead", "s", (2e-6, 5e-6, 10e-6, 15e-6), assumptions.LAUNCH_OVERHEAD,
-    "two GPUs are so many times as fast as one",
-    (
-        ("100 products of 4000 x 4000, half on each GPU", products),
-        ("LeNet, one process, 256 images in all", lenet),
-        ("LeNet, one process, 256 images for each GPU", partial(lenet, per_gpu=True)),
-        ("ResNet-18, DDP, 32 images for each GPU", partial(resnet, per_gpu=32)),
-        ("ResNet-18, DDP, 256 images for each GPU", partial(resnet, per_gpu=256)),
-    ),
+def _gpu(gpu, link, value, name):
+    return replace(gpu, **{name: value}), link
+
+
+def _wires(gpu, link, share):
+    factor = share / assumptions.LINK_EFFICIENCY
+    rates = {name: factor * getattr(link, name) for name in ("bandwidth", "peer_bandwidth")}
+    return gpu, replace(link, **rates)
+
+
+def _latency(gpu, link, seconds):
+    return gpu, replace(link, latency=seconds, peer_latency=seconds)
+
+
+def _host_memory(gpu, link, factor):
+    names = ("pageable_bandwidth", "pageable_to_host")
+    return gpu, replace(link, **{name: factor * getattr(link, name) for name in names})
+
+
+launch = partial(_gpu, name="launch_overhead")
+LAUNCHES = (2e-6, assumptions.LAUNCH_OVERHEAD, 10e-6, 15e-6, vtrain.LAUNCH)
+
+ASSUMPTIONS = (
+    Assumption("launch: 2 to 15 µs", (2e-6, 10e-6, 15e-6), launch),
+    Assumption("kernel: 1 to 5 µs", (1e-6, 5e-6), partial(_gpu, name="kernel_overhead")),
+    Assumption("arithmetic: 40 to 90%", (0.4, 0.9), partial(_gpu, name="compute_efficiency")),
+    Assumption("memory: 40 to 90%", (0.4, 0.9), partial(_gpu, name="memory_efficiency")),
+    Assumption("wires: 50 to 95%", (0.5, 0.95), _wires),
+    Assumption("latency of copies: 2 to 20 µs", (2e-6, 20e-6), _latency),
+    Assumption("host memory: 1 to 4 times as fast", (2, 4), _host_memory),
+)
+
+CONCLUSIONS = (
+    Conclusion("100,000 numbers are added in the time of 1,000", "devices",
+               conclusions.additions, high=1.1),
+    Conclusion("two GPUs finish 100 products in half the time", "auto-parallelism",
+               conclusions.products, low=1.9),
+    Conclusion("copies to pinned memory hide behind products", "auto-parallelism",
+               conclusions.hidden, high=1.1),
+    Conclusion("copying a product to ordinary host memory takes longer than computing it",
+               "auto-parallelism", conclusions.copies, low=1),
+    Conclusion("LeNet, 256 images in all: two GPUs are slower than one", "multiple-gpus",
+               partial(conclusions.lenet, images=256, per_gpu=False), high=1),
+    Conclusion("LeNet, 16,384 images for each GPU: two GPUs are faster", "multiple-gpus",
+               partial(conclusions.lenet, images=2**14, per_gpu=True), low=1.1),
+    Conclusion("ResNet-18, DDP, 256 images for each GPU: the second GPU pays",
+               "multiple-gpus-concise", partial(conclusions.resnet, per_gpu=256), low=1.5),
+    Conclusion("ResNet-18, DDP over Ethernet: without overlap a step is longer",
+               "overlap-and-scaling", partial(conclusions.overlap, per_gpu=256), low=1.05),
 )  # fmt: skip
-PAGEABLE = Study(
-    "rate of copies to ordinary host memory", "B/s", (1.5e9, 3e9, 6e9),
-    assumptions.PAGEABLE_TO_HOST, "the copy takes so many times as long as the product",
-    (("a product of 4000 x 4000 on a V100, copied to the host", copies),),
+# Those that turn around for some launch overhead of LAUNCHES: no conclusions of the book.
+BETWEEN = (
+    Conclusion("LeNet, 256 images for each GPU: two GPUs are faster", "multiple-gpus",
+               partial(conclusions.lenet, images=256, per_gpu=True), low=1),
+    Conclusion("ResNet-18, DDP, 32 images for each GPU: two GPUs are faster",
+               "multiple-gpus-concise", partial(conclusions.resnet, per_gpu=32), low=1),
 )  # fmt: skip
-STUDIES = (LAUNCHES, PAGEABLE)
+
+
+@lru_cache(maxsize=1024)
+def preset(conclusion):
+    """Return a conclusion's number with the book's default GPU and link."""
+    return float(conclusion.find(*find_gpu_and_link()))
+
+
+@lru_cache(maxsize=1024)
+def changed(conclusion, change, value):
+    """Return a conclusion's number with another value of a constant."""
+    return float(conclusion.find(*change(*find_gpu_and_link(), value)))
+
+
+def by_launch(conclusion):
+    """Return a conclusion's number for each of `LAUNCHES`."""
+    return [
+        preset(conclusion) if value == assumptions.LAUNCH_OVERHEAD
+        else changed(conclusion, launch, value)
+        for value in LAUNCHES
+    ]  # fmt: skip
+
+
+def by_assumption(conclusion):
+    """Return a conclusion's numbers for each of `ASSUMPTIONS`, the preset's first."""
+    return [
+        [preset(conclusion), *(changed(conclusion, a.change, value) for value in a.values)]
+        for a in ASSUMPTIONS
+    ]
+
+
+def study():
+    """Simulate all: ``({conclusion: by_launch}, {conclusion: by_assumption})``."""
+    launches = {c: by_launch(c) for c in (*CONCLUSIONS, *BETWEEN)}
+    return launches, {c: by_assumption(c) for c in CONCLUSIONS}

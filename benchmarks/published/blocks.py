@@ -1,13 +1,19 @@
 """Tables and figures of the page, as Markdown."""
 
+import math
 import statistics
 
 from benchmarks.page import plain
-from benchmarks.published import collectives, drawings, findings, rows
+from benchmarks.published import assumed, collectives, drawings, findings, orders, rows, vtrain
 from benchmarks.published.collectives import num_bytes
+from d2lmini.sim.hardware import assumptions
 from d2lmini.sim.hardware.bus_bandwidth import bus_factor
 from d2lmini.units import number, quantity, size
 
+STEP_COLUMNS = (
+    "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers",
+    "sequence length", "tensor parallelism", "data parallelism", "pipeline parallelism",
+)  # fmt: skip
 SIZES = [2**power for power in range(15, 35)]
 # What a table calls its source, and the reference for it.
 SOURCES = {"stas00 network": "bekman2024machine", "NVIDIA/nccl issue 812": "nvidia2023issue"}
@@ -16,6 +22,10 @@ SOURCES = {"stas00 network": "bekman2024machine", "NVIDIA/nccl issue 812": "nvid
 def table(head, lines):
     """Lay out cells as Markdown; every text must be `plain` already."""
     parts = [head, ["---"] * len(head), *lines]
+    return _lines(parts)
+
+
+def _lines(parts):
     return "\n".join(f"| {' | '.join(map(str, part))} |" for part in parts)
 
 
@@ -56,34 +66,55 @@ def node_curves(found):
     return [_curve(key[0], pairs, SIZES) for key, pairs in groups.items()]
 
 
-def collectives_tables(found):
-    """Return a table for each system with all its rows."""
-    blocks = []
-    for system, pairs in findings.by_system(found).items():
-        presets = ", ".join(dict.fromkeys(p.preset for _, p in pairs))
-        blocks += [
-            f"**{plain(system)}**, simulated as {plain(presets)}. Source: {_source(pairs, found)}.",
-            table(_HEAD, [_line(row, p) for row, p in pairs]),
-        ]
-    return "\n\n".join(blocks)
+def message_table(pairs, found):
+    """Return a table of the messages of one system; `found` are all messages of its table."""
+    head = ("all-reduce of", "published", "predicted", "ratio")
+    lines = [(size(num_bytes(row)), *_values(row, p)) for row, p in pairs]
+    return f"{_about(pairs, found)}\n\n{table(head, lines)}"
 
 
-_HEAD = ("what", "published", "predicted", "ratio", "algorithm, published", "predicted")
+def node_table(pairs):
+    """Return a table of the messages over several nodes."""
+    head = ("system, algorithm", "all-reduce of", "published", "predicted", "ratio")
+    lines = []
+    for row, p in pairs:
+        system = f"{p.system}, {row['gpus']} GPUs, {row['algorithm'] or 'algorithm not said'}"
+        large = " (“large”)" if row["bytes"] == "large" else ""
+        lines.append((plain(system), size(num_bytes(row)) + large, *_values(row, p)))
+    return table(head, lines)
 
 
-def _line(row, p):
-    """Write a row in the unit that was published: its time or its bus bandwidth."""
-    words = [f"{row['collective']} {size(num_bytes(row))}", f"{row['gpus']} GPUs"]
-    words += [f"{row['nodes']} nodes"] if row["nodes"] != "1" else []
-    words += ["“large”"] if row["bytes"] == "large" else []
-    values = [p.measured, p.predicted]
-    unit = "s" if row["time_us"] else "B/s"
+def _about(pairs, found):
+    systems = {p.system: p.preset for _, p in pairs}
+    words = (f"{plain(name)}, simulated as {plain(preset)}" for name, preset in systems.items())
+    return f"{'; '.join(words)}. Source: {_source(pairs, found)}."
+
+
+def _values(row, p):
+    """Write a row in the unit that was published, its time or its bus bandwidth, and the ratio."""
+    values, unit = [p.measured, p.predicted], "s" if row["time_us"] else "B/s"
     if unit == "B/s":
         values = [_bandwidth(row, seconds) for seconds in values]
-    return (
-        plain(", ".join(words)), *(quantity(value, unit) for value in values), f"{p.ratio:.2f}",
-        plain(row["algorithm"] or "not said"), plain(p.what.rpartition(": ")[2]),
-    )  # fmt: skip
+    return (*(quantity(value, unit) for value in values), f"{p.ratio:.2f}")
+
+
+def hidden_rows(messages, steps):
+    """Return rows that a test predicts once more, as comments: a reader does not see them."""
+    columns = ("system", "gpus", "nodes", "collective", "algorithm", "bytes")
+    lines = ["Predicted once more by a test, so that this page does not grow stale:"]
+    for row, p in messages:
+        words = " | ".join(plain(row[column]) for column in columns)
+        lines.append(f"message | {words} | {p.predicted:.6g}")
+    for row, p in _sample(steps):
+        lines.append(f"step | {' | '.join(row[name] for name in STEP_COLUMNS)} | {p.predicted:.6g}")
+    return "\n".join(f"% {line}" for line in lines)
+
+
+def _sample(found, count=10):
+    """Return rows at equal distances in the order of their ratios."""
+    order = sorted(found, key=lambda pair: (pair[1].ratio, pair[1].what))
+    places = dict.fromkeys(round(i * (len(order) - 1) / (count - 1)) for i in range(count) if order)
+    return [order[place] for place in places]
 
 
 def _source(pairs, found):
@@ -115,25 +146,28 @@ def step_groups(found):
 
 
 def step_table(found):
-    """Return the ratios by hidden size and tensor parallelism."""
-    head = ("hidden size", "tensor parallelism", "rows", "median ratio", "lowest", "highest")
+    """Return the lines of a table of ratios by hidden size and tensor parallelism."""
     lines = []
     for key, group in _groups(found, "hidden size", "tensor parallelism").items():
         ratios = [p.ratio for p in group]
         values = (statistics.median(ratios), min(ratios), max(ratios))
         lines.append((*key, len(group), *(f"{value:.2f}" for value in values)))
+    return _lines(lines)
+
+
+def order_table(one, more):
+    """Return the table of how often the order of two splits is right."""
+    head = ("predicted difference", "one node", "pairs", "several nodes", "pairs")
+    lines = []
+    places = (orders.CLASSES, orders.orders(orders.not_fitted(one)), orders.orders(more))
+    for (low, high), (n, share), (n_more, share_more) in zip(*places, strict=True):
+        words = f"{100 * low:.0f} to {100 * high:.0f}%" if high < 1 else f"over {100 * low:.0f}%"
+        lines.append((words, _share(share), n, _share(share_more), n_more))
     return table(head, lines)
 
 
-def step_sample(found, count=5):
-    """Return rows at equal distances in the order of their ratios."""
-    order = sorted((p for _, p in found), key=lambda p: (p.ratio, p.what))
-    places = dict.fromkeys(round(i * (len(order) - 1) / (count - 1)) for i in range(count))
-    lines = [
-        (plain(p.what), quantity(p.measured, "s"), quantity(p.predicted, "s"), f"{p.ratio:.2f}")
-        for p in (order[place] for place in places)
-    ]
-    return table(("configuration", "published", "predicted", "ratio"), lines)
+def _share(share):
+    return "no pair" if math.isnan(share) else f"right in {100 * share:.0f}%"
 
 
 def refused(tables):
@@ -141,17 +175,39 @@ def refused(tables):
     total = sum(len(t.rows) + len(t.refused) for t in tables)
     lines = [(t.family, line, plain(reason)) for t in tables for line, reason in t.refused]
     if not lines:
-        return f"There are none: each of the {total:,} rows of these tables has a prediction."
-    about = f"{len(lines)} of {total:,} rows have none:"
-    return f"{about}\n\n{table(('table', 'line', 'why'), lines)}"
+        return f"All {total:,} rows of the tables that we took have a prediction."
+    about = f"{len(lines)} of {total:,} rows have no prediction:"
+    return f"{about}\n\n{table(('table', 'line', 'why'), lines)}\n\n"
 
 
-def study_table(study, results):
-    """Return the results of an `assumed.Study`; the preset's value is marked."""
-    head = [
-        f"{quantity(value, study.unit)}{' (preset)' if value == study.preset else ''}"
-        for value in study.values
+def launch_table(found):
+    """Return the conclusions by launch overhead; `found` is ``{Conclusion: numbers}``."""
+    marks = {assumptions.LAUNCH_OVERHEAD: " (preset)", vtrain.LAUNCH: " (fitted)"}
+    head = [f"{quantity(value, 's')}{marks.get(value, '')}" for value in assumed.LAUNCHES]
+    lines = [
+        (_link(c), *(_bold(number(v), c.holds(v)) for v in values)) for c, values in found.items()
     ]
-    lines = [(what, *map(number, values)) for what, values in results.items()]
-    words = f"Simulated; {study.title}, by {study.constant}:"
-    return f"{words}\n\n{table(('', *head), lines)}"
+    return table(("", *head), lines)
+
+
+def assumption_table(found):
+    """Return the conclusions by assumption: ``{Conclusion: [numbers]}``, the lowest and highest."""
+    head = ("", "preset", *(a.words for a in assumed.ASSUMPTIONS))
+    lines = []
+    for c, columns in found.items():
+        cells = (_bold(_range(values), all(map(c.holds, values))) for values in columns)
+        lines.append((_link(c), number(columns[0][0]), *cells))
+    return table(head, lines)
+
+
+def _link(conclusion):
+    return f"[{conclusion.words}]({conclusion.chapter}.ipynb)"
+
+
+def _bold(text, holds):
+    return text if holds else f"**{text}**"
+
+
+def _range(values):
+    low, high = (f"{value:.2f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"

@@ -3,14 +3,14 @@
 import statistics
 from functools import partial
 
-from benchmarks.published import vtrain
+from benchmarks.published import orders, vtrain
 from benchmarks.published.collectives import num_bytes
 from benchmarks.published.score import score
 from d2lmini.sim.hardware import assumptions
+from d2lmini.units import size
 
 SMALL, LARGE = 2**20, 2**29  # bytes: small messages up to the first, large ones from the second on
-NEAR = 0.05  # a choice is near the best if it costs so much more at most
-SAME_JOB = ("# GPUs", "global batch", "hidden size", "# layers", "sequence length")
+REDUCES = 6  # all-reduces of a layer and micro-batch: two forward, again, and backward
 
 
 def pairs(tables, family):
@@ -51,67 +51,77 @@ def of_collectives(found):
     """Return the numbers about collectives."""
     swept = sweep(found)
     (first, least), systems = swept[0], {p.system for _, p in swept}
-    sizes = {
+    groups = {
         "small": [p for row, p in swept if num_bytes(row) <= SMALL],
         "medium": [p for row, p in swept if SMALL < num_bytes(row) < LARGE],
         "large": [p for row, p in swept if num_bytes(row) >= LARGE],
         "others": [p for row, p in found if row["nodes"] == "1" and p.system not in systems],
         "several": [p for _, p in several_nodes(found)],
     }
-    numbers = {"gap": least.measured - least.predicted, "least": num_bytes(first)}
-    for name, group in sizes.items():
-        ratios = [p.ratio for p in group] or [float("nan")]
-        numbers |= {f"{name}_low": min(ratios), f"{name}_high": max(ratios)}
+    numbers = {"gap": (least.measured - least.predicted) * 1e6, "least": size(num_bytes(first))}
+    numbers |= {"sweep_rows": len(swept), "several_rows": len(groups["several"])}
+    numbers |= {"others_rows": len(groups["others"])}
+    for mib in (8, 16):
+        numbers[f"near_{mib}"] = _only(p.ratio for row, p in swept if num_bytes(row) == mib * 2**20)
+    missing = (p.measured - p.predicted for row, p in swept if num_bytes(row) == 2 * 2**20)
+    numbers["tp8_known"] = _only(missing) * 1e6
+    for name, group in groups.items():
+        numbers |= _span(name, group)
+    numbers["large_error"] = 1 - numbers["large_low"]
     return numbers | _scores("collectives", [p for _, p in found])
+
+
+def _only(values):
+    return next(iter(values), float("nan"))
+
+
+def _span(name, predictions):
+    """Return the lowest and the highest ratio, and the factors that mend them."""
+    ratios = [p.ratio for p in predictions] or [float("nan")]
+    low, high = min(ratios), max(ratios)
+    factors = {f"{name}_least": 1 / high, f"{name}_most": 1 / low}
+    return {f"{name}_low": low, f"{name}_high": high} | factors
 
 
 def of_steps(found, name):
     """Return the numbers about vTrain's steps, with `name` before each."""
     predictions = [p for _, p in found]
-    numbers = _scores(name, predictions)
-    fitted = [p for p in predictions if p.fitted]
-    if fitted:
-        others = score(predictions)["not_fitted"]
-        numbers |= {
-            f"{name}_fitted": len(fitted),
-            f"{name}_others": others["rows"],
-            f"{name}_others_median": others["median_error"],
-            f"{name}_others_worst": others["worst_error"],
-        }
-    return numbers | choices(found, name) | _plain(found, name)
+    others = [p for _, p in orders.not_fitted(found)]
+    plain = [p for _, p in orders.without_fit(found)]
+    numbers = {f"{name}_fitted": len(predictions) - len(others)}
+    for part, group in (("", predictions), ("_others", others), ("_plain", plain)):
+        numbers |= _scores(name + part, group) | _span(name + part, group)
+    numbers |= {f"{name}_choice": orders.choices(found, name)[f"{name}_choice"]}
+    return numbers
 
 
-def _plain(found, name):
-    """Return the scores with nothing fitted: the presets' launch overhead."""
-    plain = [vtrain.predict(row, launch=None) for row, _ in found]
-    jobs = choices([(row, p) for (row, _), p in zip(found, plain, strict=True)], f"{name}_plain")
-    return _scores(f"{name}_plain", plain) | jobs
-
-
-def choices(found, name):
-    """Say how good the split would be that is chosen by the predictions.
-
-    Jobs are the same if model, GPUs and batch are; those with three measured splits or more count.
-    """
-    jobs = {}
-    for row, p in found:
-        jobs.setdefault(tuple(row[column] for column in SAME_JOB), []).append(p)
-    jobs = [job for job in jobs.values() if len(job) > 2]
-    costs = [_cost(job) for job in jobs] or [float("nan")]
-    spreads = [max(p.measured for p in job) / min(p.measured for p in job) for job in jobs]
-    return {
-        f"{name}_jobs": len(jobs),
-        f"{name}_best": sum(cost == 0 for cost in costs),
-        f"{name}_near": sum(cost <= NEAR for cost in costs),
-        f"{name}_choice": max(costs),
-        f"{name}_spread": statistics.median(spreads or [float("nan")]),
+def of_choices(found):
+    """Return the numbers about orders of splits and choices among them, on one node."""
+    others = orders.not_fitted(found)
+    shares = {
+        f"order_{100 * low:.0f}": share
+        for (low, _), (_, share) in zip(orders.CLASSES, orders.orders(others), strict=True)
     }
+    plain = orders.choices(orders.without_fit(others), "choice_plain")
+    return shares | orders.choices(others, "choice") | plain
 
 
-def _cost(job):
-    """Return how much longer the split with the least predicted time took than the best one."""
-    chosen = min(job, key=lambda p: p.predicted)
-    return chosen.measured / min(p.measured for p in job) - 1
+def of_tensor_parallelism(found):
+    """Return what is missing where tensor parallelism is wide, and too much where it is not."""
+    missing, too_long = [], []
+    for row, p in found:
+        hidden, tensor = int(row["hidden size"]), int(row["tensor parallelism"])
+        if (hidden, tensor, row["micro batch"]) == (1024, 8, "1"):
+            micro_batches = int(row["global batch"]) // int(row["data parallelism"])
+            reduces = REDUCES * micro_batches * int(row["# layers"])
+            missing.append((p.measured - p.predicted) / reduces)
+        if (hidden, tensor) == (2048, 4):
+            too_long.append(p.ratio - 1)
+    nan = [float("nan")]
+    return {
+        "tp8_missing": statistics.median(missing or nan) * 1e6,
+        "tp4_error": statistics.median(too_long or nan),
+    }
 
 
 def _scores(name, predictions):
@@ -128,15 +138,33 @@ def _scores(name, predictions):
     return {f"{name}_{key}": float("nan") if v is None else v for key, v in values.items()}
 
 
+def of_presets():
+    """Return the constants that the presets share."""
+    return {
+        "launch": vtrain.LAUNCH * 1e6,
+        "launch_factor": vtrain.LAUNCH / assumptions.LAUNCH_OVERHEAD,
+        "preset_launch": assumptions.LAUNCH_OVERHEAD * 1e6,
+        "preset_kernel": assumptions.KERNEL_OVERHEAD * 1e6,
+        "preset_compute": assumptions.COMPUTE_EFFICIENCY,
+        "preset_memory": assumptions.MEMORY_EFFICIENCY,
+        "preset_link": assumptions.LINK_EFFICIENCY,
+        "preset_latency": assumptions.COPY_LATENCY * 1e6,
+        "preset_to_host": assumptions.PAGEABLE_TO_HOST / 1e9,
+        "preset_to_device": assumptions.PAGEABLE_TO_DEVICE / 1e9,
+    }
+
+
 def all_numbers(tables):
     """Return ``{name: number}`` for the page's text."""
-    steps = pairs(tables, "vtrain")
-    numbers = of_collectives(pairs(tables, "collectives"))
-    for name, chosen in (("one", one_node(steps)), ("more", more_nodes(steps))):
-        numbers |= of_steps(chosen, name)
-    numbers["launch"] = vtrain.LAUNCH * 1e6
-    numbers["preset_launch"] = assumptions.LAUNCH_OVERHEAD * 1e6
-    numbers["left_out"] = sum(len(table.refused) for table in tables)
+    messages, steps = pairs(tables, "collectives"), pairs(tables, "vtrain")
+    one, more = one_node(steps), more_nodes(steps)
+    numbers = of_collectives(messages) | of_presets()
+    numbers |= of_steps(one, "one") | of_steps(more, "more")
+    numbers |= of_choices(one) | of_tensor_parallelism(one)
+    ratios = [p.ratio for _, p in (*messages, *steps)]
+    numbers["below"] = sum(ratio < 1 for ratio in ratios) / len(ratios)
+    numbers["too_long"] = max(ratios) - 1
+    numbers |= {"total_rows": len(ratios), "steps_rows": len(steps)}
     return numbers
 
 

@@ -11,9 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.charts import svg
-from benchmarks.published import blocks, claims, drawings, findings, ranks, tables
-from benchmarks.published.assumed import STUDIES
-from d2lmini.units import size
+from benchmarks.published import assumed, blocks, claims, drawings, findings, ranks, tables
 
 ROOT = Path(__file__).parents[2]
 PAGE = "chapters/how-far-to-trust-the-clock.md"
@@ -32,32 +30,30 @@ def fill(template, values):
     return _SLOT.sub(lambda slot: format(values[slot[1]], slot[2] or ""), template)
 
 
-def render(found, studies):
+def render(found, study):
     """Return the page and its figures, ``{path in the repository: content}``.
 
-    `found` are `tables.Table`, `studies` is ``{Study: results}``.
+    `found` are `tables.Table`, `study` what `assumed.study` returns.
     """
-    collectives = findings.pairs(found, "collectives")
+    messages = findings.pairs(found, "collectives")
     steps = findings.pairs(found, "vtrain")
     one, more = findings.one_node(steps), findings.more_nodes(steps)
-    numbers = findings.all_numbers(found)
+    launches, ranges = study
     values = {
-        **numbers,
-        "gap": numbers["gap"] * 1e6,
-        "least": size(numbers["least"]),
-        "several_rows": len(findings.several_nodes(collectives)),
-        "tables_collectives": blocks.collectives_tables(collectives),
-        "table_one": blocks.step_table(one),
-        "table_more": blocks.step_table(more),
-        "sample_one": blocks.step_sample(one),
-        "sample_more": blocks.step_sample(more),
+        **findings.all_numbers(found),
         "refused": blocks.refused(found),
-        "ranks": ranks.sentence(collectives),
+        "ranks": ranks.sentence(messages),
+        "table_sweep": blocks.message_table(findings.sweep(messages), messages),
+        "table_nodes": blocks.node_table(findings.several_nodes(messages)),
+        "table_one": blocks.step_table(one),
+        "table_order": blocks.order_table(one, more),
+        "table_more": blocks.step_table(more),
+        "study_assumptions": blocks.assumption_table(ranges),
+        "study_launches": blocks.launch_table(launches),
+        "hidden_rows": blocks.hidden_rows(messages, steps),
     }
-    for place, (study, results) in enumerate(studies.items(), 1):
-        values[f"study_{place}"] = blocks.study_table(study, results)
     files = {}
-    for name, (chart, alt, caption) in _figures(collectives, one, more).items():
+    for name, (chart, alt, caption) in _figures(messages, one, more).items():
         file = f"trust-{name}.svg"
         files[f"chapters/img/{file}"] = svg(chart, alt)
         values[f"figure_{name}"] = blocks.figure(file, alt, caption)
@@ -73,13 +69,6 @@ def _figures(collectives, one, more):
             f"All-reduce on {swept.label}: bus bandwidth over size, predicted and published.",
             f"All-reduce on {swept.label}: the predicted (simulated) bandwidth is above the "
             "published one for small messages and meets it for large ones.",
-        ),
-        "nodes": (
-            drawings.bandwidths(blocks.node_curves(collectives)),
-            "Collectives over several nodes: bus bandwidth over size, predicted, and the few "
-            "published points.",
-            "All-reduce over several nodes: predicted (simulated) for all sizes, published for "
-            "one each. A size that its source calls large is drawn at 16 GiB.",
         ),
         "one": (
             drawings.scatter(blocks.step_groups(one)),
@@ -106,13 +95,12 @@ def main(arguments=None, root=ROOT):
     except tables.UnknownTableError as error:
         print(error)
         return 2
-    studies = {study: study.rows() for study in STUDIES}
-    by_name = {what: row for results in studies.values() for what, row in results.items()}
-    wrong = claims.broken(findings.all_numbers(found), by_name)
+    study = assumed.study()
+    wrong = claims.broken(findings.all_numbers(found), *study)
     if wrong:
         print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")
         return 1
-    wanted = render(found, studies)
+    wanted = render(found, study)
     stale = [name for name, text in wanted.items() if _read(root / name) != text]
     for name in stale:
         if options.check:

@@ -1,0 +1,136 @@
+"""The book's main conclusions, each as a number that a GPU and a link give: simulated once more."""
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from d2lmini import Event, Stream, Timer, get_params, init_params, sim, train_batch
+from d2lmini.resnet import resnet18
+
+STEPS = 3
+SIDE = 4000
+TIMES = 50
+
+
+def additions(gpu, link):
+    """Return how many times as long 100,000 numbers take to add as 1,000 do."""
+    with sim.machine(1, gpu=gpu, link=link, numerics=False) as devices:
+        few, many = (torch.empty(count, device=devices[0]) for count in (10**3, 10**5))
+        short, long = (
+            _seconds(devices, lambda x=x: [x + x for _ in range(TIMES)]) for x in (few, many)
+        )
+    return long / short
+
+
+def products(gpu, link):
+    """Return how much faster two GPUs do 50 products of 4000 x 4000 each than one does all 100."""
+    with sim.machine(2, gpu=gpu, link=link, numerics=False) as devices:
+        xs = [torch.empty(SIDE, SIDE, device=device) for device in devices]
+        one = _seconds(devices, lambda: [xs[0] @ xs[0] for _ in range(2 * TIMES)])
+        both = _seconds(devices, lambda: [x @ x for x in xs for _ in range(TIMES)])
+    return one / both
+
+
+def copies(gpu, link):
+    """Return how many times as long as a product of 4000 x 4000 its way to the host takes."""
+    with sim.machine(1, gpu=gpu, link=link, numerics=False) as (device,):
+        x = torch.empty(SIDE, SIDE, device=device)
+        product, copy = (_seconds([device], work) for work in (lambda: x @ x, x.cpu))
+    return copy / product
+
+
+def hidden(gpu, link):
+    """Return how long 50 products and the copies of their results take side by side.
+
+    As a multiple of the longer of the two alone. The copies go to pinned memory, on a stream of
+    their own.
+    """
+    with sim.machine(1, gpu=gpu, link=link, numerics=False) as (device,):
+        x, side = torch.empty(SIDE, SIDE, device=device), Stream(device)
+        host = sim.empty_pinned(SIDE, SIDE)
+
+        def both():
+            for _ in range(TIMES):
+                y, done = x @ x, Event(device)
+                done.record()
+                side.wait_event(done)
+                with side:
+                    host.copy_(y, non_blocking=True)
+
+        alone = (
+            _seconds([device], lambda: [x @ x for _ in range(TIMES)]),
+            _seconds([device], lambda: [host.copy_(x, non_blocking=True) for _ in range(TIMES)]),
+        )
+        return _seconds([device], both) / max(alone)
+
+
+def lenet(gpu, link, images, per_gpu):
+    """Return how many times as many images a second two GPUs train LeNet on as one does.
+
+    As `train_batch` does, in one process: so many images in all, or for each GPU.
+    """
+    rates = []
+    for k in (1, 2):
+        size = k * images if per_gpu else images
+        with sim.machine(k, gpu=gpu, link=link, numerics=False) as devices:
+            replicas = [get_params(init_params(), device) for device in devices]
+            X, y = torch.zeros(size, 1, 28, 28), torch.zeros(size).long()
+            batch = X, y, replicas, devices, 0.2
+            train_batch(*batch)  # warm-up
+            seconds = _seconds(devices, lambda batch=batch: train_batch(*batch))
+        rates.append(size / seconds)
+    return rates[1] / rates[0]
+
+
+def _seconds(devices, work):
+    timer = Timer(*devices)
+    timer.start()
+    for _ in range(STEPS):
+        work()
+    return float(timer.stop()) / STEPS
+
+
+def resnet(gpu, link, per_gpu):
+    """Return how many times as many images a second ResNet-18 sees with DDP on two GPUs as on one.
+
+    A process for each GPU; `per_gpu` images for each.
+    """
+    one, two = (max(sim.spawn(_step, (per_gpu,), k, **_parts(gpu, link))) for k in (1, 2))
+    return 2 * one / two
+
+
+def overlap(gpu, link, per_gpu):
+    """Return how many times as long a step of ResNet-18 takes if nothing overlaps as with DDP.
+
+    Two nodes of one GPU each, joined by Ethernet of 100 Gbit/s. Without DDP the gradients are
+    summed after the backward pass, in one message.
+    """
+    nodes = _parts(gpu, link) | {"nodes": 2, "network": "ethernet100"}
+    ddp, after = (max(sim.spawn(_step, (per_gpu, hide), 2, **nodes)) for hide in (True, False))
+    return after / ddp
+
+
+def _parts(gpu, link):
+    return {"gpu": gpu, "link": link, "numerics": False}
+
+
+def _step(rank, num_images, ddp=True):
+    """Return the seconds of a step, after two for warming up (the second makes the buckets)."""
+    dist.init_process_group()
+    device = torch.accelerator.current_accelerator()
+    net = resnet18().to(device)
+    several = dist.get_world_size() > 1
+    net = DistributedDataParallel(net) if several and ddp else net
+    gradients = torch.empty(sum(p.numel() for p in net.parameters()), device=device)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    X = torch.empty(num_images, 1, 28, 28, device=device)
+    for _ in range(3):
+        sim.synchronize()
+        start = sim.now()
+        optimizer.zero_grad()
+        net(X).logsumexp(1).mean().backward()
+        if several and not ddp:
+            dist.all_reduce(gradients)
+        optimizer.step()
+    sim.synchronize()
+    return sim.now() - start
