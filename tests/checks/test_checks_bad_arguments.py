@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from d2lmini import checks, sim
-from d2lmini.checks import concise, devices, parallelism
+from d2lmini.checks import concise, devices, overlap, parallelism, unequal
 
 CHECKERS = {
     name: getattr(module, name)
-    for module in (checks, concise, devices, parallelism)
+    for module in (checks, concise, devices, overlap, parallelism, unequal)
     for name in vars(module)
     if name.startswith("check_")
 }
 
 
-assert len(CHECKERS) == 19
+assert len(CHECKERS) == 23
 
 
 def raises(*arguments):
