@@ -2,7 +2,7 @@
 # `make PYTHON=python3.12 ...` names another Python for .venv; ARGS=... is handed on.
 PYTHON ?= python3
 
-COMMANDS = setup book test test-gpu test-double test-another-day torture lint outputs lab bench bench-check clean
+COMMANDS = setup book test test-gpu test-double test-another-day torture lint outputs notebooks lab edit bench bench-check clean
 .PHONY: help $(COMMANDS)
 
 help:
@@ -12,12 +12,14 @@ help:
 	@echo "make test-double  every notebook on 1 to 8 GPUs that are not there"
 	@echo "make test-another-day  every notebook with other seeds and one thread more"
 	@echo "make torture   random programs, operations and signals, for many minutes"
-	@echo "make lab       JupyterLab on the chapters"
+	@echo "make lab       JupyterLab on the notebooks for readers; what you change is kept"
+	@echo "make notebooks  write these notebooks: _build/notebooks"
+	@echo "make edit      JupyterLab on the sources of the chapters, for authors"
 	@echo "make lint      ruff and the notebooks' format"
 	@echo "make outputs   run the notebooks again and store their outputs"
 	@echo "make bench     measure, against what a reader would use instead"
 	@echo "make bench-check  compare with the last record of the same hardware"
-	@echo "make clean     remove what was built; .venv stays"
+	@echo "make clean     remove what was built; .venv and your notebooks stay"
 
 $(COMMANDS):
 	@test "$$($(PYTHON) -c 'print(6 * 7)')" = 42 || { echo "PYTHON=$(PYTHON) is no Python; name one of 3.10 to 3.13" >&2; exit 1; }

@@ -1,7 +1,5 @@
 """Ring and buckets: same result as the plain sum, and the number of messages they promise."""
 
-from functools import partial
-
 import nbformat
 import pytest
 import torch
@@ -104,24 +102,44 @@ def test_buckets_refuse_bad_arguments():
 
 
 def ring_of_the_chapter():
-    chapter = CHAPTERS / "multiple-gpus.ipynb"
-    cells = nbformat.read(chapter, as_version=4).cells
-    (cell,) = [c for c in cells if c.source.startswith("def allreduce_ring(")]
+    """Return the names that the chapter's cells about the ring define."""
+    cells = nbformat.read(CHAPTERS / "multiple-gpus.ipynb", as_version=4).cells
+    starts = ("def reduce_scatter(", "def allreduce_ring(")
+    (halves,), (ring,) = ([c for c in cells if c.source.startswith(start)] for start in starts)
     names = {"check_allreduce": check_allreduce}
-    exec(cell.source, names)
-    return names["allreduce_ring"]
+    exec(halves.source + "\n" + ring.source, names)
+    return names
+
+
+def copied_by(ring, k):
+    """Return which copies a ring makes, in order, and what the devices hold afterwards."""
+    gpus(k, gpu="v100")
+    data = [x.to(f"sim:{i}") for i, x in enumerate(draw(k, 11))]
+    sim.reset()
+    ring(data)
+    copied = [span.name for span in sim.trace() if span.name.startswith("copy")]
+    return copied, [d.tolist() for d in data]
 
 
 @pytest.mark.parametrize("k", [3, 4, 5])  # with two devices any order is even first
-def test_ring_is_the_solution_of_the_chapter(k):
-    def copies(ring):
-        gpus(k, gpu="v100")
-        data = [x.to(f"sim:{i}") for i, x in enumerate(draw(k, 11))]
-        sim.reset()
-        ring(data)
-        copied = [span.name for span in sim.trace() if span.name.startswith("copy")]
-        return copied, [d.tolist() for d in data]
+def test_ring_is_the_one_of_the_chapter(k):
+    chapter = ring_of_the_chapter()
 
-    solution = ring_of_the_chapter()
-    assert copies(allreduce_ring) == copies(solution)
-    assert copies(allreduce_ring) != copies(partial(solution, even_first=False))
+    def in_order(data):
+        chunks = [d.view(-1).tensor_split(k) for d in data]
+        chapter["reduce_scatter"](chunks, range(k))
+        chapter["all_gather"](chunks, range(k))
+
+    assert copied_by(allreduce_ring, k) == copied_by(chapter["allreduce_ring"], k)
+    assert copied_by(allreduce_ring, k) != copied_by(in_order, k)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_each_device_holds_one_sum_after_the_chapters_reduce_scatter(k):
+    data = draw(k, 4 * k)
+    wanted = torch.stack(data).sum(0).tensor_split(k)
+    chunks = [d.tensor_split(k) for d in data]
+    ring_of_the_chapter()["reduce_scatter"](chunks, range(k))
+    for device in range(k):
+        complete = [j for j in range(k) if torch.equal(chunks[device][j], wanted[j])]
+        assert complete == [(device + 1) % k]

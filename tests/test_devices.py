@@ -41,7 +41,7 @@ def test_gpus_are_k_different_devices_also_where_fewer_are_there(
     assert len({try_gpu(i) for i in range(2)}) == 1 + count
     assert len(set(gpus(2))) == 2
     out = capsys.readouterr().out
-    assert out.startswith("gpus(2): 2 simulated GPUs, v100 on pcie3")
+    assert out.startswith("gpus(2): 2 simulated GPUs, a100 on nvlink3")
     assert f"({count} CUDA device" in out
     assert out.count("\n") == 1
 
@@ -49,8 +49,8 @@ def test_gpus_are_k_different_devices_also_where_fewer_are_there(
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("sim", "simulated GPUs, v100 on pcie3"),
-        ("sim:a100", "simulated GPUs, a100"),
+        ("sim", "simulated GPUs, a100 on nvlink3"),
+        ("sim:h100", "simulated GPUs, h100 on nvlink4"),
         ("auto", "2 x Test GPU"),
     ],
 )

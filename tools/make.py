@@ -23,6 +23,7 @@ NBVAL = ["-m", "pytest", "--nbval", "--nbval-cell-timeout", "600", "--nbval-sani
 TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 TEST += ["--doctest-modules", "--ignore-glob", "*_plain.py"]  # scripts of torchrun alone
 TEST += ["chapters", "d2lmini", "tests"]
+NOTEBOOKS = "_build/notebooks"  # for readers, who work there
 DOUBLE = "tests/book/test_chapters_on_gpus.py"
 
 # What the Python of .venv is called with, one after the other.
@@ -36,7 +37,9 @@ COMMANDS = {
     "torture": [["-m", "pytest", "-n", "2", "-m", "torture", "tests"]],
     "lint": LINT,
     "outputs": [["-m", "tools.notebooks", "--run"]],
-    "lab": [["-m", "jupyterlab", "chapters"]],
+    "notebooks": [["-m", "tools.readers"]],
+    "lab": [["-m", "tools.readers", "--trust"], ["-m", "jupyterlab", NOTEBOOKS + "/intro.ipynb"]],
+    "edit": [["-m", "jupyterlab", "chapters"]],
     "bench": [["-m", "benchmarks"]],
     "bench-check": [["-m", "benchmarks", "--check"]],
 }
@@ -71,9 +74,29 @@ def run(call, variables):
 
 
 def clean():
-    """Remove what was built; .venv stays."""
-    for folder in ("_build", ".pytest_cache", ".ruff_cache", ".hypothesis"):
+    """Remove what was built; .venv stays, and so do notebooks that a reader has changed."""
+    for folder in (".pytest_cache", ".ruff_cache", ".hypothesis"):
         shutil.rmtree(folder, ignore_errors=True)
+    kept = changed_notebooks()
+    if not kept:
+        shutil.rmtree("_build", ignore_errors=True)
+        return
+    for name in os.listdir("_build"):
+        path = os.path.join("_build", name)
+        if path != os.path.normpath(NOTEBOOKS):
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+    sys.stdout.write("clean: {} stays, for your changes in {}\n".format(NOTEBOOKS, ", ".join(kept)))
+
+
+def changed_notebooks():
+    """Return the names of the built notebooks, and of files beside them, that were changed."""
+    if not os.path.isdir(NOTEBOOKS):
+        return []
+    from pathlib import Path
+
+    from tools.readers import place
+
+    return place.changed(Path(NOTEBOOKS))
 
 
 def main(name="", *arguments):

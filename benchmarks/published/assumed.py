@@ -16,12 +16,14 @@ STEPS = 3
 
 
 def _v100(launch):
-    return replace(sim.find_gpu("v100"), launch_overhead=launch)
+    """Return what is simulated: a V100 without NVLink, as the stored page has it."""
+    gpu = replace(sim.find_gpu("v100"), launch_overhead=launch)
+    return {"gpu": gpu, "link": "pcie3", "numerics": False}
 
 
 def products(launch):
     """Return how much faster two GPUs do 50 products of 4000 x 4000 each than one does all 100."""
-    with sim.machine(2, gpu=_v100(launch), numerics=False) as devices:
+    with sim.machine(2, **_v100(launch)) as devices:
         xs = [torch.empty(4000, 4000, device=device) for device in devices]
         one = _seconds(devices, lambda: [xs[0] @ xs[0] for _ in range(100)])
         both = _seconds(devices, lambda: [x @ x for x in xs for _ in range(50)])
@@ -36,7 +38,7 @@ def lenet(launch, per_gpu=False):
     rates = []
     for k in (1, 2):
         size = k * BATCH if per_gpu else BATCH
-        with sim.machine(k, gpu=_v100(launch), numerics=False) as devices:
+        with sim.machine(k, **_v100(launch)) as devices:
             replicas = [get_params(init_params(), device) for device in devices]
             X, y = torch.zeros(size, 1, 28, 28), torch.zeros(size).long()
             batch = X, y, replicas, devices, 0.2
@@ -59,9 +61,7 @@ def resnet(launch, per_gpu):
 
     A process for each GPU; `per_gpu` images for each.
     """
-    one, two = (
-        max(sim.spawn(_ddp_step, (per_gpu,), k, gpu=_v100(launch), numerics=False)) for k in (1, 2)
-    )
+    one, two = (max(sim.spawn(_ddp_step, (per_gpu,), k, **_v100(launch))) for k in (1, 2))
     return 2 * one / two
 
 

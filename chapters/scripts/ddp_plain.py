@@ -15,52 +15,57 @@ import os
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
-from torch.utils.data.distributed import DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--epochs", type=int, default=3)
-parser.add_argument("--batch-size", type=int, default=32, help="of a rank")
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)  # of all ranks
 parser.add_argument("--cpu", action="store_true", help="use no GPU")
 parser.add_argument("--save", metavar="FILE")
 args = parser.parse_args()
 
 device = torch.device("cpu")
 if torch.accelerator.is_available() and not args.cpu:
-    torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
+    torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))  # 1
     device = torch.accelerator.current_accelerator()
-dist.init_process_group()
+dist.init_process_group()  # 2
+rank, world_size = dist.get_rank(), dist.get_world_size()
 
-torch.manual_seed(0)  # the same data and the same weights on every rank
-X = torch.randn(512, 64)
+torch.manual_seed(0)
+X = torch.randn(613, 64)
 y = (X @ torch.randn(64, 10)).argmax(dim=1)
-dataset = TensorDataset(X, y)
-sampler = DistributedSampler(dataset)
-loader = DataLoader(dataset, args.batch_size, sampler=sampler)
+train_set = TensorDataset(X[:512], y[:512])
+sampler = DistributedSampler(train_set)  # 3
+share = args.batch_size // world_size  # 4
+loader = DataLoader(train_set, share, sampler=sampler)
+X_test, y_test = X[512:].to(device), y[512:].to(device)
+X_test, y_test = X_test[rank::world_size], y_test[rank::world_size]  # 5
+
 net = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10))
-model = DistributedDataParallel(net.to(device))
+model = DistributedDataParallel(net.to(device))  # 6
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-for epoch in range(args.epochs):
-    sampler.set_epoch(epoch)
-    totals = torch.zeros(3, device=device)  # loss, hits, examples
+for epoch in range(3):
+    sampler.set_epoch(epoch)  # 7
+    sums = torch.zeros(4, device=device)  # losses, examples, hits, tested
     for features, labels in loader:
         features, labels = features.to(device), labels.to(device)
-        outputs = model(features)
-        loss = nn.functional.cross_entropy(outputs, labels)
+        loss = cross_entropy(model(features), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        hits = (outputs.argmax(dim=1) == labels).sum()
-        size = torch.tensor(len(labels), device=device)
-        totals += torch.stack([loss.detach() * size, hits, size])
-    dist.all_reduce(totals)
-    if dist.get_rank() == 0:
-        loss, accuracy = (totals[:2] / totals[2]).tolist()
+        sums[0] += loss.detach() * len(labels)
+        sums[1] += len(labels)
+    with torch.no_grad():
+        hits = net(X_test).argmax(dim=1) == y_test
+    sums[2], sums[3] = hits.sum(), len(hits)
+    dist.all_reduce(sums)  # 8
+    loss, accuracy = sums[0] / sums[1], sums[2] / sums[3]
+    if rank == 0:  # 9
         print(f"epoch {epoch}: loss {loss:.8f}, accuracy {accuracy:.4f}")
-
-if args.save and dist.get_rank() == 0:
-    weights = {k: v.cpu() for k, v in model.module.state_dict().items()}
-    torch.save(weights, args.save)
-dist.destroy_process_group()
+        if args.save:
+            weights = {k: v.cpu() for k, v in net.state_dict().items()}
+            torch.save(weights, args.save)
+    dist.barrier()  # 10
+dist.destroy_process_group()  # 10

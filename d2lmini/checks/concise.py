@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from d2lmini.checks._results import number, whole_number
 from d2lmini.checks._solution import checker
+from d2lmini.checks.ddp import check_measure_accuracy, check_update  # noqa: F401
 
 SIZES = (1, 2, 3, 10, 11, 12, 13)
 WORLD_SIZES = (1, 2, 3)

@@ -1,5 +1,7 @@
 """Checkers for the exercises of the chapter on devices."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -234,3 +236,54 @@ def _hold_training(width, depth, optimizer):
     net(torch.empty(1, width, device=device)).sum().backward()
     steps.step()
     return sum(p.numel() for p in net.parameters()), sim.memory_allocated(device)
+
+
+# Name, and the gradients: with values of either sign, zeros, and some that must become smaller.
+GRADIENTS = {
+    "tiny gradients": [[3e-9, -2e-8, 0.0], [7e-7, 1e-12]],
+    "one layer with larger gradients": [[1e-6, 2e-6], [0.04, -0.3]],
+    "the largest is negative": [[1e-3, -0.9, 0.5]],
+    "gradients as large as float16 can be": [[65504.0, 1e-3], [1.0]],
+    "gradients too large for float16": [[2e6, -1.0], [0.5]],
+}
+
+
+@checker("loss_scale(gradients)")
+def check_loss_scale(loss_scale):
+    """Check a function that chooses by how much to multiply a loss for gradients in float16.
+
+    Parameters
+    ----------
+    loss_scale : callable
+        ``loss_scale(gradients)`` returning the largest power of two with which a list of float32
+        tensors can be multiplied so that in float16 no value becomes infinite.
+
+    Raises
+    ------
+    AssertionError
+        If it is no power of two, a gradient overflows, or a larger one would do.
+    """
+    for where, values in GRADIENTS.items():
+        gradients = [torch.tensor(v) for v in values]
+        scale = loss_scale.at(where)(gradients)
+        scale = number(scale, f"{where}: the scale that loss_scale returns")
+        assert 0 < scale < math.inf, f"{where}: a scale is a positive number, got {scale}"
+        assert math.frexp(scale)[0] == 0.5, (
+            f"{where}: {scale:g} is no power of two; multiplying by another number rounds the "
+            "gradients"
+        )
+        assert not _overflows(gradients, scale), (
+            f"{where}: multiplied by {scale:g}, a gradient becomes infinite in float16, whose "
+            f"largest number is {torch.finfo(torch.float16).max:g}. Look at all tensors, and at "
+            "the absolute values"
+        )
+        assert _overflows(gradients, 2 * scale), (
+            f"{where}: {scale:g} is not the largest scale, {2 * scale:g} overflows nowhere either; "
+            "with the larger one fewer gradients become 0"
+        )
+    print("loss_scale: passed")
+
+
+def _overflows(gradients, scale):
+    """Say whether a gradient becomes infinite in float16 when it is multiplied."""
+    return any((gradient.double() * scale).half().isinf().any() for gradient in gradients)

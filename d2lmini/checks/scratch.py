@@ -1,29 +1,31 @@
 """Checkers for the exercises of the from-scratch chapter."""
 
-import math
-
 import torch
 
 from d2lmini import sim
-from d2lmini.checks._results import describe, number, several, tensor
+from d2lmini.checks._lenet_parts import (
+    CPU,
+    batch,
+    check_accuracy,
+    check_copy,
+    check_one_split,
+)
+from d2lmini.checks._predictions import CASES
+from d2lmini.checks._results import number
 from d2lmini.checks._solution import checker
+from d2lmini.checks._sums import (
+    check_balance,
+    check_one_allreduce,
+    check_one_reduce_scatter,
+    check_ring_traffic,
+)
 from d2lmini.checks._update import check_two_updates
 from d2lmini.devices import device_name
-from d2lmini.training import get_params, init_params, lenet
-
-CPU = torch.device("cpu")
 
 
 def _on_cpu(k):
     """Return k times the host, on which mistakes in arithmetic are found before those in moving."""
     return [CPU] * k
-
-
-def _batch(size, seed=0):
-    """Draw a batch of random images and labels: (size, 1, 28, 28) and (size,)."""
-    generator = torch.Generator().manual_seed(seed)
-    X = torch.rand(size, 1, 28, 28, generator=generator)
-    return X, torch.randint(10, (size,), generator=generator)
 
 
 @checker("get_params(params, device)")
@@ -55,28 +57,8 @@ def check_get_params(get_params):
         copies = get_params.at(where)(originals, device)
         copies = get_params.at(where).items(copies, len(originals))
         for values, original, copy in zip(host, originals, copies, strict=True):
-            _check_copy(values, original, copy, device, where)
+            check_copy(values, original, copy, device, where)
     print("get_params: passed")
-
-
-def _check_copy(values, original, copy, device, where):
-    """Refuse a copy that is no good, and an original that is not what it was."""
-    tensor(copy, f"{where}: a copy", values.shape, device)
-    assert torch.equal(copy.detach().cpu(), values), (
-        f"{where}: a copy differs from its original in value"
-    )
-    shared = copy.device == original.device and copy.data_ptr() == original.data_ptr()
-    assert not shared, (
-        f"{where}: a copy shares memory with its original: `.to(device)` copies nothing when the "
-        "tensor is there already; ask for `copy=True` or clone"
-    )
-    assert copy.requires_grad, f"{where}: a copy does not require gradients; call requires_grad_()"
-    assert copy.is_leaf, (
-        f"{where}: a copy is not a leaf, so its .grad stays None; detach before requiring gradients"
-    )
-    assert not original.requires_grad, (
-        f"{where}: an original requires gradients now; call requires_grad_() on the copy"
-    )
 
 
 @checker("split_batch(X, y, devices)")
@@ -102,48 +84,21 @@ def check_split_batch(split_batch):
     """
     for devices_of in (_on_cpu, sim.configure):
         for size, k in ((6, 2), (7, 2), (7, 3), (2, 3)):
-            _check_one_split(split_batch, _batch(size), devices_of(k))
+            check_one_split(split_batch, batch(size), devices_of(k))
     print("split_batch: passed")
 
 
-def _check_one_split(split_batch, batch, devices):
-    """Split one batch over devices and refuse shards that are not its parts."""
-    k, size = len(devices), len(batch[0])
-    where = f"with {size} examples on {several(devices)}"
-    split_batch = split_batch.at(where)
-    Xs, ys = split_batch.items(split_batch(*batch, list(devices)), 2)
-    for name, whole, shards in (("X", batch[0], Xs), ("y", batch[1], ys)):
-        shards = split_batch.items(shards)
-        assert len(shards) == k, f"{where}: {len(shards)} shards of {name}; one a device is needed"
-        for shard, device in zip(shards, devices, strict=True):
-            tensor(shard, f"{where}: a shard of {name}", device=device)
-            is_part = shard.dim() == whole.dim() and shard.shape[1:] == whole.shape[1:]
-            assert is_part, (
-                f"{where}: a shard of {name} is {describe(shard)}; an example is of shape "
-                f"{tuple(whole.shape[1:])}"
-            )
-        total = sum(map(len, shards))
-        assert total == size, f"{where}: the shards hold {total} examples"
-        problem = (
-            "the examples were reordered or changed"
-            if name == "X"
-            else "labels do not match their examples"
-        )
-        assert torch.equal(torch.cat([shard.cpu() for shard in shards]), whole), (
-            f"{where}: {problem}"
-        )
-        sizes = [len(shard) for shard in shards]
-        assert max(sizes) - min(sizes) <= 1, f"{where}: uneven shards {sizes}"
-
-
 @checker("allreduce(data)", may_change=["data"])
-def check_allreduce(allreduce):
+def check_allreduce(allreduce, balanced=False):
     """Check a function that sums tensors over devices in place.
 
     Parameters
     ----------
     allreduce : callable
         ``allreduce(data)`` leaving the sum in every tensor of the list.
+    balanced : bool, default False
+        Whether no device may take in more than ``2 * (k - 1) / k`` tensors, as the first one does
+        where all the others send to it.
 
     Raises
     ------
@@ -159,41 +114,46 @@ def check_allreduce(allreduce):
     """
     for k in (1, 2, 3, 4, 5):
         for shape in ((7,), (3, 5), (1,)):
-            _check_one_allreduce(allreduce, k, shape)
+            check_one_allreduce(allreduce, k, shape)
     for k in (2, 3, 4):
-        _check_one_allreduce(allreduce, k, (7,), sim.configure(k))
+        check_one_allreduce(allreduce, k, (7,), sim.configure(k))
+    for k in (3, 4) if balanced else ():
+        check_balance(allreduce, k)
     print("allreduce: passed")
 
 
-def _check_one_allreduce(allreduce, k, shape, devices=None):
-    generator = torch.Generator().manual_seed(k)
-    tensors = [torch.randint(-9, 9, shape, generator=generator).double() for _ in range(k)]
-    wanted = torch.stack(tensors).sum(0)
-    before, mean = [tensor.clone() for tensor in tensors], wanted / k
-    if devices:
-        tensors = [tensor.to(device) for tensor, device in zip(tensors, devices, strict=True)]
-    data = list(tensors)
-    where = f"k={k}, shape {shape}"
-    returned = allreduce.at(where)(data)
-    for i, (d, own) in enumerate(zip(data, tensors, strict=True)):
-        tensor(d, f"{where}: entry {i} of the list", shape, own.device)
-    after, kept = [d.cpu() for d in data], [tensor.cpu() for tensor in tensors]
-    if all(torch.equal(d, wanted) for d in after):
-        for i, own in enumerate(kept):
-            assert torch.equal(own, wanted), (
-                f"{where}: entry {i} of the list was replaced by a new tensor, and the replica's "
-                "own gradient never got the sum; write into it: data[i][:] = ..."
-            )
-        return
-    assert k == 1 or not all(map(torch.equal, after, before)), (
-        f"{where}: no tensor was changed, and it returned {describe(returned)}; the sum is to be "
-        "written into the tensors of the list: data[i][:] = ..."
-    )
-    assert not all(torch.equal(d, mean) for d in after), (
-        f"{where}: the tensors hold the mean; the sum was asked for"
-    )
-    bad = [i for i, d in enumerate(after) if not torch.equal(d, wanted)]
-    raise AssertionError(f"{where}: device(s) {bad} do not hold the sum {wanted.tolist()}")
+@checker("ring_reduce_scatter(data)", may_change=["data"])
+def check_reduce_scatter(ring_reduce_scatter):
+    """Check the first half of a ring allreduce: device i ends with the sum of chunk i.
+
+    Parameters
+    ----------
+    ring_reduce_scatter : callable
+        ``ring_reduce_scatter(data)`` leaving in ``data[i].tensor_split(k)[i]``, chunk i of
+        tensor i, the sum of the chunks i of all tensors. The other chunks may hold anything.
+
+    Raises
+    ------
+    AssertionError
+        If a device holds another chunk's sum or none, more or less is sent than ``k - 1`` chunks
+        a device, or something is sent to another device than the neighbour.
+
+    Examples
+    --------
+    >>> from d2lmini import allreduce
+    >>> check_reduce_scatter(allreduce)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    AssertionError: k=3, 240 elements: sim:1 sends to sim:0; in the ring it sends to sim:2 only
+    """
+    for k in (1, 2, 3, 4, 5):
+        for size in (12, 7):
+            check_one_reduce_scatter(ring_reduce_scatter, k, size)
+    for k in (2, 3, 4):
+        check_one_reduce_scatter(ring_reduce_scatter, k, 12, sim.configure(k))
+    for k in (3, 4):
+        check_ring_traffic(ring_reduce_scatter, k)
+    print("ring_reduce_scatter: passed")
 
 
 @checker("train_batch(X, y, device_params, devices, lr)", may_change=["device_params"])
@@ -220,7 +180,7 @@ def check_train_batch(train_batch, tolerance=1e-4):
     """
     for devices_of in (_on_cpu, sim.configure):
         for size, k in ((8, 1), (8, 2), (7, 3), (2, 4)):
-            check_two_updates(train_batch, _batch(size), devices_of(k), tolerance)
+            check_two_updates(train_batch, batch(size), devices_of(k), tolerance)
     print("train_batch: passed")
 
 
@@ -251,9 +211,9 @@ def check_evaluate(evaluate):
     for devices_of in (_on_cpu, sim.configure):
         for sizes in ((8, 8), (8, 5), (1,), (3, 2)):
             for k in (1, 2, 3):
-                _check_accuracy(evaluate, sizes, devices_of(k))
+                check_accuracy(evaluate, sizes, devices_of(k))
     devices = sim.configure(2)
-    _check_accuracy(evaluate, (8,) * 4, devices)
+    check_accuracy(evaluate, (8,) * 4, devices)
     spans = sim.trace()
     for device in map(device_name, devices):
         assert any(s.device == device and s.engine == "compute" for s in spans), (
@@ -267,24 +227,62 @@ def check_evaluate(evaluate):
     print("evaluate: passed")
 
 
-def _check_accuracy(evaluate, sizes, devices):
-    """Let it evaluate batches of these sizes; refuse any other accuracy than the right one."""
-    params, batches = init_params(), []
-    for seed, size in enumerate(sizes):
-        X, _ = _batch(size, seed)
-        y = lenet(X, params).argmax(1)
-        y[0] = (y[0] + 1) % 10  # the network is right for all but the first example of each batch
-        batches.append((X, y))
-    right, total = sum(sizes) - len(sizes), sum(sizes)
-    where = f"batches of {sizes} on {several(devices)}"
-    replicas = [get_params(params, device) for device in devices]
-    got = evaluate.at(where)(replicas, batches, list(devices))
-    got = number(got, f"{where}: the accuracy that evaluate returns")
-    hint = "every example counts exactly once, whatever the batch sizes"
-    if right and math.isclose(got, right):
-        hint = f"that is the number of right answers; divide it by the number of examples, {total}"
-    elif right and math.isclose(got, 100 * right / total):
-        hint = "that is in per cent; return a share, from 0 to 1"
-    assert abs(got - right / total) < 1e-6, (
-        f"{where}: accuracy {got:.4f}, but {right / total:.4f} is right; {hint}"
-    )
+@checker("predict_step(k, batch_size, rate, nbytes, bandwidth, latency)")
+def check_predict_step(predict_step):
+    """Check a function that estimates how long a step of data parallelism takes.
+
+    Parameters
+    ----------
+    predict_step : callable
+        ``predict_step(k, batch_size, rate, nbytes, bandwidth, latency)`` returning seconds: for
+        computing the share of one of k GPUs, at `rate` images per second, and for a ring allreduce
+        of `nbytes` bytes over links of `bandwidth` bytes per second.
+
+    Raises
+    ------
+    AssertionError
+        If a prediction is wrong; the message names the term.
+
+    Examples
+    --------
+    >>> compute_only = lambda k, n, rate, nbytes, bandwidth, latency: n / k / rate
+    >>> check_predict_step(compute_only)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    AssertionError: it forgets the allreduce
+    """
+    for case in CASES:
+        got = predict_step.at(case)(*case.arguments)
+        case.check_step(number(got, f"{case}: the time that predict_step returns"))
+    print("predict_step: passed")
+
+
+@checker("break_even(k, rate, nbytes, bandwidth, latency)")
+def check_break_even(break_even):
+    """Check a function that says from which minibatch on k GPUs are faster than one.
+
+    Parameters
+    ----------
+    break_even : callable
+        ``break_even(k, rate, nbytes, bandwidth, latency)`` returning a number of images; it may
+        be rounded up to a whole number.
+
+    Raises
+    ------
+    AssertionError
+        If by `check_predict_step`'s formula k GPUs are slower there, or were faster before.
+
+    Examples
+    --------
+    >>> never = lambda k, rate, nbytes, bandwidth, latency: float("inf")
+    >>> check_break_even(never)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    AssertionError: 10 images would be enough
+    """
+    for case in CASES:
+        if case.k == 1:
+            continue
+        got = break_even.at(case)(*case.hardware)
+        case.check_break_even(number(got, f"{case}: the number that break_even returns"))
+    print("break_even: passed")

@@ -34,8 +34,8 @@ def sources(name):
     return [re.sub(r"^[%!].*$", "", source, flags=re.MULTILINE) for source in code]
 
 
-@pytest.mark.parametrize("name", ["devices", "auto-parallelism"])
-def test_chapters_about_streams_race_only_on_purpose(name):
+def races(name):
+    """Run a chapter's cells; return ``(cell, warning)`` for each race."""
     found, names = [], {}
     with sim.check_races(action="warn"):
         for source in filter(lambda source: not OF_RACES.search(source), sources(name)):
@@ -43,6 +43,16 @@ def test_chapters_about_streams_race_only_on_purpose(name):
                 warnings.simplefilter("always")
                 exec(source, names)
             found += [(source, str(w.message)) for w in caught if "race: " in str(w.message)]
+    return found
+
+
+def test_the_first_chapter_does_not_race():
+    assert races("devices") == []
+
+
+@pytest.mark.parametrize("name", ["simulator", "auto-parallelism"])
+def test_chapters_about_streams_race_only_on_purpose(name):
+    found = races(name)
     assert found
     for source, race in found:
         assert ON_PURPOSE.search(source), f"{race}\nin\n{source}"

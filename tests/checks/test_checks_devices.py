@@ -1,5 +1,7 @@
 """The checkers of the devices chapter accept right solutions and name what is wrong with others."""
 
+import math
+
 import pytest
 import torch
 from support.solutions import refuses, returns_nothing
@@ -165,6 +167,53 @@ def test_training_bytes_names_the_mistake(wrong):
 )
 def test_training_bytes_names_what_is_no_number_of_bytes(wrong, reason):
     refuses(checks.check_training_bytes, wrong, reason)
+
+
+LARGEST = torch.finfo(torch.float16).max
+
+
+def right_scale(gradients):
+    """The largest power of two, by halving and doubling."""
+    largest, scale = max(g.abs().max().item() for g in gradients), 1.0
+    while largest * scale > LARGEST:
+        scale /= 2
+    while 2 * largest * scale <= LARGEST:
+        scale *= 2
+    return scale
+
+
+def scale_of(largest):
+    """Choose a scale from what is taken for the largest gradient."""
+    return 2.0 ** math.floor(math.log2(LARGEST / largest))
+
+
+def test_loss_scale_accepts_the_largest_power_of_two(capsys):
+    checks.check_loss_scale(right_scale)
+    checks.check_loss_scale(lambda g: torch.tensor(right_scale(g)))
+    assert capsys.readouterr().out == 2 * "loss_scale: passed\n"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda g: LARGEST / max(x.abs().max().item() for x in g), "is no power of two"),
+        (lambda g: 2 * right_scale(g), "becomes infinite in float16"),
+        (lambda g: scale_of(g[0].abs().max().item()), "becomes infinite"),  # the first layer alone
+        (lambda g: scale_of(max(x.max().item() for x in g)), "absolute values"),
+        (lambda g: scale_of(max(x.abs().mean().item() for x in g)), "becomes infinite"),
+        (lambda g: 2.0**16, "is not the largest scale"),  # a constant
+        (lambda g: max(right_scale(g), 1.0), "becomes infinite"),  # never makes them smaller
+        (lambda g: right_scale(g) / 2, "with the larger one fewer gradients become 0"),
+        (lambda g: 2.0 ** math.ceil(math.log2(1 / max(x.abs().max() for x in g))), "not the large"),
+        (lambda g: 1.0, "not the largest"),  # as for bfloat16
+        (lambda g: 0.0, "a scale is a positive number"),
+        (lambda g: math.inf, "a scale is a positive number"),
+        (returns_nothing, "must be a number, but it is None"),
+        (lambda g: [right_scale(g)], "must be a number, but it is a list of 1"),
+    ],
+)
+def test_loss_scale_names_the_mistake(wrong, reason):
+    refuses(checks.check_loss_scale, wrong, reason)
 
 
 def test_checkers_leave_a_usable_machine():

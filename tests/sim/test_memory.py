@@ -166,7 +166,7 @@ def test_out_of_memory_leaves_everything_as_it_was(numerics):
 
 
 def test_out_of_memory_reads_like_cuda():
-    (device,) = sim.configure(1)
+    (device,) = sim.configure(1, gpu="v100")
     x = torch.empty(3 * 2**28, device=device)
     with pytest.raises(torch.cuda.OutOfMemoryError) as error:
         torch.empty(4 * 2**30, device=device)

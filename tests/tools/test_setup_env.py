@@ -107,6 +107,17 @@ def test_arguments_go_to_the_last_part(calls):
     assert calls[-1][0][1:] == ["-m", "tools.notebooks", "--check"]
 
 
+def test_readers_and_authors_open_notebooks_of_their_own(calls):
+    make.main("lab", "--no-browser")
+    make.main("edit", "--no-browser")
+    commands = [" ".join(command[1:]) for command, _ in calls]
+    assert commands == [
+        "-m tools.readers --trust",
+        "-m jupyterlab _build/notebooks/intro.ipynb --no-browser",
+        "-m jupyterlab chapters --no-browser",
+    ]
+
+
 def test_a_part_that_fails_is_the_last_one(calls):
     assert make.main("test") == 3
     assert "pytest" in calls[-1][0]

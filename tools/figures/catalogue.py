@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.figures import collectives, cover, devices, graphs, splitting, timelines
+from tools.figures import collectives, cover, devices, graphs, processes, splitting, timelines
 
 IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
 FIGURES = {
     "cover.svg": cover.cover,
     "logo.svg": cover.logo,
+    "three-lines.svg": graphs.three_lines,
     "mlp-graph.svg": graphs.mlp_graph,
     "overlap.svg": timelines.overlap,
     "diamond.svg": graphs.diamond,
@@ -22,6 +23,7 @@ FIGURES = {
     "allreduce-star.svg": collectives.allreduce_star,
     "allreduce-ring.svg": collectives.allreduce_ring,
     "dataparallel.svg": devices.dataparallel,
+    "ddp-processes.svg": processes.ddp_processes,
     "ddp-buckets.svg": timelines.ddp_buckets,
     "gpu-model.svg": devices.gpu_model,
 }

@@ -97,7 +97,7 @@ def allreduce_star() -> Canvas:
 def _contributions(step: int) -> dict[tuple[int, int], tuple[frozenset, bool]]:
     """Return, for every (GPU, chunk), whose terms it holds after `step`, and if it just arrived.
 
-    Steps 1 to K - 1 are the reduce-scatter, K to 2K - 2 the allgather. In each, every GPU sends
+    Steps 1 to K - 1 are the reduce-scatter, K to 2K - 2 the all-gather. In each, every GPU sends
     one chunk to the next GPU of the ring.
     """
     held = {(gpu, chunk): frozenset({gpu}) for gpu in range(K) for chunk in range(K)}
@@ -114,7 +114,7 @@ def _contributions(step: int) -> dict[tuple[int, int], tuple[frozenset, bool]]:
 
 
 def allreduce_ring() -> Canvas:
-    """Draw the ring allreduce: reduce-scatter, then allgather, on four GPUs."""
+    """Draw the ring allreduce: reduce-scatter, then all-gather, on four GPUs."""
     canvas = Canvas(
         WIDTH,
         508,
@@ -122,7 +122,7 @@ def allreduce_ring() -> Canvas:
         "Four GPUs in a ring, each sending to the next. The gradient is cut into four chunks. "
         "Seven tables show which terms each GPU holds of each chunk: at the start its own, after "
         "three steps of reduce-scatter every GPU holds one complete sum, after three more steps "
-        "of allgather every GPU holds all four sums. The chunk that has just arrived is framed.",
+        "of all-gather every GPU holds all four sums. The chunk that has just arrived is framed.",
     )
     for gpu in range(K):
         x = 20 + 108 * gpu
@@ -131,7 +131,7 @@ def allreduce_ring() -> Canvas:
             canvas.arrow((x + 74, 30), (x + 106, 30), colour=LINK, width=2.5, head=10)
     canvas.arrow((380, 47), (380, 62), (56, 62), (56, 48), colour=LINK, width=2.5, head=10)
     canvas.text(14, 88, "reduce-scatter: add what arrives", LARGE, "start", bold=True, fit=400)
-    canvas.text(14, 264, "allgather: copy what arrives", LARGE, "start", bold=True, fit=400)
+    canvas.text(14, 264, "all-gather: copy what arrives", LARGE, "start", bold=True, fit=400)
     for step in range(2 * K - 1):
         row, column = (0, step) if step < K else (1, step - K + 1)
         label = f"step {step}" if step else "start"

@@ -1,4 +1,4 @@
-"""Dependency graphs: a two-layer network trained on three devices, and a diamond."""
+"""Dependency graphs: three lines, a two-layer network on three devices, and a diamond."""
 
 from __future__ import annotations
 
@@ -21,6 +21,34 @@ MLP_LEVELS = (
 MLP_TRANSFERS = ((0, True), (4, False), (5, False), (5, True), (6, True))
 # From level to level, on the same GPU; the CPU's two updates do not depend on each other.
 MLP_STEPS = (1, 2, 3, 4)
+
+
+def three_lines() -> Canvas:
+    """Draw what depends on what in three operations."""
+    width, height = 124, 40
+    canvas = Canvas(
+        WIDTH,
+        238,
+        "Dependencies of three operations",
+        "A graph in three rows. The tensors a and b, in the first row, both feed c = a + b and "
+        "d = a * b, which stand side by side in the second; c and d feed e = c @ d in the third.",
+    )
+    canvas.rect(4, 78, WIDTH - 8, 64, "#F3F4F6", rx=6)
+    places = {"a": (60, 10), "b": (256, 10), "c": (60, 90), "d": (256, 90), "e": (158, 170)}
+    labels = {"a": "a", "b": "b", "c": "c = a + b", "d": "d = a * b", "e": "e = c @ d"}
+    for name, (x, y) in places.items():
+        is_input = name in "ab"
+        canvas.box(x, y, width, height, labels[name], HOST if is_input else GPU[0], 0.3)
+    for start, end, x0, x1 in (
+        ("a", "c", -20, -20), ("a", "d", 30, -34), ("b", "c", -30, 34), ("b", "d", 20, 20),
+        ("c", "e", 10, -30), ("d", "e", -10, 30),
+    ):  # fmt: skip
+        (left0, y0), (left1, y1) = places[start], places[end]
+        tail, tip = left0 + width / 2 + x0, left1 + width / 2 + x1
+        canvas.arrow((tail, y0 + height + 1), (tip, y1 - 1), colour=INK)
+    text = "same row: may run at the same time"
+    canvas.text(WIDTH / 2, 224, text, fill=MUTED, fit=420)
+    return canvas
 
 
 def mlp_graph() -> Canvas:
@@ -73,21 +101,29 @@ def diamond() -> Canvas:
         WIDTH,
         542,
         "A diamond of four tasks on two devices",
-        "Above, a graph: task a on GPU 0 feeds b on GPU 0 and, over the link, c on GPU 1; both "
-        "feed d on GPU 0. Events mark where one device waits for another. Below, two timelines. "
-        "On one GPU a, b, c and d run one after another and take 6 units. On two GPUs b and c "
-        "run at the same time; the critical path a, copy, c, copy, d takes 4.8 units.",
+        "Above, a graph: the task encode on GPU 0 feeds left on GPU 0 and, over the link, right on "
+        "GPU 1; both feed join on GPU 0. Events mark where one device waits for another. Below, "
+        "two timelines. On one GPU the tasks run one after another and take 6 units. On two GPUs "
+        "left and right run at the same time; the critical path encode, copy, right, copy, join "
+        "takes 4.4 units.",
     )
-    width, height = 96, 40
-    places = {"a": (172, 14, 0), "b": (56, 94, 0), "c": (288, 94, 1), "d": (172, 174, 0)}
+    width, height = 124, 40
+    places = {
+        "encode": (158, 14, 0), "left": (40, 94, 0), "right": (276, 94, 1), "join": (158, 174, 0)
+    }  # fmt: skip
     for name, (x, y, device) in places.items():
-        canvas.box(x, y, width, height, f"*{name}* on GPU {device}", GPU[device], 0.3)
-    for start, end in (("a", "b"), ("b", "d"), ("a", "c"), ("c", "d")):
+        canvas.box(x, y, width, height, f"{name}, GPU {device}", GPU[device], 0.3)
+    for start, end in (
+        ("encode", "left"),
+        ("left", "join"),
+        ("encode", "right"),
+        ("right", "join"),
+    ):
         (x0, y0, _), (x1, y1, _) = places[start], places[end]
-        crosses = "c" in (start, end)
+        crosses = "right" in (start, end)
         side = 24 if crosses else -24
-        p0 = (x0 + width / 2 + (side if start == "a" else 0), y0 + height + 1)
-        p1 = (x1 + width / 2 + (side if end == "d" else 0), y1 - 1)
+        p0 = (x0 + width / 2 + (side if start == "encode" else 0), y0 + height + 1)
+        p1 = (x1 + width / 2 + (side if end == "join" else 0), y1 - 1)
         colour = LINK if crosses else GPU[0]
         canvas.arrow(p0, p1, colour=colour, width=2.5 if crosses else 2, head=10)
         if crosses:
@@ -100,18 +136,18 @@ def diamond() -> Canvas:
     one = Lanes(canvas, left=66, top=286, unit=57)
     canvas.text(14, 268, "one device", LARGE, "start", bold=True, fit=300)
     one.lane("GPU 0")
-    for name, start, length in (("a", 0, 1), ("b", 1, 2), ("c", 3, 2), ("d", 5, 1)):
-        one.block(0, start, length, f"*{name}*", GPU[0])
+    for name, start, length in (("encode", 0, 1), ("left", 1, 2), ("right", 3, 2), ("join", 5, 1)):
+        one.block(0, start, length, name, GPU[0])
     one.span(1, 0, 6, "6 units")
 
     two = Lanes(canvas, left=66, top=394, unit=57)
     canvas.text(14, 376, "two devices", LARGE, "start", bold=True, fit=300)
     for lane in ("GPU 0", "link", "GPU 1"):
         two.lane(lane)
-    for name, start, length in (("a", 0, 1), ("b", 1, 2), ("d", 3.8, 1)):
-        two.block(0, start, length, f"*{name}*", GPU[0])
-    two.block(1, 1, 0.4, "", LINK)
-    two.block(1, 3.4, 0.4, "", LINK)
-    two.block(2, 1.4, 2, "*c*", GPU[1])
-    two.span(3, 0, 4.8, "*a*, copy, *c*, copy, *d*: 4.8 units", fill=LINK_TEXT)
+    for name, start, length in (("encode", 0, 1), ("left", 1, 2), ("join", 3.4, 1)):
+        two.block(0, start, length, name, GPU[0])
+    two.block(1, 1, 0.2, "", LINK)
+    two.block(1, 3.2, 0.2, "", LINK)
+    two.block(2, 1.2, 2, "right", GPU[1])
+    two.span(3, 0, 4.4, "encode, copy, right, copy, join: 4.4 units", fill=LINK_TEXT)
     return canvas

@@ -3,10 +3,14 @@
 `torch.accelerator`, barriers and pinning ask a backend's C++; one in Python takes their places.
 """
 
+import functools
+
 import torch
 
 from d2lmini.sim.backend.pinned import is_pinned, pin_memory
+from d2lmini.sim.backend.torch_streams import KINDS
 from d2lmini.sim.clock import current, queries
+from d2lmini.sim.naming import TYPES, device_type
 
 _registered: list = []  # what C++ only borrows
 
@@ -73,18 +77,44 @@ FUNCTIONS = {  # of torch._C, behind `torch.accelerator`
     "_accelerator_resetAccumulatedStats": lambda index: None,
     "_accelerator_getMemoryInfo": _memory_info,
 }
+
+
+def _to(self, *args, **kwargs):
+    """Move a tensor; a device without a number is the current one, which C++ does not know."""
+    device = args[0] if args else kwargs.get("device")
+    if device is not None and _is_unnumbered(device):
+        device = torch.device(device_type(), current.current_device())
+        if args:
+            args = device, *args[1:]
+        else:
+            kwargs["device"] = device
+    return _TO(self, *args, **kwargs)
+
+
+def _is_unnumbered(device):
+    if type(device) is str:
+        return device in TYPES
+    return type(device) is torch.device and device.index is None and device.type in TYPES
+
+
+_TO = torch.Tensor.to
+functools.update_wrapper(_to, _TO)
+
 METHODS = {  # of tensors
+    "to": _to,
     "pin_memory": lambda self, device=None: pin_memory(self),
     "is_pinned": lambda self, device=None: is_pinned(self),
 }
 
 
 def register() -> None:
-    """Answer for `torch.accelerator`, ``Tensor.pin_memory`` and ``Tensor.is_pinned``."""
+    """Answer for `torch.accelerator`, `torch.Stream`, `torch.Event`, and some methods."""
     _registered.extend((_Hooks(), _Guard()))
     torch._C._acc.register_python_privateuseone_hook(_registered[0])
     torch._C._acc.register_python_privateuseone_device_guard(_registered[1])
     for name, function in FUNCTIONS.items():
         setattr(torch._C, name, function)
+    for name, kind in KINDS.items():
+        setattr(torch, name, kind)
     for name, method in METHODS.items():
         setattr(torch.Tensor, name, method)

@@ -1,15 +1,41 @@
 """`check_races`: what is done in its block is shown to the detector of races."""
 
+from contextlib import nullcontext
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from d2lmini.sim.backend.lazy_bits import compute
 from d2lmini.sim.backend.ops import lookup, tensors_of
+from d2lmini.sim.clock.current import refuse_in_a_rank
 from d2lmini.sim.races import detector
 
 
-class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
+class HostOperations(TorchDispatchMode):
+    """Shows the detector what this thread's host does with pinned memory."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        """Run one operation; if it is the host's own, look at the pinned memory it uses."""
+        kwargs = kwargs or {}
+        op, goal, active = lookup(func), kwargs.get("device"), detector.active
+        if not types and op.kernel and active and (goal is None or goal.type == "cpu"):
+            reads, writes = tensors_of(op, args, kwargs)
+            if all(t.device.type == "cpu" and t.layout is torch.strided for t in reads + writes):
+                reads, writes = ([t for t in ts if active.history(t)] for ts in (reads, writes))
+                if reads or writes:
+                    name = "item" if op.name == "_local_scalar_dense" else op.name
+                    active.check(None, active.host, name, reads, writes)
+        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        return compute(func, args, kwargs, tensors)
+
+
+def in_a_rank():
+    """Return what a rank's thread runs in: looks for races if a block is open around the ranks."""
+    return nullcontext() if detector.active is None else HostOperations()
+
+
+class check_races(HostOperations):  # noqa: N801  (used like a function)
     """Look for races on simulated GPUs inside a ``with`` block.
 
     Values on simulated GPUs come out right whatever is forgotten. On a real GPU, a forgotten
@@ -30,8 +56,9 @@ class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
     What was issued before the block counts as done, and memory that was taken before it is not
     given to others. Threads count as one: what one of them issues later comes later. Of what the
     host does, PyTorch's operations in the thread that opened the block are seen (not ``numpy()``,
-    nor printing), where the machine keeps values. Real GPUs are not seen; for these there is
-    ``TORCH_CUDA_SANITIZER=1``.
+    nor printing), where the machine keeps values. A block around `spawn` sees all its ranks, and
+    takes their hosts for one; a rank that does not wait for a collective is refused in any case.
+    Real GPUs are not seen; for these there is ``TORCH_CUDA_SANITIZER=1``.
 
     Parameters
     ----------
@@ -45,7 +72,8 @@ class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
     ValueError
         If there is no such `action`.
     RuntimeError
-        If such a block is open already; at the end of the block, if no simulated GPU did anything.
+        If such a block is open already, or in a rank of `spawn`; at the end of the block, if no
+        simulated GPU did anything.
 
     Examples
     --------
@@ -73,6 +101,7 @@ class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
         self.action = action
 
     def __enter__(self):
+        refuse_in_a_rank("check_races()", "open the block around sim.spawn(), for all ranks")
         if detector.active is not None:
             raise RuntimeError("races are looked for already; leave out the inner check_races()")
         detector.active = detector.Detector(self.action)
@@ -86,17 +115,3 @@ class check_races(TorchDispatchMode):  # noqa: N801  (used like a function)
                 "check_races() saw no work of a simulated GPU: let some run inside the block, on "
                 "devices of gpus(k, gpu='v100'); real GPUs have TORCH_CUDA_SANITIZER=1"
             )
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        """Run one operation; if it is the host's own, look at the pinned memory it uses."""
-        kwargs = kwargs or {}
-        op, goal, active = lookup(func), kwargs.get("device"), detector.active
-        if not types and op.kernel and active and (goal is None or goal.type == "cpu"):
-            reads, writes = tensors_of(op, args, kwargs)
-            if all(t.device.type == "cpu" and t.layout is torch.strided for t in reads + writes):
-                reads, writes = ([t for t in ts if active.history(t)] for ts in (reads, writes))
-                if reads or writes:
-                    name = "item" if op.name == "_local_scalar_dense" else op.name
-                    active.check(None, active.host, name, reads, writes)
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        return compute(func, args, kwargs, tensors)

@@ -159,6 +159,11 @@ class Event:
         self._moment = None
         self._device = None
 
+    @property
+    def device(self) -> torch.device | None:
+        """The device on which the event was recorded; before that, None."""
+        return None if self._device is None else self._device.torch_device
+
     def record(self, stream: Stream | None = None) -> None:
         """Put the mark behind the work that is now in `stream` (default: the current one).
 

@@ -172,12 +172,7 @@ class SimGroup(dist.ProcessGroup):
 
     def reduce_scatter_single(self, output, input, opts=None):
         """Reduce tensors of all ranks, and give each rank its part."""
-        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-        return self._meet(
-            "reduce_scatter", [input], [output],
-            lambda given, filled: values.reduce_scatter(given, filled, op), opts,
-            details=f"{wording.sizes([input])}, {wording.op_name(op)}",
-        )  # fmt: skip
+        return self.reduce_scatter([output], [input], opts)
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         """As `reduce_scatter_single`, from many tensors."""
@@ -212,21 +207,20 @@ class SimGroup(dist.ProcessGroup):
 
     def gather(self, outputs, inputs, opts):
         """Give a tensor of every rank to the root."""
-        root = opts.rootRank
-        return self._meet(
-            "gather", inputs, outputs,
-            lambda given, filled: values.gather(given, filled, root), opts,
-            inputs[0].nbytes * self._size, f"{wording.sizes(inputs)}, {self._to(root)}", root=root,
-        )  # fmt: skip
+        direction = self._to(opts.rootRank)
+        return self._with_one_for_each("gather", inputs, outputs, opts, inputs, direction)
 
     def scatter(self, outputs, inputs, opts):
         """Give every rank its one of the root's tensors."""
-        root = opts.rootRank
+        direction = self._from(opts.rootRank)
+        return self._with_one_for_each("scatter", inputs, outputs, opts, outputs, direction)
+
+    def _with_one_for_each(self, name, inputs, outputs, opts, own, direction):
+        """Gather or scatter: the root has a tensor for each rank, a rank has its `own`."""
+        root, compute = opts.rootRank, getattr(values, name)
         return self._meet(
-            "scatter", inputs, outputs,
-            lambda given, filled: values.scatter(given, filled, root), opts,
-            outputs[0].nbytes * self._size, f"{wording.sizes(outputs)}, {self._from(root)}",
-            root=root,
+            name, inputs, outputs, lambda given, filled: compute(given, filled, root), opts,
+            own[0].nbytes * self._size, f"{wording.sizes(own)}, {direction}", root=root,
         )  # fmt: skip
 
     def barrier(self, opts=None):

@@ -5,7 +5,7 @@ import types
 
 import torch
 
-from d2lmini.sim.backend import accelerator
+from d2lmini.sim.backend import accelerator, torch_streams
 from d2lmini.sim.naming import NAME, SLOT, device_type, is_accelerator
 from d2lmini.sim.ranks import dtensor, job, pipelines, private, unnumbered, unsupported
 from d2lmini.sim.ranks.store import RankStore
@@ -60,6 +60,7 @@ def _accelerator():
     }
     return {
         **{f"torch._C:{name}": function for name, function in functions.items()},
+        **{f"torch:{name}": kind for name, kind in torch_streams.KINDS.items()},
         **{f"torch:Tensor.{name}": method for name, method in accelerator.METHODS.items()},
     }
 

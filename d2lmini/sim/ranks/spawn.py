@@ -3,6 +3,7 @@
 import torch.distributed as dist
 
 from d2lmini.sim.backend import tensor as backend
+from d2lmini.sim.backend.check_races import in_a_rank
 from d2lmini.sim.clock import current
 from d2lmini.sim.clock.current import set_device, state
 from d2lmini.sim.clock.engine import Engine
@@ -80,7 +81,7 @@ def spawn(
         of thousands of ranks that do the same, one; of a pipeline, the first of each stage. Needs
         ``numerics=False``. The program runs a second time with the last rank for which each
         stands; if those end at another time (as with shards of different size), folding is
-        refused.
+        refused. Where every rank is named, it runs once.
 
     Returns
     -------
@@ -118,10 +119,10 @@ def spawn(
     register_backend()
     cluster = build_cluster(nprocs, gpu, link, nodes, network)
     numbers = folding.check_ranks(ranks, nprocs, numerics)
-    if ranks is None:
-        return _run(fn, args, numbers, numbers, cluster, numerics)[0]
     # Ranks that run do the same as those for which they stand: so must the last of these.
     others = folding.witnesses(numbers, nprocs)
+    if others == numbers:  # all of them run
+        return _run(fn, args, numbers, numbers, cluster, numerics)[0]
     ends = _run(fn, args, others, numbers, cluster, numerics)[1]
     results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
     folding.compare(numbers, own_ends, others, ends)
@@ -143,7 +144,8 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
 
         def run(rank):
             set_device(rank.index)
-            return fn(rank.number, *args)
+            with in_a_rank():
+                return fn(rank.number, *args)
 
         try:
             baton.run(run)

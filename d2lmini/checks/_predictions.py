@@ -1,0 +1,105 @@
+"""What a step of data parallelism costs on paper, and what is said of estimates that are wrong."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """A minibatch and hardware on which each mistake gives another number."""
+
+    k: int
+    batch_size: int
+    rate: float  # images per second of one GPU
+    nbytes: float
+    bandwidth: float
+    latency: float
+
+    def __str__(self):
+        """Say in words which case it is."""
+        return (
+            f"k={self.k}, {self.batch_size} images at {self.rate:,.0f} images/s, "
+            f"{self.nbytes / 1e6:g} MB at {self.bandwidth / 1e9:g} GB/s, {self.latency * 1e6:g} µs"
+        )
+
+    @property
+    def hardware(self):
+        """All arguments except for the batch size."""
+        return self.k, self.rate, self.nbytes, self.bandwidth, self.latency
+
+    @property
+    def arguments(self):
+        """All arguments of ``predict_step``."""
+        return (self.k, self.batch_size, *self.hardware[1:])
+
+    @property
+    def terms(self):
+        """Seconds for computing, sending, and latencies."""
+        steps = 2 * (self.k - 1)
+        compute = self.batch_size / self.k / self.rate
+        return compute, steps / self.k * self.nbytes / self.bandwidth, steps * self.latency
+
+    def check_step(self, got):
+        """Refuse a time that is not the sum of the three terms, and say which term is wrong."""
+        compute, sending, latencies = self.terms
+        wanted = compute + sending + latencies
+        if math.isclose(got, wanted, rel_tol=1e-6):
+            return
+        k, whole = self.k, self.batch_size / self.rate
+        mistakes = {
+            "that is in milliseconds; return seconds": _close(got, 1e3 * wanted),
+            "one GPU has nobody to send to; only computing is left": k == 1 and got > wanted,
+            "it forgets the allreduce: add the time for the bytes and that for the latencies": (
+                _close(got, compute)
+            ),
+            "it forgets the latencies: one for each of 2(k - 1) steps": (
+                _close(got, compute + sending)
+            ),
+            "it forgets the bytes: 2(k - 1)/k times nbytes, divided by the bandwidth": (
+                _close(got, compute + latencies)
+            ),
+            "each GPU computes a k-th of the minibatch only: divide by k": _close(
+                got - wanted, whole - compute
+            ),
+            "that is the time of a reduce-scatter or an all-gather alone; the ring makes both, "
+            "2(k - 1) steps": _close(got, compute + (sending + latencies) / 2),
+            "that is half of the bytes: reduce-scatter and all-gather send (k - 1)/k each": _close(
+                got, wanted - sending / 2
+            ),
+            "that is one latency; there is one for each of 2(k - 1) steps": _close(
+                got, compute + sending + self.latency
+            ),
+            "in each step a device sends a chunk, a k-th of the bytes, not all of them": _close(
+                got - wanted, (k - 1) * sending
+            ),
+        }
+        hint = next((said for said, made in mistakes.items() if made), "add the three terms up")
+        raise AssertionError(f"{self}: {got:.6g} s, but {wanted:.6g} s is right; {hint}")
+
+    def check_break_even(self, got):
+        """Refuse a minibatch in which k GPUs are slower than one, or that need not be so large."""
+        _, sending, latencies = self.terms
+        exact = self.rate * (sending + latencies) * self.k / (self.k - 1)
+        if exact * (1 - 1e-6) <= got <= math.floor(exact) + 1 + 1e-6:
+            return
+        hint = (
+            f"on {math.ceil(got) if math.isfinite(got) else got} images the GPUs lose more by the "
+            "allreduce than they gain in computing"
+            if got < exact
+            else f"{math.ceil(exact)} images would be enough"
+        )
+        if _close(got, self.rate * (sending + latencies)):
+            hint += "; k GPUs save the part 1 - 1/k of the time to compute, not all of it"
+        raise AssertionError(f"{self}: break_even says {got:.6g}; {hint}")
+
+
+def _close(x, y):
+    return math.isclose(x, y, rel_tol=1e-6)
+
+
+CASES = (
+    Case(2, 256, 25_000, 44.7e6, 24e9, 40e-6),
+    Case(4, 512, 1_000_000, 0.5e6, 240e9, 5e-6),
+    Case(8, 4096, 25_000, 1e9, 12e9, 50e-6),
+    Case(1, 256, 50_000, 44.7e6, 24e9, 5e-6),
+)

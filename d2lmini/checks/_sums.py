@@ -1,0 +1,123 @@
+"""Run solutions that sum tensors over devices: what do they leave there, and what do they send."""
+
+import torch
+
+from d2lmini import sim
+from d2lmini.checks._results import describe, tensor
+from d2lmini.devices import device_name
+
+
+def directly_linked(k):
+    """Return k simulated GPUs, every two of them linked, whatever the reader's default is."""
+    return sim.configure(k, gpu="a100", link="nvlink3")
+
+
+def _draw(k, shape, devices=None):
+    """Draw k tensors of whole numbers; return those on the devices, the same here, their sum."""
+    generator = torch.Generator().manual_seed(k)
+    here = [torch.randint(-9, 9, shape, generator=generator).double() for _ in range(k)]
+    homes = devices or [x.device for x in here]
+    there = [x.to(home, copy=True) for x, home in zip(here, homes, strict=True)]
+    return there, here, torch.stack(here).sum(0)
+
+
+def check_one_allreduce(allreduce, k, shape, devices=None):
+    """Let a solution sum k tensors, on the host or on devices, and refuse what is not the sum."""
+    tensors, before, wanted = _draw(k, shape, devices)
+    data, mean = list(tensors), wanted / k
+    where = f"k={k}, shape {shape}"
+    returned = allreduce.at(where)(data)
+    for i, (d, own) in enumerate(zip(data, tensors, strict=True)):
+        tensor(d, f"{where}: entry {i} of the list", shape, own.device)
+    after, kept = [d.cpu() for d in data], [tensor.cpu() for tensor in tensors]
+    if all(torch.equal(d, wanted) for d in after):
+        for i, own in enumerate(kept):
+            assert torch.equal(own, wanted), (
+                f"{where}: entry {i} of the list was replaced by a new tensor, and the replica's "
+                "own gradient never got the sum; write into it: data[i][:] = ..."
+            )
+        return
+    assert k == 1 or not all(map(torch.equal, after, before)), (
+        f"{where}: no tensor was changed, and it returned {describe(returned)}; the sum is to be "
+        "written into the tensors of the list: data[i][:] = ..."
+    )
+    assert not all(torch.equal(d, mean) for d in after), (
+        f"{where}: the tensors hold the mean; the sum was asked for"
+    )
+    bad = [i for i, d in enumerate(after) if not torch.equal(d, wanted)]
+    raise AssertionError(f"{where}: device(s) {bad} do not hold the sum {wanted.tolist()}")
+
+
+def check_balance(allreduce, k, size=240):
+    """Refuse an allreduce in which a device takes in more than 2(k - 1) / k tensors."""
+    data, *_ = _draw(k, (size,), directly_linked(k))
+    where = f"k={k}, {size} elements"
+    allreduce.at(where)(list(data))
+    taken = {
+        device: sum(received) / data[0].nbytes
+        for device, received in _taken_in(data, _copies()).items()
+    }
+    busiest, best = max(taken, key=taken.get), 2 * (k - 1) / k
+    assert taken[busiest] <= best + 1e-9, (
+        f"{where}: {busiest} takes in {taken[busiest]:.2f} times the tensor; {best:.2f} are enough "
+        "if each device adds up its own share only, and then sends that sum to the others"
+    )
+
+
+def check_one_reduce_scatter(reduce_scatter, k, size, devices=None):
+    """Let a solution sum k tensors, and refuse it if chunk i of tensor i is not the sum."""
+    tensors, before, wanted = _draw(k, (size,), devices)
+    where = f"k={k}, {size} elements"
+    reduce_scatter.at(where)(list(tensors))
+    sums, after = wanted.tensor_split(k), [x.cpu().tensor_split(k) for x in tensors]
+    for i, chunks in enumerate(after):
+        if torch.equal(chunks[i], sums[i]):
+            continue
+        held = [j for j in range(k) if len(sums[j]) and torch.equal(chunks[j], sums[j])]
+        assert not held, (
+            f"{where}: device {i} holds the sum of chunk {held[0]}, and should hold that of chunk "
+            f"{i}; begin with another chunk"
+        )
+        assert not torch.equal(chunks[i], before[i].tensor_split(k)[i]), (
+            f"{where}: chunk {i} of device {i} was not changed; add to it in place, in the tensors "
+            "of `data`"
+        )
+        raise AssertionError(
+            f"{where}: chunk {i} of device {i} is {chunks[i].tolist()}; the sum of the chunks {i} "
+            f"of all devices is {sums[i].tolist()}. Every chunk is added once, and what "
+            "travels on is the partial sum"
+        )
+
+
+def check_ring_traffic(reduce_scatter, k, size=240):
+    """Refuse a reduce-scatter that sends other than k - 1 chunks from neighbour to neighbour."""
+    data, *_ = _draw(k, (size,), directly_linked(k))
+    where = f"k={k}, {size} elements"
+    reduce_scatter.at(where)(list(data))
+    names = [device_name(x.device) for x in data]
+    copies = _copies()
+    for source, target, _ in copies:
+        right = names[(names.index(source) + 1) % k]
+        assert target == right, (
+            f"{where}: {source} sends to {target}; in the ring it sends to {right} only"
+        )
+    for device, received in _taken_in(data, copies).items():
+        chunks = sum(received) * k / data[0].nbytes
+        assert abs(chunks - (k - 1)) < 1e-9, (
+            f"{where}: {device} takes in {chunks:g} chunks; in {k - 1} steps of one chunk each it "
+            f"takes in {k - 1}"
+        )
+
+
+def _copies():
+    """Return source, target and bytes of what was copied between devices."""
+    spans = [span for span in sim.trace() if span.engine == "p2p"]
+    return [(span.name.split()[1], span.name.split()[3], span.bytes) for span in spans]
+
+
+def _taken_in(data, copies):
+    """Return the sizes of what each device took in, in bytes."""
+    taken = {device_name(x.device): [] for x in data}
+    for _, target, size in copies:
+        taken[target].append(size)
+    return taken

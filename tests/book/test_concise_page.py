@@ -1,0 +1,50 @@
+"""The page on `DistributedDataParallel`: its script is the file that it starts, numbers and all."""
+
+import difflib
+import re
+
+import nbformat
+from support.paths import CHAPTERS, SCRIPTS
+
+PAGE = nbformat.read(CHAPTERS / "multiple-gpus-concise.ipynb", as_version=4)
+MARKDOWN = [cell.source for cell in PAGE.cells if cell.cell_type == "markdown"]
+
+
+def body(name):
+    """Return a script without its docstring."""
+    return (SCRIPTS / name).read_text(encoding="utf-8").split('"""', 2)[2].strip("\n")
+
+
+def test_the_script_on_the_page_is_the_file():
+    fences = re.findall(r"^```python\n(.*?)\n```$", "\n".join(MARKDOWN), re.MULTILINE | re.DOTALL)
+    assert body("ddp_plain.py") in fences
+
+
+def test_each_numbered_change_is_in_the_script_and_explained():
+    wanted = [str(n + 1) for n in range(10)]
+    assert list(dict.fromkeys(re.findall(r"  # (\d+)$", body("ddp_plain.py"), re.M))) == wanted
+    (explained,) = [text for text in MARKDOWN if text.startswith("The ten changes")]
+    assert re.findall(r"^(\d+)\. \*\*", explained, re.M) == wanted
+
+
+def test_the_two_scripts_differ_in_the_numbered_changes_only():
+    """But for imports, and for lines that one number stands for together."""
+    one, many = (body(name).splitlines() for name in ("one_gpu.py", "ddp_plain.py"))
+    matcher = difflib.SequenceMatcher(a=one, b=many, autojunk=False)
+    changes = [
+        many[first:last]
+        for kind, _, _, first, last in matcher.get_opcodes()
+        if kind != "equal" and not all("import" in line for line in many[first:last])
+    ]
+    for lines in changes:
+        assert re.search(r"  # \d+$|--batch-size", "\n".join(lines), re.M), lines
+
+
+def test_the_page_shows_what_a_script_needs():
+    shown = "\n".join(c.source for c in PAGE.cells if "remove-cell" not in str(c.metadata))
+    for name in (
+        "init_process_group", "LOCAL_RANK", "set_device", "DistributedSampler", "set_epoch",
+        "DistributedDataParallel(", "all_reduce", "barrier", "destroy_process_group", "no_sync",
+        "autocast", "GradScaler", "clip_grad_norm_", "map_location", "find_unused_parameters",
+    ):  # fmt: skip
+        assert name in shown, name

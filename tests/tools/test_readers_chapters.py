@@ -1,0 +1,127 @@
+"""The readers' notebooks of all pages: nothing left of MyST, pictures, room for exercises."""
+
+import json
+import re
+
+import nbformat
+import pytest
+from support.paths import ROOT
+
+from tools import reading
+from tools.readers import build, pictures
+from tools.readers.book import Book, page_numbers
+
+NAMES = list(page_numbers(ROOT))
+MARKUP = re.compile(
+    r"\{(?:glue|cite|numref|ref|eq|doc|math|download)[\w:]*\}|^\s*:::|^\s*```\{|^\([\w-]+\)=", re.M
+)
+HIDDEN = {"hide-input", "hide-cell", "remove-cell", "remove-input"}
+CODE = re.compile(r"^(```+).*?^\1\s*$|(`+)(?!`).+?(?<!`)\2(?!`)", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """Build all pages once, timelines from those that were drawn before."""
+    book = Book()
+    return {page.page: page for page in build.build_all(book, ROOT / "_build" / "timelines")}
+
+
+def page_parameters():
+    return pytest.mark.parametrize("name", NAMES)
+
+
+def sources(page, kind):
+    return [cell.source for cell in page.notebook.cells if cell.cell_type == kind]
+
+
+@page_parameters()
+def test_the_notebook_is_valid(name, pages):
+    nbformat.validate(pages[name].notebook)
+    assert json.loads(pages[name].content)["nbformat"] == 4
+
+
+@page_parameters()
+def test_nothing_is_left_of_the_books_markup(name, pages):
+    for source in sources(pages[name], "markdown"):
+        left = MARKUP.search(CODE.sub("", source))
+        assert not left, f"{left[0]!r} in {source[:200]}"
+
+
+@pytest.mark.parametrize("left", ["a {glue:text}`b`", "{cite:p}`a`", "x\n:::{note}", "(a)=", ":::"])
+def test_markup_that_is_left_would_be_found(left):
+    assert MARKUP.search(CODE.sub("", f"a `{{cite}}` b\n```\n{{eq}}\n```\n\n{left}\nb"))
+
+
+@page_parameters()
+def test_every_picture_is_beside_the_notebook_and_every_link_leads_somewhere(name, pages):
+    page, files = pages[name], {page.file for page in pages.values()}
+    text = "\n".join(CODE.sub("", source) for source in sources(page, "markdown"))
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        if not re.match(r"(https?|mailto|data):", target):
+            assert target in files | set(page.files), target
+
+
+@page_parameters()
+def test_every_timeline_has_a_picture(name, pages):
+    for cell in pages[name].notebook.cells:
+        for output in cell.get("outputs", []):
+            html = output.get("data", {}).get("text/html", "")
+            assert not pictures.is_timeline(html), "a viewer that trusts nothing shows debris"
+            assert "<svg" not in html or "<img" in html
+            if "d2l-timeline" in html:
+                assert output.data["image/png"]
+                assert "data:image/png;base64," in html
+
+
+def test_timelines_were_looked_at(pages):
+    drawn = [
+        output
+        for page in pages.values()
+        for cell in page.notebook.cells
+        for output in cell.get("outputs", [])
+        if "d2l-timeline" in output.get("data", {}).get("text/html", "")
+    ]
+    assert len(drawn) >= 5
+
+
+def exercises(page):
+    """Yield, for each exercise, the cells from its heading to the next heading."""
+    cells = page.notebook.cells
+    starts = [n for n, c in enumerate(cells) if re.match("#{1,3} ", c.source)]
+    for start, end in zip(starts, [*starts[1:], len(cells)], strict=True):
+        if cells[start].source.startswith("### Exercise"):
+            yield cells[start + 1 : end]
+
+
+@page_parameters()
+def test_every_exercise_has_an_empty_cell_and_its_solution_is_folded(name, pages):
+    page = pages[name]
+    text = "\n".join(sources(page, "markdown"))
+    found = list(exercises(page))
+    assert len(found) == len(re.findall(r"^### Exercise", text, re.MULTILINE))
+    for cells in found:
+        code = [cell for cell in cells if cell.cell_type == "code"]
+        folded = [cell.metadata.get("jupyter", {}).get("source_hidden", False) for cell in code]
+        first = folded.index(True) if True in folded else len(code)
+        assert [cell.source for cell in code[:first]].count("") == 1, "one of one's own, above"
+        assert all(folded[first:])
+        assert all(c.metadata.jupyter.get("outputs_hidden") for c in code[first:] if c.outputs)
+
+
+@page_parameters()
+def test_no_cell_needs_the_books_tools(name, pages):
+    assert not any("myst_nb" in source for source in sources(pages[name], "code"))
+
+
+@page_parameters()
+def test_scaffolding_is_folded_as_on_the_page(name, pages):
+    source = Book().pages[name].notebook
+    tagged = [bool(HIDDEN & reading.tags(cell)) for cell in code_before_exercises(source)]
+    own = code_before_exercises(pages[name].notebook)
+    assert [c.metadata.get("jupyter", {}).get("source_hidden", False) for c in own] == tagged
+    checks = sum(cell.source.startswith("# Checked: ") for cell in source.cells)
+    assert sum(s.startswith("*Checked: ") for s in sources(pages[name], "markdown")) == checks
+
+
+def code_before_exercises(notebook):
+    return [c for c in reading.before_exercises(notebook.cells) if c.cell_type == "code"]

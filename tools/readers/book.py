@@ -1,0 +1,156 @@
+"""The pages of the book: what they can be referred to by, and the numbers of their figures."""
+
+import posixpath
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import nbformat
+import yaml
+
+from tools.readers import markup
+
+ROOT = Path(__file__).parents[2]
+TEXTS = {"figure": "Fig. {}", "equation": "({})", "table": "Table {}"}
+
+
+@dataclass
+class Target:
+    """Something to refer to: which page, the heading above it, its number or title."""
+
+    page: "Page"
+    kind: str  # "section", "figure", "equation" or "table"
+    heading: str
+    number: str = ""  # "3", or "2.3" where chapters are numbered
+
+    @property
+    def text(self):
+        """Return what a reference to it says."""
+        return TEXTS[self.kind].format(self.number) if self.number else self.heading
+
+
+@dataclass
+class Page:
+    """A page of the book, and the notebook that readers get of it."""
+
+    name: str  # as in _toc.yml: "chapters/devices"
+    path: Path
+    notebook: nbformat.NotebookNode
+    chapter: int = 0  # its number, if it has one
+    title: str = ""
+    targets: dict = field(default_factory=dict)
+    labels: list = field(default_factory=list)  # of figures and formulas, in order
+
+    @property
+    def file(self):
+        """Return the name of the notebook that is built of it."""
+        return f"{posixpath.basename(self.name)}.ipynb"
+
+    @property
+    def is_chapter(self):
+        """Say whether it has cells to run."""
+        return self.path.suffix == ".ipynb"
+
+    def texts(self):
+        """Return the sources of its Markdown cells."""
+        return [cell.source for cell in self.notebook.cells if cell.cell_type == "markdown"]
+
+
+def read_page(root, name, chapter=0):
+    """Read a page, a notebook or a Markdown file."""
+    path = root / f"{name}.ipynb"
+    if path.exists():
+        return Page(name, path, nbformat.read(path, as_version=4), chapter)
+    path = root / f"{name}.md"
+    cell = nbformat.v4.new_markdown_cell(path.read_text(encoding="utf-8"))
+    return Page(name, path, nbformat.v4.new_notebook(cells=[cell]), chapter)
+
+
+def page_numbers(root):
+    """Return the pages' names in the book's order, each with its chapter's number or 0."""
+    toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
+    every = toc.get("defaults", {}).get("numbered") or toc.get("options", {}).get("numbered")
+    pages, count = {toc["root"]: 0}, 0
+
+    def below(entry, number):
+        pages[entry["file"]] = number
+        for section in entry.get("sections", []):
+            below(section, number)
+
+    for part in toc.get("parts", [toc]):
+        is_numbered = part.get("numbered", every)
+        for entry in part.get("chapters", part.get("sections", [])):
+            count += bool(is_numbered)
+            below(entry, count if is_numbered else 0)
+    return pages
+
+
+class Book:
+    """All pages; numbers run through the book, or through each chapter if these are numbered."""
+
+    def __init__(self, root=ROOT):
+        self.root = Path(root)
+        numbers = page_numbers(self.root)
+        self.pages = {name: read_page(self.root, name, n) for name, n in numbers.items()}
+        self.targets, self.counts = {}, Counter()
+        for page in self.pages.values():
+            self._look_through(page)
+            self.targets.update(page.targets)
+
+    def _look_through(self, page):
+        """Note what a page can be referred to by."""
+        heading, waiting = "", []
+        for text in page.texts():
+            for token, following in _with_following(text):
+                if token.type == "heading_open":
+                    heading = plain(following.content)
+                    page.title = page.title or heading
+                    for label in waiting:
+                        page.targets[label] = Target(page, "section", heading)
+                    waiting = []
+                elif token.type == "myst_target":
+                    waiting.append(token.content)
+                elif numbered := _numbered(token):
+                    kind, label = numbered
+                    self.counts[kind, page.chapter] += 1
+                    number = str(self.counts[kind, page.chapter])
+                    number = f"{page.chapter}.{number}" if page.chapter else number
+                    page.targets[label] = Target(page, kind, heading, number)
+                    page.labels.append(label)
+
+    def resolve(self, page, target):
+        """Return the page that a link's path leads to from a page, or None."""
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page.name), target))
+        return self.pages.get(posixpath.splitext(path)[0])
+
+
+def _with_following(text):
+    tokens, _ = markup.parse(text)
+    return zip(tokens, [*tokens[1:], None], strict=True)
+
+
+def _numbered(token):
+    """Return kind and label of what has a number, else None."""
+    if label := markup.math_label(token):
+        return "equation", label
+    found = markup.directive(token)
+    if not found:
+        return None
+    if found.name == "math" and "label" in found.options:
+        return "equation", found.options["label"]
+    if found.name in ("figure", "figure-md"):
+        own = found.argument if found.name == "figure-md" else found.options.get("name")
+        return "figure", own or f"figure of {found.argument}"
+    return None
+
+
+def plain(text):
+    """Return a heading as a reader sees it, without code's and emphasis' marks."""
+    return re.sub(r"[`*\\]", "", text).strip()
+
+
+def anchor(heading):
+    """Return what JupyterLab calls the place of a heading."""
+    return "#" + quote(heading.replace(" ", "-"), safe=":,;!?'&=+$/")

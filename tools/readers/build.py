@@ -1,0 +1,131 @@
+"""From the pages of the book to notebooks for readers."""
+
+import base64
+import copy
+import mimetypes
+import re
+from dataclasses import dataclass, field
+
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from tools import reading
+from tools.notebooks import METADATA
+from tools.readers import cells, text
+from tools.readers.sources import Sources
+
+NUMBERS = "*The numbers in the text are those of the stored outputs; a run does not change them.*"
+_PICTURE = re.compile(r"(!\[(?:[^\]\\]|\\.)*\]\()(img/[^)\s]+)\)")
+
+
+@dataclass
+class Built:
+    """A page as readers get it: a notebook, and the files that belong beside it by their places."""
+
+    name: str
+    page: str  # its name in the book
+    notebook: nbformat.NotebookNode
+    files: dict = field(default_factory=dict)
+
+    @property
+    def file(self):
+        """Return the notebook's name."""
+        return f"{self.name}.ipynb"
+
+    @property
+    def content(self):
+        """Return the notebook as the bytes of its file."""
+        return (nbformat.writes(self.notebook) + "\n").encode()
+
+
+def build_page(book, page, cache=None):
+    """Build one page.
+
+    Parameters
+    ----------
+    book : tools.readers.book.Book
+    page : tools.readers.book.Page
+    cache : pathlib.Path, optional
+        A folder of timelines that were drawn before.
+
+    Returns
+    -------
+    Built
+    """
+    sources = Sources(book.root / "references.bib")
+    words = text.PageText(book, page, sources, cells.glued(page.notebook))
+    built = [new for cell in page.notebook.cells for new in cells.convert(cell, words, cache)]
+    built = cells.with_own_cells(cells.split_exercises(built))
+    if words.cited and page.is_chapter:
+        built.append(new_markdown_cell(f"## Sources\n\n{sources.listed(words.cited)}"))
+    if words.numbers:
+        say_whose_numbers(built)
+    files = dict(words.files)
+    if page.is_chapter:
+        files |= scripts(book, built)
+    return Built(page.path.stem, page.name, notebook(built), files)
+
+
+def say_whose_numbers(built):
+    """Say under the title, beside the time to read, which numbers the text has; in place."""
+    first = built[0].source
+    if line := reading.TIME_LINE.search(first):
+        built[0].source = f"{first[: line.end()]} {NUMBERS}{first[line.end() :]}"
+    else:
+        built.insert(1, new_markdown_cell(NUMBERS))
+
+
+def notebook(built):
+    """Return a notebook of cells, whose ids depend on their order alone."""
+    for number, cell in enumerate(built):
+        cell.id = f"cell-{number:03d}"
+    return nbformat.v4.new_notebook(cells=built, metadata=METADATA)
+
+
+def scripts(book, built):
+    """Return the scripts beside the chapters if any cell names one."""
+    folder = book.root / "chapters" / "scripts"
+    if not any("scripts/" in cell.source for cell in built):
+        return {}
+    return {f"scripts/{path.name}": path for path in sorted(folder.glob("*.py"))}
+
+
+def build_all(book, cache=None):
+    """Build all pages, in the book's order."""
+    return [build_page(book, page, cache) for page in book.pages.values()]
+
+
+def with_install_cell(page, wheel):
+    """Return a page's notebook for whoever has neither the repository nor its environment."""
+    beside = f"{page.name}.zip, which the book's page offers, has it and the pictures"
+    beside += " and scripts" if any(p.startswith("scripts/") for p in page.files) else ""
+    lines = [
+        "# Once, where d2lmini is not installed: put the wheel beside this notebook",
+        f"# ({beside}),",
+        "# and run the next line without its first two characters.",
+        f"# %pip install ./{wheel}",
+    ]
+    own = nbformat.from_dict(page.notebook)
+    own.cells = list(own.cells)
+    for number, cell in enumerate(own.cells):
+        if cell.cell_type == "code":
+            own.cells.insert(number, new_code_cell("\n".join(lines), id="install"))
+            break
+    return own
+
+
+def with_pictures_inside(own, files):
+    """Return a notebook with the pictures in its cells, for whoever downloads it alone."""
+    own = copy.deepcopy(own)
+    for cell in own.cells:
+        if cell.cell_type != "markdown":
+            continue
+        for _, place in _PICTURE.findall(cell.source):
+            name = place.removeprefix("img/")
+            data = base64.b64encode(files[place].read_bytes()).decode()
+            kind = mimetypes.guess_type(name)[0]
+            cell.setdefault("attachments", {})[name] = {kind: data}
+        cell.source = _PICTURE.sub(
+            lambda match: f"{match[1]}attachment:{match[2].removeprefix('img/')})", cell.source
+        )
+    return own

@@ -1,0 +1,135 @@
+"""The cells of a reader's notebook: folded where the page folds, with room for one's own work."""
+
+import ast
+import copy
+import re
+
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from tools import reading
+from tools.readers import pictures, text
+
+HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
+HIDDEN_OUTPUT = {"hide-output", "hide-cell", "remove-output", "remove-cell"}
+CHECKED = "# Checked: "
+FOR_THE_TEXT = "# Numbers for the text"
+EXERCISE = re.compile(r"^### Exercise \d+", re.MULTILINE)
+SCRAP = "application/papermill.record/"
+NO_GLUE = '''
+def glue(*args, **kwargs):
+    """Hand a number to the book's text; nothing to do here."""'''
+
+
+def glued(notebook):
+    """Return what the cells have stored for the text, by name, as the text shows it."""
+    numbers = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            name = output.get("metadata", {}).get("scrapbook", {}).get("name")
+            value = output.get("data", {}).get(f"{SCRAP}text/plain")
+            if name and value is not None:
+                numbers[name] = value.strip("'\"")
+    return numbers
+
+
+def convert(cell, page_text, cache=None):
+    """Return the cells that take the place of one cell of the source."""
+    if cell.cell_type != "code":
+        words = page_text.convert(cell.source)
+        return [new_markdown_cell(words)] if words.strip() else []
+    own = new_code_cell(without_glue(cell.source))
+    if "remove-cell" in reading.tags(cell) and not own.source.startswith("#"):
+        own.source = f"{FOR_THE_TEXT}\n{own.source}"  # JupyterLab shows the first line of a fold
+    own.execution_count = cell.execution_count
+    own.outputs = [converted for output in cell.outputs if (converted := outputs(output, cache))]
+    own.metadata = metadata(reading.tags(cell), own.outputs)
+    if "raises-exception" in reading.tags(cell):
+        own.metadata["tags"] = ["raises-exception"]  # running all cells goes on after it
+    if not own.source.startswith(CHECKED):
+        return [own]
+    words, _, own.source = own.source.removeprefix(CHECKED).partition("\n")
+    return [new_markdown_cell(f"*Checked: {escaped(words)}*"), own]
+
+
+def escaped(words):
+    """Return the words of a comment as Markdown that shows them as they are, code as code."""
+    pieces = words.strip().split("`")
+    pieces[::2] = [re.sub(r"([\\*_<$[\]])", r"\\\1", piece) for piece in pieces[::2]]
+    return "`".join(pieces)
+
+
+def metadata(tags, stored):
+    """Return a cell's metadata: what is folded in JupyterLab and VS Code, Colab and Kaggle."""
+    folds = {}
+    if tags & HIDDEN:
+        folds |= {"jupyter": {"source_hidden": True}, "cellView": "form", "_kg_hide-input": True}
+    if tags & HIDDEN_OUTPUT and stored:
+        folds.setdefault("jupyter", {})["outputs_hidden"] = True
+        folds |= {"collapsed": True, "_kg_hide-output": True}
+    return folds
+
+
+def without_glue(source):
+    """Return a cell's source without the import of `glue`, which needs the book's tools."""
+    lines = re.sub(r"^[%!].*$", "pass", source, flags=re.MULTILINE)
+    try:
+        body = ast.parse(lines).body
+    except SyntaxError:
+        return source
+    for node in body:
+        if not isinstance(node, ast.ImportFrom) or node.module != "myst_nb":
+            continue
+        whole = source.split("\n")
+        del whole[node.lineno - 1 : node.end_lineno]
+        return "\n".join([*whole, "", NO_GLUE])
+    return source
+
+
+def outputs(output, cache=None):
+    """Return an output as a reader gets it, None for what was stored for the text alone."""
+    output = copy.deepcopy(output)
+    data = output.get("data", {})
+    if data and all(mime.startswith(SCRAP) for mime in data):
+        return None
+    if pictures.is_timeline(data.get("text/html", "")):
+        new, sizes = pictures.static(data["text/html"], cache)
+        data.update(new)
+        output.metadata.update(sizes)
+    return output
+
+
+def with_own_cells(cells):
+    """Return the cells with an empty one after the statement of each exercise.
+
+    What stands below a solution until the next heading belongs to it, and is folded as well.
+    """
+    result, waiting, solved = [], False, False
+    for cell in cells:
+        is_text = cell.cell_type == "markdown"
+        if is_text and re.match(r"#{1,3} ", cell.source):
+            if waiting:
+                result.append(new_code_cell())
+            waiting, solved = bool(EXERCISE.match(cell.source)), False
+        elif is_text and solved:
+            cell.source = text.folded("More about this exercise", cell.source)
+        elif solved:
+            cell.metadata = metadata({"hide-cell"}, cell.outputs)
+        elif not is_text and waiting and cell.metadata.get("jupyter", {}).get("source_hidden"):
+            result.append(new_code_cell())
+            waiting, solved = False, True
+        result.append(cell)
+    return [*result, new_code_cell()] if waiting else result
+
+
+def split_exercises(cells):
+    """Return the cells with each exercise's statement, and each heading, at the start of one."""
+    result = []
+    for cell in cells:
+        starts = [m.start() for m in EXERCISE.finditer(cell.source)]
+        if cell.cell_type != "markdown" or not [start for start in starts if start]:
+            result.append(cell)
+            continue
+        for start, end in zip([0, *starts], [*starts, None], strict=True):
+            if words := cell.source[start:end].strip():
+                result.append(new_markdown_cell(words))
+    return result

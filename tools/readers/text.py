@@ -1,0 +1,228 @@
+"""What takes the place of each kind of markup on one page."""
+
+import posixpath
+import re
+
+from tools.readers import markup
+from tools.readers.book import anchor
+
+BOXES = {
+    "admonition", "attention", "caution", "danger", "error", "hint", "important", "note",
+    "seealso", "tip", "warning", "margin", "sidebar", "topic", "card", "grid-item-card",
+    "exercise", "epigraph",
+}  # fmt: skip
+FOLDS = {"dropdown", "toggle", "tab-item"}
+TRANSPARENT = {"grid", "grid-item", "tab-set", "div", "container", "only", "centered"}
+TAGS = {"kbd": "kbd", "sub": "sub", "subscript": "sub", "sup": "sup", "superscript": "sup"}
+SILENT = {"index", "contents", "tableofcontents", "toctree", "raw", "fa", "fas", "octicon"}
+_TITLED = re.compile(r"(.*?)\s*<([^<>]+)>", re.DOTALL)
+
+
+class PageText:
+    """Turns the texts of one page into plain Markdown.
+
+    Parameters
+    ----------
+    book : tools.readers.book.Book
+    page : tools.readers.book.Page
+    sources : tools.readers.sources.Sources
+    numbers : dict
+        What was glued, as it is written in the text.
+
+    Attributes
+    ----------
+    files : dict
+        Pictures and other files that the text leads to, by their places beside the notebook.
+    cited : list of str
+    """
+
+    def __init__(self, book, page, sources, numbers):
+        self.book, self.page, self.sources, self.numbers = book, page, sources, numbers
+        self.files, self.cited = {}, []
+
+    def convert(self, text):
+        """Return a text of the page as plain Markdown."""
+        return markup.convert(text, self)
+
+    def unknown(self, what):
+        """Refuse what would reach the reader as it is."""
+        raise markup.UnknownMarkupError(f"{self.page.name}: tools/readers does not know {what}")
+
+    # Roles
+
+    def role(self, name, content):
+        """Return what a role says."""
+        content = " ".join(content.split())
+        if name.startswith("cite"):
+            return self.cite(name, content)
+        if name in ("glue:text", "glue"):
+            return self.glued(content)
+        if name in ("numref", "ref", "eq"):
+            return self.reference(name, content)
+        if name in ("doc", "download"):
+            target, text = titled(content)
+            new, own = self.link(target, True)
+            return f"[{text or own or target}]({new})"
+        if name == "math":
+            return f"${content}$"
+        if name in TAGS:
+            return f"<{TAGS[name]}>{content}</{TAGS[name]}>"
+        if name in ("term", "abbr", "guilabel"):
+            return content.split(" (")[0] if name == "abbr" else content
+        if name in ("code", "py", "file", "samp", "command"):
+            return f"`{content}`"
+        if name in SILENT:
+            return ""
+        return self.unknown(f"the role {{{name}}}")
+
+    def cite(self, name, content):
+        """Return a citation, and remember its sources for the list."""
+        keys = [key.strip() for key in content.split(",")]
+        for key in keys:
+            if key not in self.sources.entries:
+                self.unknown(f"the source {key}")
+        self.cited += keys
+        return self.sources.cite(keys, textual=name in ("cite:t", "cite:ts", "cite:author"))
+
+    def glued(self, content):
+        """Return a number that a cell has stored for the text."""
+        name, _, form = content.partition(":")
+        if name not in self.numbers:
+            self.unknown(f"the glued number {name}")
+        value = self.numbers[name]
+        return format(float(value), form) if form else value
+
+    def reference(self, name, content):
+        """Return a link to a figure, a formula or a section."""
+        label, text = titled(content)
+        target = self.book.targets.get(label) or self.unknown(f"the label {label}")
+        text = text.replace("%s", target.number).replace("{number}", target.number)
+        text = text.replace("{name}", target.heading)
+        return f"[{text or target.text}]({self.place(target)})"
+
+    def place(self, target):
+        """Return what to link to from this page: the heading above a target."""
+        page = "" if target.page is self.page else target.page.file
+        return page + (anchor(target.heading) if target.heading else "") or target.page.file
+
+    # Links and pictures
+
+    def link(self, target, is_empty):
+        """Return the new target of a link, and its text if it has none of its own."""
+        if re.match(r"[a-z]+:", target):
+            return target, ""
+        path, _, label = target.partition("#")
+        known = self.book.targets.get(label or path)
+        if known and (not path or label or known.page.name.endswith(path)):
+            return self.place(known), known.text if is_empty else ""
+        page = self.book.resolve(self.page, path) if path else self.page
+        if page:
+            place = f"#{label}" if label else ""
+            return ("" if page is self.page else page.file) + place, page.title if is_empty else ""
+        file = self.page.path.parent / path
+        if file.is_file():
+            folder = "scripts" if file.parent.name == "scripts" else "files"
+            return self.beside(folder, file), ""
+        return f"{posixpath.splitext(posixpath.basename(path))[0]}.ipynb", ""  # a planned page
+
+    def picture(self, target):
+        """Return where a picture is found."""
+        if re.match(r"(?:https?|data):", target):
+            return target
+        path = self.page.path.parent / target
+        if not path.is_file():
+            self.unknown(f"the picture {target}")
+        return self.beside("img", path)
+
+    def beside(self, folder, path):
+        """Return where a file is found beside the notebook, and remember to put it there."""
+        place = f"{folder}/{path.name}"
+        self.files[place] = path
+        return place
+
+    # Directives
+
+    def directive(self, found):
+        """Return what a directive says."""
+        name = found.name
+        if name in BOXES:
+            return self.box(found)
+        if name in FOLDS:
+            return folded(self.title(found) or "More", self.convert(found.body))
+        if name in TRANSPARENT:
+            return self.convert(found.body)
+        if name in ("figure-md", "figure", "image"):
+            return getattr(self, name.replace("-", "_"))(found)
+        if name == "math":
+            label = found.options.get("label")
+            body = found.body + (f"\n{self.formula(label)}" if label else "")
+            return f"$$\n{body}\n$$"
+        if name in ("code-block", "code", "code-cell", "sourcecode"):
+            return f"```{found.argument or 'python'}\n{found.body}\n```"
+        if name == "list-table":
+            return self.list_table(found)
+        if name == "bibliography":
+            return self.sources.listed(self.sources.entries)
+        if name == "button-link" or name == "button-ref":
+            target, text = self.link(found.argument, True)
+            return f"[{self.convert(found.body) or text}]({target})"
+        if name in SILENT:
+            return ""
+        return self.unknown(f"the directive {{{name}}}")
+
+    def title(self, found):
+        """Return the title of a box, a card or what is folded."""
+        return self.convert(found.argument) if found.argument else ""
+
+    def box(self, found):
+        """Return a block quote under its title."""
+        name = {"seealso": "see also"}.get(found.name, found.name)
+        plain_box = name in ("margin", "sidebar", "card", "grid-item-card", "epigraph")
+        title = self.title(found) or ("" if plain_box else name.capitalize())
+        if "link" in found.options:
+            title = f"[{title}]({self.link(found.options['link'], False)[0]})"
+        parts = ([f"**{title}**"] if title else []) + [self.convert(found.body)]
+        return "\n".join(f"> {line}".rstrip() for line in "\n\n".join(parts).split("\n"))
+
+    def figure_md(self, found):
+        """Return a picture that is written in Markdown, and its caption."""
+        picture, _, caption = found.body.strip().partition("\n")
+        return f"{self.convert(picture)}\n\n{self.caption(found.argument, caption)}"
+
+    def figure(self, found):
+        """Return a picture and its caption."""
+        label = found.options.get("name") or f"figure of {found.argument}"
+        return f"{self.image(found)}\n\n{self.caption(label, found.body)}"
+
+    def image(self, found):
+        """Return a picture."""
+        return f"![{found.options.get('alt', '')}]({self.picture(found.argument)})"
+
+    def caption(self, label, text):
+        """Return a caption with its number."""
+        return f"**{self.page.targets[label].text}** {self.convert(text.strip())}"
+
+    def formula(self, label):
+        """Return what numbers a formula."""
+        return rf"\tag{{{self.page.targets[label].number}}}"
+
+    def list_table(self, found):
+        """Return a table whose rows are lists of lists."""
+        rows = [re.split(r"\n\s+- ", "\n" + row) for row in re.split(r"\n\* ", "\n" + found.body)]
+        rows = [[" ".join(c.split()).removeprefix("- ") for c in row] for row in rows if any(row)]
+        rows = [[self.convert(c) for c in row if c] for row in rows]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        lines.insert(1, "|" + " --- |" * len(rows[0]))
+        title = [f"**{self.convert(found.argument)}**", ""] if found.argument else []
+        return "\n".join(title + lines)
+
+
+def titled(content):
+    """Return target and text of ``text <target>``, or the target and no text."""
+    match = _TITLED.fullmatch(content)
+    return (match[2].strip(), match[1]) if match else (content.strip(), "")
+
+
+def folded(title, text):
+    """Return a text that unfolds when its title is clicked."""
+    return f"<details>\n<summary>{title}</summary>\n\n{text}\n\n</details>"
