@@ -7,11 +7,11 @@ import pytest
 
 import d2lmini
 from d2lmini import checks, sim
-from d2lmini.checks import concise, devices, parallelism, scratch
+from d2lmini.checks import concise, devices, overlap, parallelism, scratch, unequal
 
 
 def public_names():
-    for module in (d2lmini, sim, checks, concise, devices, parallelism, scratch):
+    for module in (d2lmini, sim, checks, concise, devices, overlap, parallelism, scratch, unequal):
         names = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
         for name in names:
             thing = getattr(module, name)

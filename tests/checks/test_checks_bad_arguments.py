@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from d2lmini import checks, sim
-from d2lmini.checks import concise, devices, parallelism, scratch
+from d2lmini.checks import concise, devices, overlap, parallelism, scratch, unequal
 
 CHECKERS = {
     name: getattr(module, name)
-    for module in (checks, concise, devices, parallelism, scratch)
+    for module in (checks, concise, devices, overlap, parallelism, scratch, unequal)
     for name in vars(module)
     if name.startswith("check_") and "._" not in getattr(module, name).__module__
 }

@@ -1,0 +1,132 @@
+"""Checkers for the exercise of the page on unequal devices."""
+
+import torch
+
+from d2lmini import sim
+from d2lmini.checks._results import tensor, whole_number
+from d2lmini.checks._solution import checker
+from d2lmini.devices import device_name
+
+# Per device: seconds that a step takes however few images it has, and seconds per image.
+UNEQUAL_DEVICES = (
+    (12, [(0.0, 1.0), (0.0, 1.0)]),
+    (12, [(0.0, 1.0), (0.0, 3.0)]),
+    (10, [(0.0, 1.0), (0.0, 2.0), (0.0, 4.0)]),
+    (256, [(0.002, 0.0001), (0.002, 0.004)]),
+    (100, [(2.0, 1.0), (30.0, 1.0)]),
+    (8, [(0.0, 1.0), (50.0, 1.0)]),
+)
+
+
+@checker("split_unequal(batch_size, devices)")
+def check_split_unequal(split_unequal):
+    """Check a function that splits a batch over devices of different speed.
+
+    A device that gets n > 0 images takes fixed + n * per_image seconds, one that gets none takes
+    none, and the step takes as long as the slowest device.
+
+    Parameters
+    ----------
+    split_unequal : callable
+        ``split_unequal(batch_size, devices)``, `devices` being one pair (fixed, per_image) of
+        seconds for each device, returning one number of images for each device.
+
+    Raises
+    ------
+    AssertionError
+        If images are lost or made up, or another split makes the step shorter.
+    """
+    for batch_size, devices in UNEQUAL_DEVICES:
+        where = f"{batch_size} images on devices {devices}"
+        given = split_unequal.at(where)
+        counts = given.items(given(batch_size, list(devices)))
+        assert len(counts) == len(devices), (
+            f"{where}: {len(counts)} numbers; one for each of the {len(devices)} devices is needed"
+        )
+        counts = [
+            whole_number(count, f"{where}: a number of images that split_unequal returns")
+            for count in counts
+        ]
+        assert min(counts) >= 0, f"{where}: {counts} are not all whole numbers from 0 on"
+        assert sum(counts) == batch_size, (
+            f"{where}: {counts} are {sum(counts)} images. Rounding every share by itself loses or "
+            "adds some; hand out the rest where it costs least"
+        )
+        best, got = best_split(batch_size, devices), step_seconds(counts, devices)
+        shortest = step_seconds(best, devices)
+        assert got <= shortest * (1 + 1e-9), (
+            f"{where}: {counts} takes {got:.6g} s, {best} only {shortest:.6g} s. "
+            f"{_explain_split(counts, batch_size, devices)}"
+        )
+    print("split_unequal: passed")
+
+
+def step_seconds(counts, devices):
+    """Return how long a step takes, in seconds; see `check_split_unequal`."""
+    return max(f + n * s if n else 0.0 for n, (f, s) in zip(counts, devices, strict=True))
+
+
+def best_split(batch_size, devices):
+    """Return a split with the shortest step; see `check_split_unequal`.
+
+    The next image goes where it would be done first. So the batch takes, of all the times at which
+    the devices can be done with their first, second, third, ... image, the `batch_size` smallest;
+    no other choice of as many times has a smaller largest one.
+    """
+    counts = [0] * len(devices)
+    for _ in range(batch_size):
+        ends = [f + (n + 1) * s for n, (f, s) in zip(counts, devices, strict=True)]
+        counts[ends.index(min(ends))] += 1
+    return counts
+
+
+def _explain_split(counts, batch_size, devices):
+    if max(counts) - min(counts) <= 1:
+        return "Equal shares make the fast devices wait for the slowest"
+    slow = [s for _, s in devices]
+    if max(slow) > min(slow) and counts[slow.index(max(slow))] == max(counts):
+        return "The slowest device got most: shares go with images per second, not with seconds"
+    if any(f for f, _ in devices):
+        return "Take the fixed seconds into account; a device may be best left idle"
+    return "All devices should end at the same time, as nearly as whole images allow"
+
+
+@checker("mean_gradient(gradients, counts)")
+def check_mean_gradient(mean_gradient):
+    """Check a function that puts the gradients of unequal shares together.
+
+    Parameters
+    ----------
+    mean_gradient : callable
+        ``mean_gradient(gradients, counts)``: each rank's gradient of the *mean* loss over its
+        share, and the sizes of the shares; returning the gradient of the mean over all images.
+        The gradients are on one device, and the result is to be there, too.
+
+    Raises
+    ------
+    AssertionError
+        If it is not that gradient; the message names the usual mistakes.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for counts in ([4, 4], [4, 3], [1, 5, 2]):
+        single = torch.rand(sum(counts), 3, generator=generator, dtype=torch.float64)
+        gradients, wanted = [share.mean(0) for share in single.split(counts)], single.mean(0)
+        for device in (torch.device("cpu"), *sim.configure(1)):
+            _check_mean(mean_gradient, gradients, counts, wanted, device)
+    print("mean_gradient: passed")
+
+
+def _check_mean(mean_gradient, gradients, counts, wanted, device):
+    """Let it join gradients on one device; refuse any other result than the wanted mean."""
+    where = f"shares of {counts} images, gradients on {device_name(device)}"
+    moved = [gradient.to(device) for gradient in gradients]
+    got = mean_gradient.at(where)(moved, list(counts))
+    got = tensor(got, f"{where}: what mean_gradient returns", wanted.shape, device).cpu().double()
+    if torch.allclose(got, wanted):
+        return
+    total, hint = sum(gradients), "weight each gradient by its share of the images"
+    if torch.allclose(got, total):
+        hint = f"that is the sum over the ranks, a learning rate {len(counts)} times as high"
+    elif torch.allclose(got, total / len(counts)):
+        hint = f"that is the plain mean over the ranks, as if shares were equal; {hint}"
+    raise AssertionError(f"{where}: the result is off; {hint}")
