@@ -109,6 +109,7 @@ def png(svg, zoom=2):
         svg_string=svg.replace(DARK, "").replace("system-ui,", ""),
         background="white",
         zoom=zoom,
+        dpi=96,
         skip_system_fonts=True,
         font_files=_fonts(),
         font_family=FONT,
