@@ -82,11 +82,11 @@ def test_the_first_code_cell_installs_what_the_archive_has(offered):
 
 def test_other_numbers_than_the_books_are_noticed(book):
     right = {"chapters/one": {"figure": {"fig-a": (1,)}, "displaymath": {"eq-a": (1,)}}}
-    right["chapters/two"] = {"figure": {"fig-b": (2,)}}
+    right["chapters/two"] = {"figure": {"fig-b": (2,), "fig-c": (3,)}}
     assert list(downloads.other_numbers(book, right)) == []
-    wrong = right | {"chapters/two": {"figure": {"fig-b": (3,)}}}
+    wrong = right | {"chapters/two": {"figure": {"fig-b": (2,), "fig-c": (4,)}}}
     assert list(downloads.other_numbers(book, wrong)) == [
-        "chapters/two: figures ['3'] have the numbers ['2'] in the notebook"
+        "chapters/two: figures ['2', '4'] have the numbers ['2', '3'] in the notebook"
     ]
 
 

@@ -53,7 +53,7 @@ def build_page(book, page, cache=None):
     Built
     """
     sources = Sources(book.root / "references.bib")
-    words = text.PageText(book, page, sources, cells.glued(page.notebook))
+    words = text.PageText(book, page, sources)
     built = [new for cell in page.notebook.cells for new in cells.convert(cell, words, cache)]
     built = cells.with_own_cells(cells.split_exercises(built))
     if words.cited and page.is_chapter:
