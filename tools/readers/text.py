@@ -100,17 +100,15 @@ class PageText:
 
     def glued(self, content):
         """Return a number that a cell, here or on another page, has stored for the text."""
-        content, *form = (
-            content.rsplit(":", 1) if re.search(r"(?<!:):(?!:)", content) else [content]
-        )
-        path, _, name = content.rpartition("::")
+        path, _, key = content.rpartition("::")
+        name, _, form = key.partition(":")
         numbers = self.numbers
         if path:
             page = self.book.resolve(self.page, path) or self.unknown(f"the page {path}")
             numbers = glued(page.notebook)
         if name not in numbers:
             self.unknown(f"the glued number {name}; run the notebook that computes it")
-        return format_plain_text(numbers[name], form[0] if form else "s")
+        return format_plain_text(numbers[name], form or "s")
 
     def reference(self, name, content):
         """Return a link to a figure, a formula or a section."""
