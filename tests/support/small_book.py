@@ -91,12 +91,25 @@ Write `add`.
 TWO = """\
 # The second chapter
 
+The first took {glue:text}`one.ipynb::seconds:s` s, about {glue:text}`one.ipynb::seconds:.0f`.
 Back to [one](one.ipynb), [](#sec-end) and {numref}`figure %s <fig-a>`.
 
+::::{dropdown} More
 :::{figure-md} fig-b
 ![](img/a.svg)
 
 Second.
+:::
+
+```{code-block} text
+:::{figure-md} no-figure
+```
+::::
+
+:::{figure-md} fig-c
+![](img/a.svg)
+
+Third.
 :::
 """
 

@@ -122,6 +122,11 @@ def test_letters_and_boxes_are_really_drawn():
     assert ink(svg) - ink(without_boxes) > 500
 
 
+def test_sizes_in_points_are_drawn_as_browsers_do():
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="30pt" height="15pt"/>'
+    assert Image.open(io.BytesIO(pictures.png(svg, zoom=1))).size == (40, 20)
+
+
 def test_a_timeline_is_drawn_once(tmp_path, monkeypatch):
     html = small_book.timeline()
     once, _ = pictures.static(html, tmp_path)

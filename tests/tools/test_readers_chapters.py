@@ -23,7 +23,7 @@ CODE = re.compile(r"^(```+).*?^\1\s*$|(`+)(?!`).+?(?<!`)\2(?!`)", re.MULTILINE |
 def pages():
     """Build all pages once, timelines from those that were drawn before."""
     book = Book()
-    return {page.page: page for page in build.build_all(book, ROOT / "_build" / "timelines")}
+    return {page.page: page for page in build.build_all(book, ROOT / "_build" / "pictures")}
 
 
 def page_parameters():

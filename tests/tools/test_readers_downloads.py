@@ -2,6 +2,7 @@
 
 import base64
 import email
+import io
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import zipfile
 
 import nbformat
 import pytest
+from PIL import Image
 from support import small_book
 from support.paths import ROOT
 
@@ -52,9 +54,9 @@ def test_the_button_delivers_a_notebook_that_stands_alone(offered):
     own = nbformat.read(offered / "_sources" / "chapters" / "one.ipynb", as_version=4)
     nbformat.validate(own)
     (figure,) = [cell for cell in own.cells if "attachments" in cell]
-    assert "](attachment:a.svg)" in figure.source
-    stored = figure.attachments["a.svg"]["image/svg+xml"]
-    assert base64.b64decode(stored).decode() == small_book.PICTURE
+    assert "](attachment:a.png)" in figure.source
+    stored = base64.b64decode(figure.attachments["a.png"]["image/png"])
+    assert Image.open(io.BytesIO(stored)).size == (12, 12)
     assert not any("](img/" in cell.source for cell in own.cells)
 
 
@@ -80,11 +82,11 @@ def test_the_first_code_cell_installs_what_the_archive_has(offered):
 
 def test_other_numbers_than_the_books_are_noticed(book):
     right = {"chapters/one": {"figure": {"fig-a": (1,)}, "displaymath": {"eq-a": (1,)}}}
-    right["chapters/two"] = {"figure": {"fig-b": (2,)}}
+    right["chapters/two"] = {"figure": {"fig-b": (2,), "fig-c": (3,)}}
     assert list(downloads.other_numbers(book, right)) == []
-    wrong = right | {"chapters/two": {"figure": {"fig-b": (3,)}}}
+    wrong = right | {"chapters/two": {"figure": {"fig-b": (2,), "fig-c": (4,)}}}
     assert list(downloads.other_numbers(book, wrong)) == [
-        "chapters/two: figures ['3'] have the numbers ['2'] in the notebook"
+        "chapters/two: figures ['2', '4'] have the numbers ['2', '3'] in the notebook"
     ]
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import nbformat
 import pytest
 from support import small_book
 from support.browser import browser, find_browser
@@ -38,6 +39,8 @@ def opened(tmp_path_factory):
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
     pages = build.build_all(Book(small_book.write(tmp_path_factory.mktemp("book"))))
     names = place.place_all(folder, pages)
+    alone = build.with_pictures_inside(build.with_install_cell(pages[1], "a.whl"), pages[1].files)
+    nbformat.write(alone, folder / "alone.ipynb")
     script = "from tools.readers import place; import sys, pathlib; "
     script += "place.trust(pathlib.Path(sys.argv[1]), sys.argv[2:])"
     answers = {}
@@ -47,7 +50,7 @@ def opened(tmp_path_factory):
                 call = [sys.executable, "-c", script, folder, *names]
                 subprocess.run(call, env=variables(home), check=True)
             tab.open("about:blank")
-            tab.open(address("one.ipynb"))
+            tab.open(address("alone.ipynb" if state == "as downloaded" else "one.ipynb"))
             tab.wait(SHOWN)
             tab.wait(f"({WIDTHS}).length")
             tab.wait(f"({PICTURES}).every(width => width)")
@@ -77,8 +80,9 @@ def test_a_timeline_is_a_picture_and_no_debris(shown, opened):
     assert "matrix product" not in shown["text"], "the words of the drawing, without the drawing"
 
 
-def test_pictures_are_found(shown):
-    assert shown["pictures"] == [8]
+def test_pictures_are_found_beside_or_inside_the_notebook(opened):
+    assert opened["trusted"]["pictures"] == [8]
+    assert opened["as downloaded"]["pictures"] == [12]
 
 
 def test_solutions_are_folded_and_an_exercise_begins_with_an_empty_cell(shown):

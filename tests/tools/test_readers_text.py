@@ -20,7 +20,9 @@ def convert(book):
     """Return a function that converts a text of the first chapter."""
     page = book.pages["chapters/one"]
     sources = Sources(book.root / "references.bib")
-    return text.PageText(book, page, sources, {"n": "1,024", "x": "1.25"}).convert
+    own = text.PageText(book, page, sources)
+    own.numbers = {"n": "'1,024'", "x": "1.25"}
+    return own.convert
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,11 @@ def test_numbers_stand_in_the_text(first, convert):
     assert "Some 1.25 and" in first, "in what is folded, too"
     assert "| 1.25 | [two](two.ipynb)" in first, "and in tables"
     assert convert("- a {glue:text}`n`\n\n  > b {glue:text}`x`") == "- a 1,024\n\n  > b 1.25"
+
+
+def test_numbers_of_another_page_stand_in_the_text(book):
+    two = build.build_page(book, book.pages["chapters/two"]).notebook.cells[0].source
+    assert "The first took 1.25 s, about 1." in two
 
 
 def test_citations_are_author_and_year_with_a_link_and_a_list_at_the_end(first):
@@ -53,6 +60,7 @@ def test_references_have_the_numbers_of_the_book(first, book):
     two = build.build_page(book, book.pages["chapters/two"]).notebook.cells[0].source
     assert "[The end: what remains](one.ipynb#The-end:-what-remains)" in two
     assert "[figure 1](one.ipynb#The-first-chapter)" in two
+    assert two.index("**Fig. 2** Second.") < two.index("**Fig. 3** Third."), "folded ones count"
 
 
 def test_in_numbered_chapters_numbers_begin_anew(tmp_path):

@@ -9,7 +9,7 @@ from tools.readers import build, place
 from tools.readers.book import ROOT, Book
 
 FOLDER = ROOT / "_build" / "notebooks"
-CACHE = ROOT / "_build" / "timelines"
+CACHE = ROOT / "_build" / "pictures"
 
 
 def main(arguments=None):

@@ -4,6 +4,7 @@ import posixpath
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import quote
 
@@ -127,8 +128,13 @@ class Book:
 
 
 def _with_following(text):
+    """Yield each block token with the next one, those inside of directives as well."""
     tokens, _ = markup.parse(text)
-    return zip(tokens, [*tokens[1:], None], strict=True)
+    for token, following in zip_longest(tokens, tokens[1:]):
+        yield token, following
+        found = markup.directive(token)
+        if found and found.name not in markup.LITERAL:
+            yield from _with_following(found.body)
 
 
 def _numbered(token):

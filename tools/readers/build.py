@@ -11,7 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools import reading
 from tools.notebooks import METADATA
-from tools.readers import cells, text
+from tools.readers import cells, pictures, text
 from tools.readers.sources import Sources
 
 NUMBERS = "*The numbers in the text are those of the stored outputs; a run does not change them.*"
@@ -46,14 +46,14 @@ def build_page(book, page, cache=None):
     book : tools.readers.book.Book
     page : tools.readers.book.Page
     cache : pathlib.Path, optional
-        A folder of timelines that were drawn before.
+        A folder of pictures that were drawn before.
 
     Returns
     -------
     Built
     """
     sources = Sources(book.root / "references.bib")
-    words = text.PageText(book, page, sources, cells.glued(page.notebook))
+    words = text.PageText(book, page, sources)
     built = [new for cell in page.notebook.cells for new in cells.convert(cell, words, cache)]
     built = cells.with_own_cells(cells.split_exercises(built))
     if words.cited and page.is_chapter:
@@ -114,18 +114,23 @@ def with_install_cell(page, wheel):
     return own
 
 
-def with_pictures_inside(own, files):
-    """Return a notebook with the pictures in its cells, for whoever downloads it alone."""
+def with_pictures_inside(own, files, cache=None):
+    """Return a notebook with the pictures in its cells, for whoever downloads it alone.
+
+    They are PNG there: JupyterLab shows no SVG that is inside a notebook.
+    """
     own = copy.deepcopy(own)
+
+    def inside(match):
+        path = files[match[2]]
+        name, data = path.name, path.read_bytes()
+        if path.suffix == ".svg":
+            name, data = f"{path.stem}.png", pictures.drawn(data.decode(), cache, zoom=1.5)
+        kind = mimetypes.guess_type(name)[0]
+        cell.setdefault("attachments", {})[name] = {kind: base64.b64encode(data).decode()}
+        return f"{match[1]}attachment:{name})"
+
     for cell in own.cells:
-        if cell.cell_type != "markdown":
-            continue
-        for _, place in _PICTURE.findall(cell.source):
-            name = place.removeprefix("img/")
-            data = base64.b64encode(files[place].read_bytes()).decode()
-            kind = mimetypes.guess_type(name)[0]
-            cell.setdefault("attachments", {})[name] = {kind: data}
-        cell.source = _PICTURE.sub(
-            lambda match: f"{match[1]}attachment:{match[2].removeprefix('img/')})", cell.source
-        )
+        if cell.cell_type == "markdown":
+            cell.source = _PICTURE.sub(inside, cell.source)
     return own

@@ -14,22 +14,9 @@ HIDDEN_OUTPUT = {"hide-output", "hide-cell", "remove-output", "remove-cell"}
 CHECKED = "# Checked: "
 FOR_THE_TEXT = "# Numbers for the text"
 EXERCISE = re.compile(r"^### Exercise \d+", re.MULTILINE)
-SCRAP = "application/papermill.record/"
 NO_GLUE = '''
 def glue(*args, **kwargs):
     """Hand a number to the book's text; nothing to do here."""'''
-
-
-def glued(notebook):
-    """Return what the cells have stored for the text, by name, as the text shows it."""
-    numbers = {}
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            name = output.get("metadata", {}).get("scrapbook", {}).get("name")
-            value = output.get("data", {}).get(f"{SCRAP}text/plain")
-            if name and value is not None:
-                numbers[name] = value.strip("'\"")
-    return numbers
 
 
 def convert(cell, page_text, cache=None):
@@ -89,7 +76,7 @@ def outputs(output, cache=None):
     """Return an output as a reader gets it, None for what was stored for the text alone."""
     output = copy.deepcopy(output)
     data = output.get("data", {})
-    if data and all(mime.startswith(SCRAP) for mime in data):
+    if data and all(mime.startswith(text.SCRAP) for mime in data):
         return None
     if pictures.is_timeline(data.get("text/html", "")):
         new, sizes = pictures.static(data["text/html"], cache)

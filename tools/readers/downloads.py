@@ -60,7 +60,7 @@ def archive(path, files):
             target.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
 
 
-def offer(book, pages, folder):
+def offer(book, pages, folder, cache=None):
     """Write what the pages offer below the folder of the book's pages."""
     wheel = build_wheel(book.root, folder / FOLDER)
     licences = {name: book.root / name for name in LICENCES}
@@ -73,7 +73,7 @@ def offer(book, pages, folder):
         archive(folder / FOLDER / f"{page.name}.zip", {**files, **page.files, **licences})
         button = folder / "_sources" / f"{source.name}.ipynb"
         button.parent.mkdir(parents=True, exist_ok=True)
-        button.write_bytes(written(build.with_pictures_inside(own, page.files)))
+        button.write_bytes(written(build.with_pictures_inside(own, page.files, cache)))
 
 
 def finish(app, exception):
@@ -83,8 +83,8 @@ def finish(app, exception):
     book = Book(app.srcdir)
     for problem in other_numbers(book, app.env.toc_fignumbers):
         logger.warning(problem)
-    pages = build.build_all(book, Path(app.srcdir) / "_build" / "timelines")
-    offer(book, pages, Path(app.outdir))
+    cache = Path(app.srcdir) / "_build" / "pictures"
+    offer(book, build.build_all(book, cache), Path(app.outdir), cache)
 
 
 def other_numbers(book, numbers):

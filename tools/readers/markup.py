@@ -13,6 +13,7 @@ from myst_parser.parsers.mdit import create_md_parser
 
 EXTENSIONS = {"amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"}
 DROPPED = {"myst_line_comment", "myst_target", "myst_block_break"}
+LITERAL = {"code", "code-block", "code-cell", "sourcecode", "math", "raw"}  # no markup inside
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)")
 _OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
 

@@ -93,24 +93,29 @@ def _add_lines(svg, text, y, width):
 
 
 @remembered
-def _font():
+def _fonts():
     import matplotlib
 
-    return str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    return [str(path) for path in sorted(folder.glob("DejaVuSans*.ttf")) if "Dis" not in path.stem]
 
 
-def png(svg):
-    """Return an SVG document as PNG, twice as large, in few colours, with a font of our own."""
+def png(svg, zoom=2):
+    """Return an SVG document as PNG, enlarged, in few colours, with fonts of our own."""
     import resvg_py
     from PIL import Image
 
     pixels = resvg_py.svg_to_bytes(
-        svg_string=svg.replace(DARK, "").replace("system-ui,sans-serif", f"'{FONT}'"),
+        svg_string=svg.replace(DARK, "").replace("system-ui,", ""),
         background="white",
-        zoom=2,
+        zoom=zoom,
+        dpi=96,
         skip_system_fonts=True,
-        font_files=[_font()],
+        font_files=_fonts(),
         font_family=FONT,
+        serif_family=FONT,
+        sans_serif_family=FONT,
+        monospace_family=f"{FONT} Mono",
     )
     small = io.BytesIO()
     image = Image.open(io.BytesIO(bytes(pixels))).convert("RGB")
@@ -118,15 +123,15 @@ def png(svg):
     return small.getvalue()
 
 
-def drawn(svg, cache=None):
+def drawn(svg, cache=None, zoom=2):
     """Return an SVG document as PNG, taken from a folder if it was drawn before."""
     if cache is None:
-        return png(svg)
-    path = Path(cache) / f"{hashlib.sha256(svg.encode()).hexdigest()[:24]}.png"
+        return png(svg, zoom)
+    path = Path(cache) / f"{hashlib.sha256(svg.encode()).hexdigest()[:24]}-{zoom}.png"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(png(svg))
+        temporary.write_bytes(png(svg, zoom))
         os.replace(temporary, path)
     return path.read_bytes()
 

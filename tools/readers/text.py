@@ -3,6 +3,8 @@
 import posixpath
 import re
 
+from myst_nb.core.variables import format_plain_text
+
 from tools.readers import markup
 from tools.readers.book import anchor
 
@@ -15,7 +17,20 @@ FOLDS = {"dropdown", "toggle", "tab-item"}
 TRANSPARENT = {"grid", "grid-item", "tab-set", "div", "container", "only", "centered"}
 TAGS = {"kbd": "kbd", "sub": "sub", "subscript": "sub", "sup": "sup", "superscript": "sup"}
 SILENT = {"index", "contents", "tableofcontents", "toctree", "raw", "fa", "fas", "octicon"}
+SCRAP = "application/papermill.record/"
 _TITLED = re.compile(r"(.*?)\s*<([^<>]+)>", re.DOTALL)
+
+
+def glued(notebook):
+    """Return what the cells of a page have stored for texts, by name, as it is stored."""
+    numbers = {}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            name = output.get("metadata", {}).get("scrapbook", {}).get("name")
+            value = output.get("data", {}).get(f"{SCRAP}text/plain")
+            if name and value is not None:
+                numbers[name] = value
+    return numbers
 
 
 class PageText:
@@ -26,8 +41,6 @@ class PageText:
     book : tools.readers.book.Book
     page : tools.readers.book.Page
     sources : tools.readers.sources.Sources
-    numbers : dict
-        What was glued, as it is written in the text.
 
     Attributes
     ----------
@@ -36,8 +49,9 @@ class PageText:
     cited : list of str
     """
 
-    def __init__(self, book, page, sources, numbers):
-        self.book, self.page, self.sources, self.numbers = book, page, sources, numbers
+    def __init__(self, book, page, sources):
+        self.book, self.page, self.sources = book, page, sources
+        self.numbers = glued(page.notebook)
         self.files, self.cited = {}, []
 
     def convert(self, text):
@@ -85,12 +99,16 @@ class PageText:
         return self.sources.cite(keys, textual=name in ("cite:t", "cite:ts", "cite:author"))
 
     def glued(self, content):
-        """Return a number that a cell has stored for the text."""
-        name, _, form = content.partition(":")
-        if name not in self.numbers:
-            self.unknown(f"the glued number {name}")
-        value = self.numbers[name]
-        return format(float(value), form) if form else value
+        """Return a number that a cell, here or on another page, has stored for the text."""
+        path, _, key = content.rpartition("::")
+        name, _, form = key.partition(":")
+        numbers = self.numbers
+        if path:
+            page = self.book.resolve(self.page, path) or self.unknown(f"the page {path}")
+            numbers = glued(page.notebook)
+        if name not in numbers:
+            self.unknown(f"the glued number {name}; run the notebook that computes it")
+        return format_plain_text(numbers[name], form or "s")
 
     def reference(self, name, content):
         """Return a link to a figure, a formula or a section."""
