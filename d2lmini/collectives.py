@@ -1,6 +1,6 @@
 """Faster ways to sum gradients over devices than `d2lmini.allreduce`.
 
-The ring is the solution of an exercise in ``chapters/multiple-gpus.ipynb``. What each of them gains
+The ring is derived in ``chapters/multiple-gpus.ipynb``. What each of them gains
 on this or that machine is measured by ``benchmarks/cases/allreduce.py``.
 """
 

@@ -10,6 +10,7 @@ ALLOWED_SKIPS = (
     "needs two GPUs",
     "needs the CUDA build",
     "D2LMINI_DATA is not set",
+    "chromium is not installed",
 )
 
 
