@@ -92,22 +92,24 @@ def with_number(device):
     return device
 
 
-_to_of_torch = torch.Tensor.to
+def _completed(of_torch):
+    """Return `torch.Tensor.to` that gives devices a number."""
 
+    @functools.wraps(of_torch)
+    def to(self, *args, **kwargs):
+        if args:
+            args = with_number(args[0]), *args[1:]
+        elif kwargs.get("device") is not None:
+            kwargs["device"] = with_number(kwargs["device"])
+        if has_torch_function_unary(self):  # it looks for the method in tables, as it was
+            return handle_torch_function(of_torch, (self,), self, *args, **kwargs)
+        return of_torch(self, *args, **kwargs)
 
-@functools.wraps(_to_of_torch)
-def _to(self, *args, **kwargs):
-    if args:
-        args = with_number(args[0]), *args[1:]
-    elif kwargs.get("device") is not None:
-        kwargs["device"] = with_number(kwargs["device"])
-    if has_torch_function_unary(self):  # it looks for the method in tables, under its own name
-        return handle_torch_function(_to_of_torch, (self,), self, *args, **kwargs)
-    return _to_of_torch(self, *args, **kwargs)
+    return to
 
 
 METHODS = {  # of tensors
-    "to": _to,
+    "to": _completed(torch.Tensor.to),
     "pin_memory": lambda self, device=None: pin_memory(self),
     "is_pinned": lambda self, device=None: is_pinned(self),
 }
