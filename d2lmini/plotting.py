@@ -1,10 +1,10 @@
-"""Draw curves while a program runs."""
+"""Draw curves while a program runs.
+
+Matplotlib is loaded by the first figure: processes that draw none, such as a job's, start sooner.
+"""
 
 import sys
 from itertools import cycle
-
-import matplotlib.pyplot as plt
-from matplotlib.ticker import MaxNLocator
 
 from d2lmini.units import BLUE, GREEN, PURPLE, VERMILION
 
@@ -44,6 +44,8 @@ class Animator:
     """
 
     def __init__(self, xlabel=None, ylabel=None, legend=(), xlim=None, ylim=None):
+        import matplotlib.pyplot as plt
+
         self.x, self.y = [], []
         self.fig, self.axes = plt.subplots(figsize=(4.5, 3), layout="constrained")
         self._settings = {"xlabel": xlabel, "ylabel": ylabel, "xlim": xlim, "ylim": ylim}
@@ -80,6 +82,8 @@ class Animator:
         self._draw()
 
     def _draw(self):
+        from matplotlib.ticker import MaxNLocator
+
         self.axes.clear()
         for xs, ys, colour, style in zip(self.x, self.y, cycle(COLOURS), cycle(STYLES)):
             self.axes.plot(xs, ys, style, color=colour, marker="o", markersize=3)
@@ -94,6 +98,7 @@ class Animator:
 
     def _show(self):
         """Show the figure, or replace what is shown."""
+        import matplotlib.pyplot as plt
         from IPython.display import display
 
         if self._handle is None:

@@ -24,7 +24,8 @@ chapters  tools
 benchmarks
 """
 PLACES = {name: i for i, line in enumerate(LAYERS.split("\n")) for name in line.split()}
-SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "d2lmini.data.cache"}  # the last: pooch
+SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "torch.utils.benchmark"}
+SLOW_TO_IMPORT |= {"d2lmini.data.cache"}  # pooch
 
 
 def place(module):

@@ -82,3 +82,33 @@ def test_streams_and_events_of_torch_belong_to_it():
     assert str(event.device) == "sim:1"
     with pytest.raises(ValueError, match="no sim:3"):
         torch.Event("sim:3")
+
+
+def test_tables_of_methods_still_have_it():
+    called = []
+
+    class Watched(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            called.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    sim.set_device(1)
+    x = torch.ones(2).as_subclass(Watched)
+    x.to(torch.float64)
+    assert called == [torch._C.TensorBase.to]
+    layer = nn.LazyLinear(2).to("cpu")
+    assert layer(torch.ones(1, 3)).shape == (1, 2)
+
+
+def test_a_default_device_that_ranks_name_first_is_one_afterwards():
+    from torch.utils import _device
+
+    def program(rank):
+        with torch.device("sim", rank):
+            return [str(x.device) for x in (torch.ones(1), torch.tensor([1]))]
+
+    _device._device_constructors.cache_clear()
+    assert sim.spawn(program, nprocs=2) == [["sim:0"] * 2, ["sim:1"] * 2]
+    with torch.device("sim:2"):
+        assert str(torch.tensor([1]).device) == "sim:2"

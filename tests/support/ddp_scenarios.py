@@ -19,7 +19,7 @@ from d2lmini import ddp
 from d2lmini.resnet import resnet18
 
 TEN_STEPS = ["--epochs", "1", "--batch-size", "32", "--precision", "float32", "--device", "cpu"]
-SLIM = ["--model", "resnet18", "--width", "8", "--synthetic", "320"]
+SLIM = ["--model", "resnet18", "--width", "4", "--synthetic", "320"]
 LENET = ["--model", "lenet", "--momentum", "0.9", "--synthetic"]
 SCENARIOS = {
     "all batches divide": [*LENET, "320"],

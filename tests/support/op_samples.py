@@ -1,12 +1,14 @@
 """PyTorch's own samples of its operations, on the CPU and on simulated GPUs in several layouts."""
 
 import itertools
+import random
 import sys
 import types
 import unittest
 import warnings
 from unittest import mock
 
+import numpy
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -19,7 +21,9 @@ if not hasattr(sys.modules["expecttest"], "TestCase"):
 # They also forbid, for good, to set PyTorch's flags such as those of TF32.
 with warnings.catch_warnings(), mock.patch.object(torch.backends, "disable_global_flags"):
     warnings.simplefilter("ignore")
+    from torch.testing._internal import common_utils
     from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.opinfo import core
 
 OPS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
 LAYOUTS = ("plain", "strided", "channels_last")
@@ -32,9 +36,24 @@ def samples(name, dtype, count):
         return []
     floating = dtype.is_floating_point or dtype.is_complex
     needs_grad = op.supports_autograd and floating and dtype in op.supported_backward_dtypes("cpu")
-    torch.manual_seed(0)
-    found = op.sample_inputs("cpu", dtype, requires_grad=needs_grad)
-    return list(itertools.islice(found, count))
+    seed()
+    # PyTorch looks for its own test in the list of callers, which pytest makes long.
+    no_test = {"extract_test_fn": lambda: None}
+    with (
+        mock.patch.multiple(common_utils, **no_test, set_rng_seed=seed),
+        mock.patch.multiple(core, **no_test),
+    ):
+        found = op.sample_inputs("cpu", dtype, requires_grad=needs_grad)
+        return list(itertools.islice(found, count))
+
+
+def seed(number=0):
+    """Seed all generators; `torch.manual_seed` also keeps a list of its callers, each time."""
+    random.seed(number)
+    numpy.random.seed(number)  # noqa: NPY002  (some samples are drawn by it)
+    torch.default_generator.manual_seed(number)
+    if hasattr(torch, "sim"):
+        torch.sim.manual_seed_all(number)
 
 
 def place(x, layout, device):
@@ -56,7 +75,7 @@ def run(name, sample, layout, device):
     if device != "cpu":
         sim.reset()
         kwargs = {k: device if k == "device" else v for k, v in kwargs.items()}
-    torch.manual_seed(5)
+    seed(5)
     leaves = [t for t in tree_leaves((first, args, kwargs)) if isinstance(t, torch.Tensor)]
     leaves = [t for t in leaves if t.requires_grad and t.is_leaf]
     outs = [

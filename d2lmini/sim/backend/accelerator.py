@@ -6,11 +6,12 @@
 import functools
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from d2lmini.sim.backend.pinned import is_pinned, pin_memory
 from d2lmini.sim.backend.torch_streams import KINDS
 from d2lmini.sim.clock import current, queries
-from d2lmini.sim.naming import TYPES, device_type
+from d2lmini.sim.naming import is_simulated, torch_device
 
 _registered: list = []  # what C++ only borrows
 
@@ -79,29 +80,36 @@ FUNCTIONS = {  # of torch._C, behind `torch.accelerator`
 }
 
 
-def _to(self, *args, **kwargs):
-    """Move a tensor; a device without a number is the current one, which C++ does not know."""
-    device = args[0] if args else kwargs.get("device")
-    if device is not None and _is_unnumbered(device):
-        device = torch.device(device_type(), current.current_device())
+def with_number(device):
+    """Return a device; if it is simulated and has no number, the current one.
+
+    C++ completes the name by asking for the current device, and an answer cannot be given from
+    Python: it takes number 0. So the number is put in before C++ sees the name.
+    """
+    if type(device) in (str, torch.device) and is_simulated(device):
+        named = torch_device(device)
+        return current.find_device(None).torch_device if named.index is None else named
+    return device
+
+
+def _completed(of_torch):
+    """Return `torch.Tensor.to` that gives devices a number."""
+
+    @functools.wraps(of_torch)
+    def to(self, *args, **kwargs):
         if args:
-            args = device, *args[1:]
-        else:
-            kwargs["device"] = device
-    return _TO(self, *args, **kwargs)
+            args = with_number(args[0]), *args[1:]
+        elif kwargs.get("device") is not None:
+            kwargs["device"] = with_number(kwargs["device"])
+        if has_torch_function_unary(self):  # it looks for the method in tables, as it was
+            return handle_torch_function(of_torch, (self,), self, *args, **kwargs)
+        return of_torch(self, *args, **kwargs)
 
+    return to
 
-def _is_unnumbered(device):
-    if type(device) is str:
-        return device in TYPES
-    return type(device) is torch.device and device.index is None and device.type in TYPES
-
-
-_TO = torch.Tensor.to
-functools.update_wrapper(_to, _TO)
 
 METHODS = {  # of tensors
-    "to": _to,
+    "to": _completed(torch.Tensor.to),
     "pin_memory": lambda self, device=None: pin_memory(self),
     "is_pinned": lambda self, device=None: is_pinned(self),
 }

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch.utils.benchmark import Timer
 
 BLOCK = 0.05  # seconds; short work is repeated for as long between two looks at the clock
 SIZE = 4096  # rows of the square matrices that are multiplied
@@ -98,6 +97,8 @@ def timings(work, clock, repeats, number=None, before="pass", **names):
     `number` calls are between two looks at `clock`, by default as many as take `BLOCK`; `before`
     is a statement on `names` that is run, not timed, before them.
     """
+    from torch.utils.benchmark import Timer  # which loads much that only it needs
+
     timer = Timer("work()", before, globals={"work": work, **names}, timer=clock)
     number = number or math.ceil(BLOCK / timer.timeit(1).mean)
     return [timer.timeit(number).mean for _ in range(repeats)]

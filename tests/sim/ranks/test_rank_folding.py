@@ -82,17 +82,20 @@ def pipeline(rank, device, stages):
     ("program", "args", "k", "nodes", "network", "ranks"),
     [
         (ddp, (), 8, 1, None, [0]),
-        (ddp, (), 64, 8, "hdr", [0]),
+        (ddp, (), 16, 2, "hdr", [0]),
+        pytest.param(ddp, (), 64, 8, "hdr", [0], marks=pytest.mark.torture),
         (fsdp, (), 8, 1, None, [0]),
         (fsdp, (), 16, 2, "hdr", [0]),
         (fsdp, (2,), 8, 2, "ethernet100", [0]),
-        (fsdp, (4,), 16, 2, "hdr", [0]),
+        pytest.param(fsdp, (4,), 16, 2, "hdr", [0], marks=pytest.mark.torture),
         (fsdp, (4,), 16, 4, "ethernet100", [0]),
         (hsdp, (), 64, 8, "hdr4", [0]),
         (fsdp, (2, SEQUENCE_PLAN), 8, 1, None, [0]),
         (pipeline, (2,), 8, 1, None, [0, 4]),
         (pipeline, (4,), 16, 2, "hdr", [0, 4, 8, 12]),
-        (pipeline, (4,), 16, 4, "ethernet100", [0, 4, 8, 12]),
+        pytest.param(
+            pipeline, (4,), 16, 4, "ethernet100", [0, 4, 8, 12], marks=pytest.mark.torture
+        ),
     ],
 )
 def test_folded_is_full(program, args, k, nodes, network, ranks):

@@ -30,12 +30,32 @@ def run_command(command, **env):
 
 
 @pytest.fixture
-def launch(tmp_path, monkeypatch, capsys):
-    """Run the launcher in this process on a script; return exit code, output, errors."""
+def own_process(monkeypatch):
+    """Let the launcher run in this process as in one of its own."""
     if torch.accelerator.is_available() and not naming.is_accelerator():
         pytest.skip("needs a process without GPUs")
     monkeypatch.setattr(state, "machine", None)
     monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture
+def launch_file(own_process, capsys):
+    """Run the launcher in this process with the words of a command; return the output."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main(["--nproc-per-node", "2", *words])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        assert "logger.cpp" not in err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def launch(own_process, tmp_path, capsys):
+    """Run the launcher in this process on a script; return exit code, output, errors."""
 
     def run(source, *args, options=()):
         path = tmp_path / "train.py"
@@ -50,14 +70,17 @@ def launch(tmp_path, monkeypatch, capsys):
     ("script", "args", "tolerance"),
     [("ddp_plain.py", [], 1e-6), ("fsdp_plain.py", ["--steps", "5"], 1e-5)],
 )
-def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(script, args, tolerance, tmp_path):
-    def losses(command, file):
-        out = run_command([*command, "--save", str(file)])
+def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
+    script, args, tolerance, tmp_path, launch_file
+):
+    def losses(run, *command, file):
+        out = run(*command, "--save", str(file))
         return [float(loss) for loss in re.findall(r"loss (\S+?),?\s", out)]
 
     command = torchrun_command(SCRIPTS / script, *args, nproc_per_node=2)
-    real = losses(command, tmp_path / "real.pt")
-    simulated = losses([*COMMAND, *GPUS, str(SCRIPTS / script), *args], tmp_path / "simulated.pt")
+    real = losses(lambda *words: run_command(words), *command, file=tmp_path / "real.pt")
+    command = *GPUS, str(SCRIPTS / script), *args
+    simulated = losses(launch_file, *command, file=tmp_path / "simulated.pt")
     assert len(real) >= 3
     assert real[-1] < real[0] - 0.5
     assert simulated == pytest.approx(real, rel=tolerance)
@@ -68,12 +91,15 @@ def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(script, args, tol
         assert str(saved[1][name].device) == "cpu"
 
 
-def test_two_runs_in_two_processes_have_the_same_clock(tmp_path):
+def test_two_runs_in_two_processes_have_the_same_clock(tmp_path, launch_file):
+    def run_elsewhere(*words):
+        return run_command([*COMMAND, *words], PYTHONHASHSEED="1")
+
     outs = []
-    for seed in ("1", "2"):
-        file = tmp_path / f"{seed}.json"
+    for run in (run_elsewhere, launch_file):
+        file = tmp_path / f"{len(outs)}.json"
         script = [str(SCRIPTS / "fsdp_plain.py"), "--steps", "3"]
-        out = run_command([*COMMAND, *GPUS, "--timeline", str(file), *script], PYTHONHASHSEED=seed)
+        out = run(*GPUS, "--timeline", str(file), *script)
         outs.append((out, file.read_bytes()))
     assert outs[0] == outs[1]
     assert "step time" in outs[0][0]
