@@ -19,7 +19,7 @@ CHECKERS = {
 }
 
 
-assert len(CHECKERS) == 19
+assert len(CHECKERS) == 20
 
 
 def raises(*arguments):
