@@ -29,7 +29,7 @@ def test_each_numbered_change_is_in_the_script_and_explained():
 
 def test_the_two_scripts_differ_in_the_numbered_changes_only():
     """But for imports, and for lines that one number stands for together."""
-    one, many = (body(name).splitlines() for name in ("one_gpu.py", "ddp_plain.py"))
+    one, many = (body(name).splitlines() for name in ("one_gpu_plain.py", "ddp_plain.py"))
     matcher = difflib.SequenceMatcher(a=one, b=many, autojunk=False)
     changes = [
         many[first:last]
