@@ -11,7 +11,7 @@ from support.paths import ROOT
 from tools import front_page
 
 TEXT = (ROOT / "intro.md").read_text(encoding="utf-8")
-GLUED = re.findall(r"\{glue:text\}`([^`:]+)::(\w+)`", TEXT)
+GLUED = re.findall(r"\{glue:text\}`([^`:]+)::(\w+):s`", TEXT)
 
 
 def glued(path):
