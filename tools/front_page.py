@@ -12,7 +12,7 @@ import nbformat
 from tools.reading import TIME_LINE
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\) \| )\d+( min \|)")
+ROW = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\) \| )\d+( \|)")
 
 
 def update(text, root=ROOT):
