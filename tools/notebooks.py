@@ -50,13 +50,19 @@ def normalise(notebook):
 
 
 def normal_metadata(cell):
-    """Return a cell's tags and, if it is folded, the prompt that its first comment gives."""
+    """Return a cell's tags, the prompt if it is folded, and what a screen reader says of its plot.
+
+    The prompt is the first comment of the cell.
+    """
     tags = sorted(reading.tags(cell))
     metadata = {"tags": tags} if tags else {}
     folded = {"hide-cell", "hide-input"} & set(tags)
     if folded and cell.cell_type == "code" and cell.source.startswith("# "):
         prompt = cell.source.partition("\n")[0][2:]
         metadata["mystnb"] = {"code_prompt_hide": prompt, "code_prompt_show": prompt}
+    alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt")
+    if alt:
+        metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
     return metadata
 
 

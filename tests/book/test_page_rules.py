@@ -87,6 +87,14 @@ def test_a_check_is_folded(path):
 
 
 @page_parameters()
+def test_a_plot_says_what_it_shows_to_those_who_cannot_see_it(path):
+    for cell in code_cells(path):
+        if any("image/png" in output.get("data", {}) for output in cell.outputs):
+            image = cell.metadata.get("mystnb", {}).get("image", {})
+            assert len(image.get("alt", "")) > 40, f"no alt text in metadata: {cell.source[:80]}"
+
+
+@page_parameters()
 def test_a_section_has_one_banner_at_most(path):
     banners, data = 0, 0
     for cell in read(path).cells:

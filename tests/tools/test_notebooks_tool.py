@@ -35,6 +35,14 @@ def test_normal_form_fixes_counts_metadata_and_streams(messy):
     assert notebook.metadata.kernelspec.name == "python3"
 
 
+def test_what_a_plot_shows_is_kept():
+    cell = new_code_cell("# How this picture is drawn\nplot()")
+    cell.metadata = {"tags": ["hide-input"], "mystnb": {"image": {"alt": "A line.", "width": "9"}}}
+    (kept,) = notebooks.normalise(new_notebook(cells=[cell])).cells
+    assert kept.metadata.mystnb.image == {"alt": "A line."}
+    assert kept.metadata.mystnb.code_prompt_show == "How this picture is drawn"
+
+
 def test_normal_form_is_reached_in_one_step_and_valid(messy):
     once = notebooks.normalise(copy.deepcopy(messy))
     nbformat.validate(once)
