@@ -80,6 +80,8 @@ def is_seen(cell):
     """Say whether anything of a cell is on the page."""
     if cell.cell_type == "markdown":
         return bool(seen_markdown(cell.source).strip())
+    if cell.cell_type != "code":
+        return False
     lines, pictures = seen_outputs(cell)
     return bool(seen_code(cell) or lines or pictures)
 
@@ -139,7 +141,8 @@ def update_time_line(notebook, run=None):
     run : int, optional
         Minutes that it runs; by default what the line says already.
     """
-    if not notebook.cells or not notebook.cells[0].source.startswith("# "):
+    first = notebook.cells[0] if notebook.cells else None
+    if first is None or first.cell_type != "markdown" or not first.source.startswith("# "):
         return
     title, _, rest = notebook.cells[0].source.partition("\n")
     old = TIME_LINE.match(rest.lstrip())
