@@ -22,6 +22,7 @@ LINT = [
 NBVAL = ["-m", "pytest", "--nbval", "--nbval-cell-timeout", "600", "--nbval-sanitize-with"]
 TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 TEST += ["--doctest-modules", "--ignore-glob", "*_plain.py"]  # scripts of torchrun alone
+TEST += ["--ignore-glob", "*/scripts/ddp_*.py"]
 TEST += ["chapters", "d2lmini", "tests"]
 NOTEBOOKS = "_build/notebooks"  # for readers, who work there
 DOUBLE = "tests/book/test_chapters_on_gpus.py"
