@@ -6,7 +6,8 @@ from functools import partial
 from benchmarks.published import orders, vtrain
 from benchmarks.published.collectives import num_bytes
 from benchmarks.published.score import score
-from d2lmini.sim.hardware import assumptions
+from d2lmini.sim.hardware import assumptions, boards
+from d2lmini.sim.hardware.networks import NETWORKS
 from d2lmini.units import size
 
 SMALL, LARGE = 2**20, 2**29  # bytes: small messages up to the first, large ones from the second on
@@ -140,6 +141,7 @@ def _scores(name, predictions):
 
 def of_presets():
     """Return the constants that the presets share."""
+    hdr = NETWORKS["hdr"]
     return {
         "launch": vtrain.LAUNCH * 1e6,
         "launch_factor": vtrain.LAUNCH / assumptions.LAUNCH_OVERHEAD,
@@ -150,6 +152,8 @@ def of_presets():
         "preset_link": assumptions.LINK_EFFICIENCY,
         "preset_latency": assumptions.COPY_LATENCY * 1e6,
         "preset_to_host": assumptions.PAGEABLE_TO_HOST / 1e9,
+        "host_rate": boards.HOST_RATE / 1e9,
+        "cards_rate": hdr.nics * hdr.nic_rate / 1e9,
         "preset_to_device": assumptions.PAGEABLE_TO_DEVICE / 1e9,
     }
 
