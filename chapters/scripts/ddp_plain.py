@@ -37,6 +37,7 @@ X = torch.randn(613, 64)
 y = (X @ torch.randn(64, 10)).argmax(dim=1)
 train_set = TensorDataset(X[:512], y[:512])
 sampler = DistributedSampler(train_set)  # 3
+assert args.batch_size % world_size == 0, "not divisible"  # 4
 share = args.batch_size // world_size  # 4
 loader = DataLoader(train_set, share, sampler=sampler)
 X_test, y_test = X[512:].to(device), y[512:].to(device)

@@ -175,7 +175,10 @@ def _check_update(results, net, sent, parts, max_norm, where):
     )
     if all(torch.allclose(a, b, atol=1e-5) for a, b in zip(first, net.parameters(), strict=True)):
         return
-    hint = "take the mean over the minibatch, begin without old gradients, and step() once"
+    hint = (
+        "take the mean over the minibatch, which has world_size * len(X) examples, begin without "
+        "old gradients, and step() once"
+    )
     if max_norm < LARGE:
         hint = (
             "clip once, between the last backward() and step(): before it the gradients are not "
@@ -183,7 +186,7 @@ def _check_update(results, net, sent, parts, max_norm, where):
         )
     elif parts > 1:
         hint = (
-            "the parts need not be of equal size; weigh the mean over each by its size over "
-            "len(X), and let the gradients of all parts add up"
+            "the parts need not be of equal size; divide the sum of the losses of each by len(X), "
+            "or weigh the mean over each by its size over len(X), and let all gradients add up"
         )
     raise AssertionError(f"{where}: this is not the update that one process makes: {hint}")

@@ -164,12 +164,25 @@ WRONG_UPDATES = {
     "weigh the mean over each": make_update(weigh=lambda x: 7),
     "need not be of equal size": make_update(weigh=lambda x: 7 / 3 if len(x) < 7 else 7),
     "take the mean over the minibatch": make_update(weigh=lambda x: 7 * len(x)),
+    r"which has world_size \* len\(X\) examples": make_update(weigh=lambda x: 2 * len(x)),
     "this is not the update": returns_nothing,
 }
 
 
-def test_update_accepts_the_update_of_one_process(capsys):
-    checks.check_update(make_update())
+def scales_sums_by_the_world_size(model, optimizer, X, y, parts, max_norm):
+    scale = dist.get_world_size() / (dist.get_world_size() * len(X))
+    optimizer.zero_grad()
+    pairs = list(zip(X.chunk(parts), y.chunk(parts), strict=True))
+    for i, (x, target) in enumerate(pairs):
+        with model.no_sync() if i < len(pairs) - 1 else nullcontext():
+            (cross_entropy(model(x), target, reduction="sum") * scale).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("right", [make_update(), scales_sums_by_the_world_size])
+def test_update_accepts_the_update_of_one_process(right, capsys):
+    checks.check_update(right)
     assert capsys.readouterr().out == "update: passed\n"
 
 
