@@ -11,6 +11,7 @@ import nbformat
 import pytest
 import yaml
 from nbval.plugin import get_sanitize_patterns
+from support.browser import browser, find_browser
 from support.paths import ROOT
 
 import d2lmini
@@ -189,3 +190,17 @@ def test_links_between_pages_lead_somewhere(built):
     for page in built.glob("**/*.html"):
         for link in re.findall(r'<a [^>]*href="([^"#:?]+)(?:[#?][^"]*)?"', page.read_text()):
             assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
+def test_no_page_is_wider_than_a_phone(built, tmp_path):
+    with browser(tmp_path) as tab:
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        tab.call("Emulation.setDeviceMetricsOverride", **phone)
+        widths = {}
+        for name in toc_files():
+            address = (built / f"{name}.html").as_uri()
+            tab.open(address)
+            tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
+            widths[name] = tab.ask("document.documentElement.scrollWidth")
+    assert {name: width for name, width in widths.items() if width > 390} == {}
