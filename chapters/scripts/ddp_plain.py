@@ -29,7 +29,7 @@ device = torch.device("cpu")
 if torch.accelerator.is_available() and not args.cpu:
     torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))  # 1
     device = torch.accelerator.current_accelerator()
-dist.init_process_group()  # 2
+dist.init_process_group("gloo" if args.cpu else None)  # 2
 rank, world_size = dist.get_rank(), dist.get_world_size()
 
 torch.manual_seed(0)

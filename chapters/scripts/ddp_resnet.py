@@ -31,7 +31,7 @@ device = torch.device("cpu")
 if torch.accelerator.is_available() and not args.cpu:
     torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
     device = torch.accelerator.current_accelerator()
-dist.init_process_group()
+dist.init_process_group("gloo" if args.cpu else None)
 
 torch.manual_seed(0)  # the same weights on every rank
 model = DistributedDataParallel(
