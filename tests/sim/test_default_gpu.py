@@ -12,16 +12,7 @@ from d2lmini.sim.clock.current import state
 from d2lmini.sim.hardware import build_cluster, default, find_gpu_and_link
 from d2lmini.sim.run.__main__ import main
 
-USUAL = {
-    "k80": "pcie3",
-    "t4": "pcie3",
-    "v100": "nvlink2",
-    "a100": "nvlink3",
-    "rtx4090": "pcie4_staged",
-    "h100": "nvlink4",
-    "h200": "nvlink4",
-    "b200": "nvlink5",
-}
+USUAL = {gpu: find_gpu_and_link(gpu)[1].name for gpu in GPUS}
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +41,11 @@ def test_the_default_is_an_a100_with_nvlink():
 
 
 def test_every_preset_has_its_usual_link():
-    assert {gpu: names(gpu)[1] for gpu in GPUS} == USUAL
+    modules = ("v100", "a100", "h100", "b200")  # a generation of NVLink each
+    assert [USUAL[gpu] for gpu in modules] == [f"nvlink{n}" for n in (2, 3, 4, 5)]
+    assert USUAL["h200"] == USUAL["h100"]
+    assert not LINKS[USUAL["rtx4090"]].peer
+    assert USUAL["k80"] == USUAL["t4"] == "pcie3"
 
 
 @pytest.mark.parametrize("gpu", USUAL)

@@ -7,6 +7,7 @@ from itertools import combinations
 import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
+from support.paths import ROOT
 
 from tools.figures import FIGURES, IMAGE_DIR, render_all
 from tools.figures.canvas import WIDTH, Canvas
@@ -139,3 +140,9 @@ def test_ring_reaches_the_sum_everywhere_in_the_fewest_steps():
     for step in range(1, 2 * K - 1):
         arrivals = [place for place, (_, arrived) in _contributions(step).items() if arrived]
         assert sorted(gpu for gpu, _ in arrivals) == list(range(K))
+
+
+def test_every_drawing_is_on_a_page():
+    pages = [*IMAGE_DIR.parent.glob("*.ipynb"), *ROOT.glob("*.md"), ROOT / "_config.yml"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    assert [name for name in FIGURES if f"img/{name}" not in text] == []

@@ -17,7 +17,6 @@ FIGURES = {
     "diamond.svg": graphs.diamond,
     "split-network.svg": splitting.split_network,
     "split-layers.svg": splitting.split_layers,
-    "split-data.svg": splitting.split_data,
     "alexnet-split.svg": splitting.alexnet_split,
     "data-parallel.svg": collectives.data_parallel,
     "allreduce-star.svg": collectives.allreduce_star,

@@ -1,4 +1,4 @@
-"""Three ways to split a network over two GPUs, and how AlexNet was split."""
+"""Two ways to split a network over two GPUs, and how AlexNet was split."""
 
 # ruff: noqa: RUF001 -- the multiplication and minus signs in the labels are meant
 
@@ -17,7 +17,7 @@ def _bar_y(layer: int) -> float:
 
 
 def _start(title: str, desc: str, facts: tuple[str, str, str]) -> Canvas:
-    """Draw what the three ways have in common: two GPUs, and three facts below them."""
+    """Draw what the two ways have in common: two GPUs, and three facts below them."""
     canvas = Canvas(WIDTH, 376, title, desc)
     for i in (0, 1):
         canvas.panel(PANEL_X[i], PANEL_Y, PANEL_W, 238, f"GPU {i}", GPU[i])
@@ -115,33 +115,6 @@ def split_layers() -> Canvas:
     for layer in range(1, LAYERS):
         y = _bar_y(layer) + (BAR_H + PITCH) / 2 - 1
         ends = (BAR_X[0] + 1.5 * half + 6, y), (BAR_X[1] + half / 2 - 6, y)
-        canvas.arrow(*ends, colour=LINK, width=2.5, both=True, head=10)
-    return canvas
-
-
-def split_data() -> Canvas:
-    """Draw the split of the batch: every layer on both GPUs."""
-    canvas = _start(
-        "Splitting the data",
-        "Two GPUs side by side. Each receives half of the batch and holds all four layers. "
-        "Double arrows over the link join the two copies of each layer: their gradients are "
-        "summed once a step.",
-        (
-            "every layer; half of the batch",
-            "gradients of all parameters",
-            "once a step",
-        ),
-    )
-    for device in (0, 1):
-        _batch(canvas, device, 4, "half batch")
-        for layer in range(1, LAYERS + 1):
-            y = _bar_y(layer)
-            canvas.box(BAR_X[device], y, BAR_W, BAR_H, f"layer {layer}", GPU[device], 0.3)
-        for layer in range(1, LAYERS):
-            _down(canvas, BAR_X[device] + BAR_W / 2, layer, device)
-    for layer in range(1, LAYERS + 1):
-        y = _bar_y(layer) + BAR_H / 2
-        ends = (BAR_X[0] + BAR_W + 2, y), (BAR_X[1] - 2, y)
         canvas.arrow(*ends, colour=LINK, width=2.5, both=True, head=10)
     return canvas
 
