@@ -49,6 +49,8 @@ def _make_to(own_to):
         else:
             args = args[1:]
         if is_simulated(self.device):
+            if args and (args[0] is None or isinstance(args[0], torch.dtype)):
+                kwargs["dtype"], *args = args  # as `Module.to` passes it
             return own_to(self, kwargs.pop("dtype", None) or self.dtype, *args, **kwargs)
         return own_to(self, current.find_device(None).torch_device, *args, **kwargs)
 

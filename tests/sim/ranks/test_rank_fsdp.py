@@ -190,3 +190,17 @@ def test_sharding_divides_memory_and_gathering_hides_behind_products():
         spans = [s for s in sim.trace() if s.device == "rank 0 sim:0" and s.start >= start]
         busy = {e: sum(s.duration for s in spans if s.engine == e) for e in ("compute", "comm")}
         assert end - start < 0.95 * (busy["compute"] + busy["comm"])
+
+
+def test_a_sharded_model_may_be_moved_to_where_it_is():
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        model = nn.Linear(8, 8, bias=False).to(device)
+        fully_shard(model)
+        model.to(device)
+        model.to(device, torch.float64)
+        model(torch.ones(2, 8, device=device, dtype=torch.float64)).sum().backward()
+        return model.weight.grad.full_tensor().tolist()
+
+    assert sim.spawn(program, nprocs=2) == [[[2.0] * 8] * 8] * 2
