@@ -55,6 +55,10 @@ def global_norm(norms):
     return math.hypot(*norms[0])
 
 
+def over_all_ranks(norms):
+    return math.hypot(*(norm for row in norms for norm in row))
+
+
 def loss_weight(tokens, rank):
     return len(tokens) * tokens[rank] / sum(tokens)
 
@@ -79,7 +83,7 @@ WRONG = [
     ("prepare", "1 of the 3 blocks", one_block_left),
     ("prepare", "from before fully_shard", optimizer_first),
     ("prepare", "must have all parameters", some_parameters),
-    ("global_norm", "once for every replica.*1.414", lambda n: math.hypot(*n[0], *(x for r in n[1:] for x in r))),
+    ("global_norm", "once for every replica.*1.414", over_all_ranks),
     ("global_norm", "their squares do", lambda n: sum(n[0])),
     ("global_norm", "must be a number", returns_nothing),
     ("global_norm", "returned 12, not 13", lambda n: max(n[0]) if n[0][0] == 3 < n[0][-1] and
