@@ -1,0 +1,106 @@
+"""The checkers of the chapter on sharding accept right solutions and name what is wrong."""
+
+import math
+
+import pytest
+from support.solutions import refuses, returns_nothing
+from torch.distributed.fsdp import fully_shard
+
+from d2lmini.checks import sharding as checks
+
+
+def choose_stage(num_parameters, num_gpus, num_bytes):
+    per = 16, 4 + 12 / num_gpus, 2 + 14 / num_gpus, 16 / num_gpus
+    fits = [stage for stage, value in enumerate(per) if value * num_parameters <= num_bytes]
+    return fits[0] if fits else None
+
+
+def prepare(model, make_optimizer):
+    for block in model.blocks:
+        fully_shard(block)
+    fully_shard(model)
+    return make_optimizer(model.parameters())
+
+
+def only_the_root(model, make_optimizer):
+    fully_shard(model)
+    return make_optimizer(model.parameters())
+
+
+def no_root(model, make_optimizer):
+    for block in model.blocks:
+        fully_shard(block)
+    return make_optimizer(model.parameters())
+
+
+def one_block_left(model, make_optimizer):
+    for block in model.blocks[1:]:
+        fully_shard(block)
+    fully_shard(model)
+    return make_optimizer(model.parameters())
+
+
+def optimizer_first(model, make_optimizer):
+    optimizer = make_optimizer(model.parameters())
+    prepare(model, make_optimizer)
+    return optimizer
+
+
+def some_parameters(model, make_optimizer):
+    prepare(model, make_optimizer)
+    return make_optimizer(model.head.parameters())
+
+
+def global_norm(norms):
+    return math.hypot(*norms[0])
+
+
+def over_all_ranks(norms):
+    return math.hypot(*(norm for row in norms for norm in row))
+
+
+def loss_weight(tokens, rank):
+    return len(tokens) * tokens[rank] / sum(tokens)
+
+
+RIGHT = {
+    "choose_stage": choose_stage,
+    "prepare": prepare,
+    "global_norm": global_norm,
+    "loss_weight": loss_weight,
+}
+WRONG = [
+    ("choose_stage", "stage 1 fits, it needs", returns_nothing),
+    ("choose_stage", r"stage 3 fits, but stage 1", lambda p, n, b: 3),
+    ("choose_stage", "stage 0 needs", lambda p, n, b: 0),
+    ("choose_stage", "there is no stage 4", lambda p, n, b: 4),
+    ("choose_stage", "must be a whole number", lambda p, n, b: 1.5),
+    ("choose_stage", "stage 3 fits, it needs", lambda p, n, b: choose_stage(p, n, b - 1)),
+    ("prepare", "must return the optimizer.*None", returns_nothing),
+    ("prepare", "nothing is sharded", lambda model, make: make(model.parameters())),
+    ("prepare", "only the root is sharded", only_the_root),
+    ("prepare", "the root is not sharded", no_root),
+    ("prepare", "1 of the 3 blocks", one_block_left),
+    ("prepare", "from before fully_shard", optimizer_first),
+    ("prepare", "must have all parameters", some_parameters),
+    ("global_norm", "once for every replica.*1.414", over_all_ranks),
+    ("global_norm", "their squares do", lambda n: sum(n[0])),
+    ("global_norm", "must be a number", returns_nothing),
+    ("global_norm", "returned 12, not 13", lambda n: max(n[0]) if n[0][0] == 3 < n[0][-1] and
+     len(n[0]) == 3 else global_norm(n)),
+    ("loss_weight", "mean of the ranks' means", lambda tokens, rank: 1.0),
+    ("loss_weight", "divided by the 2 ranks once more", lambda t, rank: t[rank] / sum(t)),
+    ("loss_weight", "in proportion", lambda t, rank: sum(t) / max(1, t[rank]) / len(t) * 2),
+    ("loss_weight", "must be a number", returns_nothing),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_solutions_pass(name, capsys):
+    getattr(checks, f"check_{name}")(RIGHT[name])
+    assert capsys.readouterr().out == f"{name}: passed\n"
+
+
+@pytest.mark.parametrize(("name", "reason", "solution"), WRONG)
+def test_wrong_solutions_are_named(name, reason, solution):
+    refuses(getattr(checks, f"check_{name}"), solution, reason)
