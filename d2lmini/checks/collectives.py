@@ -135,7 +135,7 @@ def _crossings(nodes, order):
 
 # Latency, bytes/s, and the share of the plateau that is wanted.
 WIRES = ((20e-6, 10e9, 0.8), (100e-6, 200e9, 0.8), (1e-3, 1e9, 0.5), (0.0, 1e9, 0.9))
-BUCKETS = tuple(2**i for i in range(10, 31))
+BUCKETS = tuple(parts * 2**i for i in range(10, 28) for parts in (7, 8))
 
 
 @checker("bucket_size(seconds, sizes, share)")

@@ -40,11 +40,11 @@ def eight_collectives() -> Canvas:
     )
     for i, (name, held) in enumerate(_held().items()):
         row, column = divmod(i, 4)
-        _table(canvas, 56 + 97 * column, 14 + 172 * row, name, held)
+        _table(canvas, 55 + 96 * column, 14 + 172 * row, name, held)
     for row in (0, 1):
         for rank in range(K):
             y = 54 + 172 * row + 31 * rank
-            canvas.text(8, y, f"rank {rank}", anchor="start", fit=40)
+            canvas.text(4, y, f"rank {rank}", anchor="start", fit=48)
     canvas.text(
         8, 368, "colour: whose data; number: which part; stripes: a sum",
         anchor="start", fill=MUTED, fit=424,
@@ -53,7 +53,7 @@ def eight_collectives() -> Canvas:
 
 
 def _table(canvas: Canvas, x: float, y: float, name: str, held: dict) -> None:
-    canvas.text(x + 45, y + 8, name, fit=96)
+    canvas.text(x + 45, y + 8, name, fit=102)
     for rank, column in EVERYWHERE:
         left, top = x + 23 * column, y + 24 + 31 * rank
         canvas.rect(left, top, 21, 27, "#F3F4F6", RULE, rx=2, width=1)
