@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.figures import collectives, cover, devices, graphs, processes, splitting, timelines
+from tools.figures import (
+    collectives,
+    cover,
+    devices,
+    eight_collectives,
+    graphs,
+    processes,
+    splitting,
+    timelines,
+)
 
 IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
@@ -21,6 +30,7 @@ FIGURES = {
     "data-parallel.svg": collectives.data_parallel,
     "allreduce-star.svg": collectives.allreduce_star,
     "allreduce-ring.svg": collectives.allreduce_ring,
+    "collectives.svg": eight_collectives.eight_collectives,
     "dataparallel.svg": devices.dataparallel,
     "ddp-processes.svg": processes.ddp_processes,
     "ddp-buckets.svg": timelines.ddp_buckets,

@@ -1,0 +1,176 @@
+"""The checkers of the chapter on collectives accept right solutions and name what is wrong."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from support.solutions import refuses, returns_nothing
+
+from d2lmini.checks import collectives as checks
+
+
+def reduce_scatter(chunks, shift=0, scale=1, wait=True):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    for step in range(n - 1):
+        mine, theirs = ((rank - step - i - shift) % n for i in (1, 2))
+        arrived = torch.empty_like(chunks[theirs])
+        sending = dist.isend(chunks[mine], (rank + 1) % n)
+        receiving = dist.irecv(arrived, (rank - 1) % n)
+        if wait:
+            receiving.wait()
+        chunks[theirs] = chunks[theirs] + arrived
+        receiving.wait()
+        sending.wait()
+    return scale * chunks[(rank - shift) % n]
+
+
+def by_the_library(chunks):
+    out = torch.empty_like(chunks[0])
+    dist.reduce_scatter(out, chunks)
+    return out
+
+
+def by_blocking_sends(chunks):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    arrived = torch.empty_like(chunks[0])
+    dist.send(chunks[rank], (rank + 1) % n)
+    dist.recv(arrived, (rank - 1) % n)
+    return arrived
+
+
+def everything_to_everybody(chunks):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    total = torch.stack(chunks)
+    others = [peer for peer in range(n) if peer != rank]
+    mine = total.clone()
+    sending = [dist.isend(mine, peer) for peer in others]
+    for peer in others:
+        arrived = torch.empty_like(total)
+        dist.irecv(arrived, peer).wait()
+        total = total + arrived
+    for work in sending:
+        work.wait()
+    return total[rank]
+
+
+WRONG_REDUCE_SCATTER = {
+    "that is the sum of chunk 1": lambda chunks: reduce_scatter(chunks, shift=1),
+    "that is the mean": lambda chunks: reduce_scatter(chunks, scale=1 / len(chunks)),
+    "its own chunk alone": lambda chunks: chunks[dist.get_rank()],
+    "return the rank's own one alone": lambda chunks: torch.cat(chunks),
+    "call wait": lambda chunks: reduce_scatter(chunks, wait=False),
+    "deadlock": by_blocking_sends,
+    "use isend and irecv": by_the_library,
+    "times as many bytes": everything_to_everybody,
+    "a tensor is needed": lambda chunks: None,
+}
+
+
+def test_reduce_scatter_accepts_a_ring(capsys):
+    checks.check_reduce_scatter(reduce_scatter)
+    assert capsys.readouterr().out == "reduce_scatter: passed\n"
+
+
+def test_reduce_scatter_accepts_direct_messages():
+    def direct(chunks):
+        n, rank = dist.get_world_size(), dist.get_rank()
+        others = [peer for peer in range(n) if peer != rank]
+        sending = [dist.isend(chunks[peer], peer) for peer in others]
+        total = chunks[rank].clone()
+        for peer in others:
+            arrived = torch.empty_like(total)
+            dist.irecv(arrived, peer).wait()
+            total += arrived
+        for work in sending:
+            work.wait()
+        return total
+
+    checks.check_reduce_scatter(direct)
+
+
+@pytest.mark.parametrize("reason", WRONG_REDUCE_SCATTER)
+def test_reduce_scatter_names_the_mistake(reason):
+    refuses(checks.check_reduce_scatter, WRONG_REDUCE_SCATTER[reason], reason)
+
+
+def ring_order(nodes):
+    return sorted(range(len(nodes)), key=nodes.__getitem__, reverse=True)
+
+
+WRONG_RING_ORDER = {
+    "let the ranks of a node follow each other": lambda nodes: list(range(len(nodes))),
+    "return ranks, not nodes": sorted,
+    "name each once": lambda nodes: [0] * len(nodes),
+    "a list is needed": returns_nothing,
+}
+
+
+def test_ring_order_accepts_any_order_of_the_nodes(capsys):
+    checks.check_ring_order(ring_order)
+    assert capsys.readouterr().out == "ring_order: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_RING_ORDER)
+def test_ring_order_names_the_mistake(reason):
+    refuses(checks.check_ring_order, WRONG_RING_ORDER[reason], reason)
+
+
+def bucket_size(seconds, sizes, share):
+    best = max(size / seconds(size) for size in sizes)
+    return next(s for s in sorted(sizes) if s / seconds(s) >= share * best)
+
+
+WRONG_BUCKET_SIZE = {
+    "compare bytes per second": lambda seconds, sizes, share: min(
+        s for s in sizes if seconds(s) >= share * seconds(max(sizes))
+    ),
+    "the largest reaches the plateau": lambda seconds, sizes, share: max(sizes),
+    "a smaller one is, too": lambda *given: 2 * bucket_size(*given),
+    "are reached": lambda *given: bucket_size(*given) // 2,
+    "one of the sizes": lambda *given: bucket_size(*given) + 1,
+    "must be a number": returns_nothing,
+}
+
+
+def test_bucket_size_accepts_the_smallest(capsys):
+    checks.check_bucket_size(bucket_size)
+    assert capsys.readouterr().out == "bucket_size: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_BUCKET_SIZE)
+def test_bucket_size_names_the_mistake(reason):
+    refuses(checks.check_bucket_size, WRONG_BUCKET_SIZE[reason], reason)
+
+
+def seconds_of(collective, n, nbytes, busbw):
+    rounds = {"all_reduce": 2 * (n - 1) / n, "broadcast": 1.0}
+    return rounds.get(collective, (n - 1) / n) * nbytes / (busbw * 1e9)
+
+
+WRONG_SECONDS_OF = {
+    "takes busbw for algbw": lambda c, n, nbytes, busbw: nbytes / busbw / 1e9,
+    "multiply by the factor": lambda c, n, nbytes, busbw: (
+        nbytes**2 / (busbw * 1e9) ** 2 / seconds_of(c, n, nbytes, busbw)
+    ),
+    r"a GiB 2\*\*30": lambda c, n, nbytes, busbw: seconds_of(c, n, nbytes, busbw) * 1e9 / 2**30,
+    r"multiply it by 10\*\*9": lambda *given: 1e9 * seconds_of(*given),
+    "in milliseconds": lambda *given: 1e3 * seconds_of(*given),
+    "in microseconds": lambda *given: 1e6 * seconds_of(*given),
+    "which goes round twice": lambda c, n, nbytes, busbw: seconds_of(
+        "all_reduce", n, nbytes, busbw
+    ),
+    "of an all-gather or a reduce-scatter": lambda c, n, nbytes, busbw: (
+        (n - 1) / n * nbytes / busbw / 1e9
+    ),
+    "depends on the collective": lambda *given: 1.0,
+    "must be a number": returns_nothing,
+}
+
+
+def test_seconds_of_accepts_the_right_factors(capsys):
+    checks.check_seconds_of(seconds_of)
+    assert capsys.readouterr().out == "seconds_of: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_SECONDS_OF)
+def test_seconds_of_names_the_mistake(reason):
+    refuses(checks.check_seconds_of, WRONG_SECONDS_OF[reason], reason)
