@@ -259,9 +259,7 @@ def check_gradient_norm(gradient_norm):
         given = gradient_norm.at(where)
 
         def run(rank, device, t=t, whole=whole, given=given):
-            parts = [
-                g.chunk(t)[rank] if cut else g for g, cut in zip(whole, is_split, strict=True)
-            ]
+            parts = [g.chunk(t)[rank] if cut else g for g, cut in zip(whole, is_split, strict=True)]
             return given([p.to(device) for p in parts], list(is_split))
 
         for got in _on_ranks(given, run, t)[0]:
