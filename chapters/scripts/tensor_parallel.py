@@ -1,4 +1,4 @@
-"""Train a small language model whose layers are split over all ranks, on made-up texts.
+"""Train a model whose layers are split over all ranks, on made-up words.
 
 Two processes, on the GPUs that there are, else on the CPU:
 
@@ -6,7 +6,7 @@ Two processes, on the GPUs that there are, else on the CPU:
 
 Two simulated GPUs:
 
-    python -m d2lmini.sim.run --nproc-per-node 2 --gpu a100 --link nvlink3 tensor_parallel.py
+    python -m d2lmini.sim.run --nproc-per-node 2 tensor_parallel.py
 """
 
 import argparse

@@ -9,7 +9,7 @@ from support.solutions import refuses, returns_nothing
 from torch.nn import functional as F
 
 from d2lmini.checks import tensor_parallel as checks
-from d2lmini.checks.tensor_parallel import degree, kv_shares
+from d2lmini.checks._tensor_answers import degree, kv_shares
 
 
 def gated_part(x, gate_up, down, bias=None):
@@ -143,7 +143,7 @@ WRONG_KV = {
         kv_shares(r, t, h, kv) if kv >= t else [[], [r]]
     ),
     "they share its head": lambda r, t, h, kv: (
-        kv_shares(r, t, h, kv) if kv >= t else [[r % kv], [r]]
+        kv_shares(r, t, h, kv) if kv >= t else [[r % kv], kv_shares(r, t, h, kv)[1]]
     ),
     "That is all of them": lambda r, t, h, kv: [list(range(kv)), list(range(t))],
     "a part of the query heads only": lambda r, t, h, kv: [kv_shares(r, t, h, kv)[0], [r]],
@@ -151,7 +151,7 @@ WRONG_KV = {
         kv_shares(r, t, h, kv)[0], list(range(t)) if kv < t else [r]
     ],
     "nothing to sum": lambda r, t, h, kv: [kv_shares(r, t, h, kv)[0], list(range(t))],
-    "a list of 2": lambda r, t, h, kv: kv_shares(r, t, h, kv)[0],
+    "a list is needed": lambda r, t, h, kv: kv_shares(r, t, h, kv)[0],
 }  # fmt: skip
 
 WRONG_DEGREE = {
