@@ -1,4 +1,6 @@
-"""Right answers of two exercises on tensor parallelism, and the mistakes behind wrong ones."""
+"""Right answers of exercises on tensor parallelism, and the mistakes behind wrong ones."""
+
+import math
 
 
 def kv_shares(rank, t, heads, kv_heads):
@@ -53,3 +55,13 @@ def explain_degree(got, machine):
     if got == degree(h, across, across, flops, size, efficiency):
         return f"Up to {size} GPUs the sums stay in the node"
     return "S(t) / t = 1 / (1 + (t - 1) / r), with r = 9/2 h B / F"
+
+
+def explain_norm(got, split, copies, t):
+    if math.isclose(got, math.sqrt(split + t * copies), rel_tol=1e-9):
+        return f"Replicated gradients are counted {t} times: sum over ranks only what is split"
+    if math.isclose(got, split + copies, rel_tol=1e-9):
+        return "That is its square"
+    if math.isclose(got, math.sqrt(split), rel_tol=1e-9):
+        return "The replicated gradients are missing"
+    return "Add squares, not norms: those of the parts over all ranks, then those of the copies"

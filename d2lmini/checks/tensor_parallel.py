@@ -16,6 +16,7 @@ from d2lmini.checks._tensor_answers import (
     degree,
     explain_degree,
     explain_kv,
+    explain_norm,
     explain_sharers,
     kv_shares,
 )
@@ -197,8 +198,10 @@ def _explain_loss(got, right, logits, targets, t, eps):
     if not math.isfinite(got):
         return "Subtract the largest logit of the token before exp(); of all ranks, not of one"
     if math.isclose(abs(got - right), math.log(t), rel_tol=1e-6) and t > 1:
-        return "It is off by log t: each rank's sum over the vocabulary counts all words, or is"\
-            " summed though it is whole already"  # fmt: skip
+        return (
+            "It is off by log t: a sum over the vocabulary that is whole already on every rank was "
+            "summed over the ranks once more, or one that is only a part was not"
+        )
     plain = functional.cross_entropy(logits, targets).item()
     if eps and math.isclose(got, plain, rel_tol=1e-9):
         return "That is the loss without smoothing"
@@ -244,19 +247,9 @@ def check_gradient_norm(gradient_norm):
             if not math.isclose(got, right, rel_tol=1e-9):
                 raise AssertionError(
                     f"{where}: it is {right:.6g}, not {got:.6g}. "
-                    f"{_explain_norm(got, split, copies, t)}"
+                    f"{explain_norm(got, split, copies, t)}"
                 )
     print("gradient_norm: passed")
-
-
-def _explain_norm(got, split, copies, t):
-    if math.isclose(got, math.sqrt(split + t * copies), rel_tol=1e-9):
-        return f"Replicated gradients are counted {t} times: sum over ranks only what is split"
-    if math.isclose(got, split + copies, rel_tol=1e-9):
-        return "That is its square"
-    if math.isclose(got, math.sqrt(split), rel_tol=1e-9):
-        return "The replicated gradients are missing"
-    return "Add squares, not norms: those of the parts over all ranks, then those of the copies"
 
 
 # Features, bytes/s in a node and between nodes, FLOP/s, GPUs of a node, wanted efficiency.
