@@ -9,11 +9,20 @@ import pytest
 import torch
 
 from d2lmini import checks, sim
-from d2lmini.checks import concise, devices, overlap, parallelism, scratch, unequal
+from d2lmini.checks import concise, devices, overlap, parallelism, scratch, tensor_parallel, unequal
 
 CHECKERS = {
     name: getattr(module, name)
-    for module in (checks, concise, devices, overlap, parallelism, scratch, unequal)
+    for module in (
+        checks,
+        concise,
+        devices,
+        overlap,
+        parallelism,
+        scratch,
+        tensor_parallel,
+        unequal,
+    )
     for name in vars(module)
     if name.startswith("check_") and "._" not in getattr(module, name).__module__
 }

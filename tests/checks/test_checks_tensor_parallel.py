@@ -1,0 +1,201 @@
+"""The checkers of the chapter on tensor parallelism accept right solutions and name mistakes."""
+
+import math
+
+import pytest
+import torch
+import torch.distributed as dist
+from support.solutions import refuses, returns_nothing
+from torch.nn import functional as F
+
+from d2lmini.checks import tensor_parallel as checks
+from d2lmini.checks._tensor_answers import degree, kv_shares
+
+
+def gated_part(x, gate_up, down, bias=None):
+    t, rank = dist.get_world_size(), dist.get_rank()
+    gate, up = (weight.chunk(t)[rank] for weight in gate_up.chunk(2))
+    y = F.silu(F.linear(x, gate)) * F.linear(x, up)
+    return F.linear(y, down.chunk(t, dim=1)[rank], bias)
+
+
+def gated_mlp(x, gate_up, down, bias):
+    y = gated_part(x, gate_up, down)
+    dist.all_reduce(y)
+    return y + bias
+
+
+def bias_on_all(x, gate_up, down, bias):
+    y = gated_part(x, gate_up, down, bias)
+    dist.all_reduce(y)
+    return y
+
+
+def no_bias(x, gate_up, down, bias):
+    y = gated_part(x, gate_up, down)
+    dist.all_reduce(y)
+    return y
+
+
+def chunked_as_one(x, gate_up, down, bias):
+    t, rank = dist.get_world_size(), dist.get_rank()
+    gate, up = F.linear(x, gate_up.chunk(t)[rank]).chunk(2, -1)
+    y = F.linear(F.silu(gate) * up, down.chunk(t, dim=1)[rank])
+    dist.all_reduce(y)
+    return y + bias
+
+
+def summed_twice(x, gate_up, down, bias):
+    dist.all_reduce(torch.ones_like(x))
+    return gated_mlp(x, gate_up, down, bias)
+
+
+def computed_whole(x, gate_up, down, bias):
+    gate, up = F.linear(x, gate_up).chunk(2, -1)
+    return F.linear(F.silu(gate) * up, down, bias)
+
+
+WRONG_MLP = {
+    "bias was added 2 times": bias_on_all,
+    "bias is missing": no_bias,
+    "rows of the gate only": chunked_as_one,
+    "No rank has summed": lambda x, g, d, b: gated_part(x, g, d) + b,
+    "sends all_reduce, all_reduce": summed_twice,
+    "sends nothing": computed_whole,
+    "must be a tensor": returns_nothing,
+}
+
+
+def own_words(targets, words):
+    local = targets - dist.get_rank() * words
+    inside = (local >= 0) & (local < words)
+    return local.clamp(0, words - 1)[:, None], inside
+
+
+def smooth_loss(logits, targets, eps, same_top=True, whole=False, divide=True):
+    words, t = logits.shape[1], dist.get_world_size()
+    top = logits.max(1).values
+    if same_top:
+        dist.all_reduce(top, dist.ReduceOp.MAX)
+    shifted = logits - top[:, None]
+    local, inside = own_words(targets, words)
+    target = shifted.gather(1, local)[:, 0] * inside
+    sums = torch.stack([shifted.exp().sum(1) * (t if whole else 1), target, shifted.sum(1)])
+    dist.all_reduce(sums)
+    mean = sums[2] / (words * (t if divide else 1))
+    return (sums[0].log() - (1 - eps) * sums[1] - eps * mean).mean()
+
+
+def not_shifted(logits, targets, eps):
+    local, inside = own_words(targets, logits.shape[1])
+    target = logits.gather(1, local)[:, 0] * inside
+    sums = torch.stack([logits.exp().sum(1), target, logits.sum(1)])
+    dist.all_reduce(sums)
+    mean = sums[2] / (logits.shape[1] * dist.get_world_size())
+    return (sums[0].log() - (1 - eps) * sums[1] - eps * mean).mean()
+
+
+def gathers(logits, targets, eps):
+    parts = [torch.empty_like(logits) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, logits)
+    return F.cross_entropy(torch.cat(parts, 1), targets, label_smoothing=eps)
+
+
+WRONG_LOSS = {
+    "off by log t": lambda z, y, eps: smooth_loss(z, y, eps, whole=True),
+    "Subtract the largest logit": not_shifted,
+    "Three things are sums": lambda z, y, eps: smooth_loss(z, y, eps, same_top=False),
+    "the mean is over all words": lambda z, y, eps: smooth_loss(z, y, eps, divide=False),
+    "without smoothing": lambda z, y, eps: smooth_loss(z, y, 0),
+    "never the logits": gathers,
+    "must be a number": returns_nothing,
+}
+
+
+def gradient_norm(gradients, is_split):
+    pairs = list(zip(gradients, is_split, strict=True))
+    split = sum(g.square().sum() for g, cut in pairs if cut)
+    dist.all_reduce(split)
+    return (split + sum(g.square().sum() for g, cut in pairs if not cut)).sqrt()
+
+
+def summed_all(gradients, is_split):
+    total = sum(g.square().sum() for g in gradients)
+    dist.all_reduce(total)
+    return total.sqrt()
+
+
+def only_split(gradients, is_split):
+    total = sum(g.square().sum() for g, cut in zip(gradients, is_split, strict=True) if cut)
+    dist.all_reduce(total)
+    return total.sqrt()
+
+
+WRONG_NORM = {
+    "counted 2 times": summed_all,
+    "its square": lambda g, cut: gradient_norm(g, cut) ** 2,
+    "replicated gradients are missing": only_split,
+    "Add squares, not norms": lambda g, cut: sum(part.norm() for part in g),
+}
+
+WRONG_KV = {
+    "several ranks keep a copy": lambda r, t, h, kv: (
+        kv_shares(r, t, h, kv) if kv >= t else [[], [r]]
+    ),
+    "they share its head": lambda r, t, h, kv: (
+        kv_shares(r, t, h, kv) if kv >= t else [[r % kv], kv_shares(r, t, h, kv)[1]]
+    ),
+    "That is all of them": lambda r, t, h, kv: [list(range(kv)), list(range(t))],
+    "a part of the query heads only": lambda r, t, h, kv: [kv_shares(r, t, h, kv)[0], [r]],
+    "gradients of different heads mix": lambda r, t, h, kv: [
+        kv_shares(r, t, h, kv)[0], list(range(t)) if kv < t else [r]
+    ],
+    "nothing to sum": lambda r, t, h, kv: [kv_shares(r, t, h, kv)[0], list(range(t))],
+    "a list is needed": lambda r, t, h, kv: kv_shares(r, t, h, kv)[0],
+}  # fmt: skip
+
+WRONG_DEGREE = {
+    "the network carries the sums": lambda h, a, b, f, n, e: degree(h, a, a, f, n, e),
+    "the sums stay in the node": lambda h, a, b, f, n, e: degree(h, b, b, f, n, e),
+    "9/2": lambda h, a, b, f, n, e: degree(h, a, b, f, n, e, factor=3),
+    "power of two": lambda h, a, b, f, n, e: int(1 + 4.5 * h * a / f * (1 / e - 1)),
+    "must be a whole number": lambda h, a, b, f, n, e: math.pi,
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "right"),
+    [
+        (checks.check_gated_mlp, gated_mlp), (checks.check_share_kv_heads, kv_shares),
+        (checks.check_smooth_loss, smooth_loss), (checks.check_gradient_norm, gradient_norm),
+        (checks.check_largest_degree, degree),
+    ],
+)  # fmt: skip
+def test_right_solutions_pass(check, right, capsys):
+    check(right)
+    assert capsys.readouterr().out.endswith(": passed\n")
+
+
+@pytest.mark.parametrize("reason", WRONG_MLP)
+def test_gated_mlp_names_the_mistake(reason):
+    refuses(checks.check_gated_mlp, WRONG_MLP[reason], reason)
+
+
+@pytest.mark.parametrize("reason", WRONG_KV)
+def test_share_kv_heads_names_the_mistake(reason):
+    refuses(checks.check_share_kv_heads, WRONG_KV[reason], reason)
+
+
+@pytest.mark.parametrize("reason", WRONG_LOSS)
+def test_smooth_loss_names_the_mistake(reason):
+    refuses(checks.check_smooth_loss, WRONG_LOSS[reason], reason)
+
+
+@pytest.mark.parametrize("reason", WRONG_NORM)
+def test_gradient_norm_names_the_mistake(reason):
+    refuses(checks.check_gradient_norm, WRONG_NORM[reason], reason)
+
+
+@pytest.mark.parametrize("reason", WRONG_DEGREE)
+def test_largest_degree_names_the_mistake(reason):
+    refuses(checks.check_largest_degree, WRONG_DEGREE[reason], reason)
