@@ -45,7 +45,9 @@ def crossed(rank, p, m, limit):
 
 WRONG_SCHEDULES = {
     "GPipe keeps all of them": gpipe,
-    "rank 0 keeps 2 micro-batches, 1 are enough": ahead_by(lambda rank, p, limit: min(p - rank, limit)),
+    "rank 0 keeps 2 micro-batches, 1 are enough": ahead_by(
+        lambda rank, p, limit: min(p - rank, limit)
+    ),
     "rank 0 keeps 4 micro-batches, 2 are enough": ahead_by(lambda rank, p, limit: p - 1 - rank),
     "8 units are possible|as many forward passes ahead": ahead_by(lambda rank, p, limit: 0),
     "one forward and one backward pass": forgets_the_end,
