@@ -1,0 +1,250 @@
+"""The checkers of the chapter on pipelines accept right solutions and name what is wrong."""
+
+import itertools
+
+import pytest
+import torch
+from support.solutions import refuses, returns_nothing
+from torch.nn import functional as F
+
+from d2lmini.checks import pipeline as checks
+from d2lmini.checks._pipeline_run import most_live, rounds_of_messages, stuck_or_length
+
+
+def gpipe(rank, p, m, limit):
+    return [(kind, i) for kind in ("forward", "backward") for i in range(m)]
+
+
+def ahead_by(number):
+    """Return a generator of 1F1B in which each stage begins with another number of passes."""
+
+    def schedule(rank, p, m, limit):
+        ahead = min(number(rank, p, limit), m)
+        order = [("forward", i) for i in range(ahead)]
+        for i in range(m):
+            order += [("forward", i + ahead)] if i + ahead < m else []
+            order.append(("backward", i))
+        return order
+
+    return schedule
+
+
+def forgets_the_end(rank, p, m, limit):
+    return checks.reference_order(rank, p, m, limit)[:-1]
+
+
+def backwards_first(rank, p, m, limit):
+    return [(kind, i) for i in range(m) for kind in ("backward", "forward")]
+
+
+def crossed(rank, p, m, limit):
+    """Take the micro-batches in another order on the last stage."""
+    order = checks.reference_order(rank, p, m, limit)
+    return [(kind, m - 1 - i) for kind, i in order] if rank == p - 1 else order
+
+
+WRONG_SCHEDULES = {
+    "GPipe keeps all of them": gpipe,
+    "rank 0 keeps 2 micro-batches, 1 are enough": ahead_by(
+        lambda rank, p, limit: min(p - rank, limit)
+    ),
+    "rank 0 keeps 4 micro-batches, 2 are enough": ahead_by(lambda rank, p, limit: p - 1 - rank),
+    "8 units are possible|as many forward passes ahead": ahead_by(lambda rank, p, limit: 0),
+    "one forward and one backward pass": forgets_the_end,
+    "comes before its forward pass": backwards_first,
+    "deadlock": crossed,
+    "schedule returned None": returns_nothing,
+    "is no pair": lambda rank, p, m, limit: ["forward", "backward"] * m,
+}
+
+
+def test_schedule_accepts_1f1b(capsys):
+    checks.check_schedule(checks.reference_order)
+    assert capsys.readouterr().out == "schedule: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_SCHEDULES)
+def test_schedule_names_the_mistake(reason):
+    refuses(checks.check_schedule, WRONG_SCHEDULES[reason], reason)
+
+
+@pytest.mark.parametrize(("p", "m"), [(2, 3), (4, 8), (5, 16)])
+def test_1f1b_takes_the_time_and_memory_of_the_formulas(p, m):
+    orders = [checks.reference_order(rank, p, m, p) for rank in range(p)]
+    assert stuck_or_length(orders)[0] == 3 * (m + p - 1)
+    assert [most_live(order) for order in orders] == [min(p - i, m) for i in range(p)]
+
+
+def best_cut(costs, p):
+    every = itertools.combinations(range(1, len(costs)), p - 1)
+
+    def slowest(cuts):
+        bounds = [0, *cuts, len(costs)]
+        return max(sum(costs[a:b]) for a, b in itertools.pairwise(bounds))
+
+    return list(min(every, key=slowest))
+
+
+def filled_to_the_mean(costs, p):
+    cuts, filled = [], 0.0
+    for i, cost in enumerate(costs):
+        room = len(costs) - i <= p - 1 - len(cuts)
+        if i and len(cuts) < p - 1 and (filled + cost > sum(costs) / p or room):
+            cuts.append(i)
+            filled = 0.0
+        filled += cost
+    return cuts
+
+
+WRONG_CUTS = {
+    "equal numbers of layers": lambda costs, p: [len(costs) * i // p for i in range(1, p)],
+    "filling one stage after the other": filled_to_the_mean,
+    "leaves a stage empty": lambda costs, p: [0] * (p - 1),
+    "returned [0-9] items": lambda costs, p: [0, *best_cut(costs, p)],
+    "cut returned None": returns_nothing,
+}
+
+
+def test_cut_accepts_the_best(capsys):
+    checks.check_cut(best_cut)
+    assert capsys.readouterr().out == "cut: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_CUTS)
+def test_cut_names_the_mistake(reason):
+    refuses(checks.check_cut, WRONG_CUTS[reason], reason)
+
+
+def best_v(p, m, t, c, num_layers, allowed=None):
+    allowed = allowed or [v for v in range(1, num_layers + 1) if num_layers % v == 0]
+    return min(allowed, key=lambda v: (m + (p - 1) / v) * t + 2 * m * v * c)
+
+
+WRONG_VIRTUAL = {
+    "the messages cost time": lambda p, m, t, c, n: n,
+    "the bubble shrinks with v": lambda p, m, t, c, n: 1,
+    "does not divide": lambda p, m, t, c, n: best_v(p, m, t, c, n, range(1, 2 * n)),
+    "must be a number": returns_nothing,
+}
+
+
+def test_best_virtual_accepts_the_best(capsys):
+    checks.check_best_virtual(best_v)
+    assert capsys.readouterr().out == "best_virtual: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_VIRTUAL)
+def test_best_virtual_names_the_mistake(reason):
+    refuses(checks.check_best_virtual, WRONG_VIRTUAL[reason], reason)
+
+
+def even_and_odd(rank, p):
+    kinds = ("receive", "send") if rank % 2 else ("send", "receive")
+    partners = (rank - 1, rank + 1) if rank % 2 else (rank + 1, rank - 1)
+    return [(kind, other) for other in partners if 0 <= other < p for kind in kinds]
+
+
+def all_send_first(rank, p):
+    others = [o for o in (rank - 1, rank + 1) if 0 <= o < p]
+    return [(kind, other) for kind in ("send", "receive") for other in others]
+
+
+def one_after_the_other(rank, p):
+    left = [("receive", rank - 1), ("send", rank - 1)] if rank else []
+    return left + ([("send", rank + 1), ("receive", rank + 1)] if rank < p - 1 else [])
+
+
+WRONG_ORDERS = {
+    "Both sides send first": all_send_first,
+    "Nobody can go on": lambda rank, p: all_send_first(rank, p)[::-1],
+    "14 rounds|one rank after the other": one_after_the_other,
+    "once": lambda rank, p: [c for c in all_send_first(rank, p) if c[0] == "send"],
+    "order_of returned None": returns_nothing,
+}
+
+
+def test_order_of_accepts_even_and_odd(capsys):
+    checks.check_order_of(even_and_odd)
+    assert capsys.readouterr().out == "order_of: passed\n"
+    assert rounds_of_messages([even_and_odd(rank, 6) for rank in range(6)])[0] == 4
+
+
+@pytest.mark.parametrize("reason", WRONG_ORDERS)
+def test_order_of_names_the_mistake(reason):
+    refuses(checks.check_order_of, WRONG_ORDERS[reason], reason)
+
+
+def accumulates(scale=None, shift=0, forget=False, reduction="mean"):
+    """Return an `accumulate` that scales the loss of a part, and may take others' labels."""
+
+    def accumulate(stages, X, y, m):
+        labels = y.chunk(m)
+        for i, part in enumerate(X.chunk(m)):
+            target = labels[(i + shift) % m]
+            for stage in stages:
+                if forget:
+                    stage.zero_grad()
+                part = stage(part)
+            target = target[: len(part)].repeat(len(part))[: len(part)]
+            (F.cross_entropy(part, target, reduction=reduction) * scale(m, len(y))).backward()
+
+    return accumulate
+
+
+WRONG_SUMS = {
+    "divided by m = 4 twice": accumulates(lambda m, n: 1 / m / n, reduction="sum"),
+    "sum of 4 means": accumulates(lambda m, n: 1),
+    "mean of means": accumulates(lambda m, n: 1 / m),
+    "labels of micro-batch i . 1": accumulates(lambda m, n: 1 / m, shift=1),
+    "only the last micro-batch counts": accumulates(lambda m, n: 1 / m, forget=True),
+    "a parameter has no gradient": returns_nothing,
+    "sum the losses of the examples": accumulates(lambda m, n: 3.0),
+}
+
+
+def test_accumulate_accepts_the_mean(capsys):
+    checks.check_accumulate(accumulates(lambda m, n: 1 / n, reduction="sum"))
+    assert capsys.readouterr().out == "accumulate: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_SUMS)
+def test_accumulate_names_the_mistake(reason):
+    refuses(checks.check_accumulate, WRONG_SUMS[reason], reason)
+
+
+def finishes(sum_tied=True, once=True, per_stage=False):
+    def finish(gradients, tied, max_norm):
+        out = [list(stage) for stage in gradients]
+        (a, i), (b, j) = tied
+        if sum_tied:
+            out[a][i] = out[b][j] = out[a][i] + out[b][j]
+        squares = [sum((g**2).sum() for g in stage) for stage in out]
+        total = sum(squares) - (once and sum_tied) * (out[a][i] ** 2).sum()
+        norms = [s if per_stage else total for s in squares]
+        return [
+            [g * (max_norm / norm.sqrt()).clamp(max=1) for g in stage]
+            for stage, norm in zip(out, norms, strict=True)
+        ]
+
+    return finish
+
+
+WRONG_FINISHES = {
+    "are not summed": finishes(sum_tied=False),
+    "counts twice in the norm": finishes(once=False),
+    "each stage is clipped by its own norm": finishes(per_stage=True),
+    "finish returned None": returns_nothing,
+    "then clip all by one norm": lambda gradients, tied, max_norm: [
+        [torch.zeros_like(g) for g in stage] for stage in gradients
+    ],
+}
+
+
+def test_finish_accepts_what_one_device_does(capsys):
+    checks.check_finish(finishes())
+    assert capsys.readouterr().out == "finish: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_FINISHES)
+def test_finish_names_the_mistake(reason):
+    refuses(checks.check_finish, WRONG_FINISHES[reason], reason)
