@@ -7,6 +7,7 @@ errors are the same in every run. If no rank can go on, the program hangs, and s
 
 import sys
 import threading
+import time
 
 import torch
 
@@ -76,15 +77,23 @@ class Baton:
         ]
         for thread in threads:
             thread.start()
-        self._let_run(self.ranks[0])
         try:
+            self._let_run(self.ranks[0])
             for thread in threads:
-                thread.join()
+                while thread.is_alive():
+                    thread.join(timeout=0.1)  # a Ctrl-C just before the wait is noticed after it
         except BaseException as error:
             self._stop(error)
+            self._let_end(seconds=1)
             raise
         if self.error is not None:
             raise self.error
+
+    def _let_end(self, seconds):
+        """Wait, but not longer than that, for ranks that are stopped at their next collective."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and not all(rank.ended for rank in self.ranks):
+            time.sleep(0.01)
 
     def _run_one(self, rank, function):
         rank.go.acquire()

@@ -1,7 +1,9 @@
 """Programs that hang or go wrong on real GPUs: each ends at once and says who did what, where."""
 
+import _thread
 import gc
 import sys
+import threading
 
 import pytest
 import torch
@@ -271,3 +273,19 @@ def test_after_a_failure_the_next_run_is_as_ever():
 
     failing(lambda rank, device: dist.barrier() if rank else None)
     assert sim.spawn(program, nprocs=3) == [3.0] * 3
+
+
+def test_ranks_have_ended_when_ctrl_c_returns():
+    def program(rank):
+        dist.init_process_group()
+        x = torch.ones(4, device=torch.accelerator.current_accelerator())
+        while True:
+            dist.all_reduce(x)
+            if rank == 1:
+                _thread.interrupt_main()
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        sim.spawn(program, nprocs=3)
+    assert threading.active_count() == before
+    assert not dist.is_initialized()
