@@ -43,7 +43,7 @@ def test_minutes_are_those_of_the_chapters():
 def test_every_chapter_has_a_row():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     rows = {row[2] for row in front_page.ROW.finditer(TEXT)}
-    for entry in toc["parts"][0]["chapters"]:
+    for entry in [e for part in toc["parts"][:-1] for e in part["chapters"]]:
         assert f"{entry['file']}.ipynb" in rows
 
 

@@ -11,10 +11,8 @@ from support.paths import ROOT
 from tools import reading
 
 PAGES = sorted((ROOT / "chapters").glob("*.ipynb"))
-CORE = [
-    ROOT / f"{entry['file']}.ipynb"
-    for entry in yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"][0]["chapters"]
-]
+*TEACHING, _TO_LOOK_THINGS_UP = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
+CORE = [ROOT / f"{entry['file']}.ipynb" for part in TEACHING for entry in part["chapters"]]
 
 
 def page_parameters(pages=PAGES):
