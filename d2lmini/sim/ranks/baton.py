@@ -115,7 +115,8 @@ class Baton:
 
     def _explain(self, rank, error):
         """Tell, with an error, on which rank it happened and what the others were doing."""
-        text = f"on rank {rank.number}, at {where.line_of_error(error)}"
+        line = where.line_of_error(error)
+        text = f"on rank {rank.number}" + (f", at {line}" if line else "")
         others = [f"rank {r.number} {self._doing(r)}" for r in self.ranks if r is not rank]
         if others and not isinstance(error, RanksError):
             text += "; meanwhile " + "; ".join(others[:MAX_NAMED])

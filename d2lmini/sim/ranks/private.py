@@ -40,6 +40,7 @@ NAMES = (
     "torch.ops._c10d_functional:wait_tensor",
     "torch.ops._dtensor:shard_dim_alltoall",
     "torch.cuda:_lazy_init",
+    "torch.utils._device:DeviceContext.__init__",
     "torch.ops.fsdp:all_gather_copy_in",
 )
 # Module globals that belong to one rank: where, and with what a rank begins (None: its own copy).

@@ -23,7 +23,7 @@ def line() -> str:
 
 
 def line_of_error(error) -> str:
-    """Return the innermost line of the program in the traceback of an error.
+    """Return the innermost line of the program in the traceback of an error, ``""`` if none is.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def line_of_error(error) -> str:
     >>> where
     'line 2'
     """
-    found, step = "an unknown line", error.__traceback__
+    found, step = "", error.__traceback__
     while step is not None:
         if _is_program(step.tb_frame.f_code.co_filename):
             found = _describe(step.tb_frame.f_code, step.tb_lineno)

@@ -209,6 +209,20 @@ def test_every_rank_knows_its_node_and_its_device_there():
     assert found == [([0, 0, 16, 8, 0, 0], 0), ([12, 4, 16, 8, 1, 1], 4)]
 
 
+def test_a_device_without_a_number_is_the_one_of_the_rank():
+    def program(rank, device):
+        kind = device.type
+        made = [f([1.0], device=kind) for f in (torch.tensor, torch.as_tensor, torch.asarray)]
+        with torch.device(kind):
+            made += [torch.tensor([1.0]), torch.ones(1), torch.nn.Linear(1, 1).weight]
+        torch.set_default_device(kind)
+        made += [torch.tensor([1.0]), torch.zeros(1)]
+        torch.set_default_device(None)
+        return {x.get_device() for x in made}
+
+    assert run(program, 3) == [{0}, {1}, {2}]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -161,6 +161,7 @@ def test_a_message_that_nobody_receives():
 
     text = failing(program)
     assert f"rank 0 called send to rank 1 ({lines['send']}), which rank 1 never did" in text
+    assert ", at " not in text, "it is found when all ranks have ended, at no line of the program"
 
 
 def test_a_receive_without_a_message_and_two_that_wait_for_each_other():
