@@ -77,7 +77,11 @@ def weights(path):
 
 @pytest.mark.parametrize(
     ("script", "args", "tolerance"),
-    [("ddp_plain.py", [], 1e-6), ("fsdp_plain.py", ["--steps", "5"], 1e-5)],
+    [
+        ("ddp_plain.py", [], 1e-6),
+        ("fsdp_plain.py", ["--steps", "5"], 1e-5),
+        ("fsdp_plain.py", ["--steps", "5", "--bfloat16"], 1e-3),
+    ],
 )
 def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
     script, args, tolerance, tmp_path, launch_file
