@@ -14,83 +14,102 @@ import os
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import (
-    StateDictOptions,
-    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
 )
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.functional import cross_entropy
+from torch.utils.checkpoint import checkpoint
 
-WORDS, LENGTH = 50, 32
+parser = argparse.ArgumentParser()
+parser.add_argument("--steps", type=int, default=6)
+parser.add_argument("--bfloat16", action="store_true")
+parser.add_argument("--resume", metavar="FOLDER")
+parser.add_argument("--save", metavar="FOLDER")
+args = parser.parse_args()
+WORDS, LENGTH, SENTENCES, PARTS, NOTHING = 50, 32, 16, 2, -100
 
 
 class Transformer(nn.Module):
-    def __init__(self, width, depth):
+    def __init__(self, width=64, depth=2):
         super().__init__()
+        how = {"dropout": 0.0, "batch_first": True}
+        layer = nn.TransformerEncoderLayer
         self.embed = nn.Embedding(WORDS, width)
-        self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(
-                width, 4, 4 * width, dropout=0.0, batch_first=True
-            )
-            for _ in range(depth)
-        )
-        self.head = nn.Linear(width, WORDS)
+        blocks = [layer(width, 4, 4 * width, **how) for _ in range(depth)]
+        self.blocks, self.head = nn.ModuleList(blocks), nn.Linear(width, WORDS)
 
     def forward(self, X):
         X = self.embed(X)
         for block in self.blocks:
-            X = block(X)
+            X = checkpoint(block, X, use_reentrant=False)
         return self.head(X.flatten(0, 1))
 
 
-def batch(step, rank, size):
-    """Return random sentences; to be predicted is a number for each word."""
-    generator = torch.Generator().manual_seed(1000 * step + rank)
-    X = torch.randint(WORDS, (size, LENGTH), generator=generator)
-    return X, (7 * X + 3) % WORDS
+def batch(step):  # of all ranks; the words are random, so are the lengths
+    generator = torch.Generator().manual_seed(step)
+    X = torch.randint(WORDS, (SENTENCES, LENGTH), generator=generator)
+    length = torch.randint(1, LENGTH + 1, (SENTENCES, 1), generator=generator)
+    y = (7 * X + 3) % WORDS
+    return X, y.where(torch.arange(LENGTH) < length, NOTHING)
 
-
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-parser.add_argument("--steps", type=int, default=10)
-parser.add_argument("--batch-size", type=int, default=8, help="of a rank")
-parser.add_argument("--width", type=int, default=64)
-parser.add_argument("--depth", type=int, default=2)
-parser.add_argument("--bfloat16", action="store_true")
-parser.add_argument("--save", metavar="FILE")
-args = parser.parse_args()
 
 device = torch.device("cpu")
 if torch.accelerator.is_available():
     torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
     device = torch.accelerator.current_accelerator()
 dist.init_process_group()
-rank = dist.get_rank()
+rank, world_size = dist.get_rank(), dist.get_world_size()
 
 torch.manual_seed(0)
-model = Transformer(args.width, args.depth).to(device)
+model = Transformer().to(device)
 policy = MixedPrecisionPolicy()
 if args.bfloat16:
-    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)  # 1
 for block in model.blocks:
-    fully_shard(block, mp_policy=policy)
-fully_shard(model, mp_policy=policy)
-optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    fully_shard(block, mp_policy=policy)  # 2
+fully_shard(model, mp_policy=policy)  # 2
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)  # 3
 
-for step in range(args.steps):
-    X, y = (t.to(device) for t in batch(step, rank, args.batch_size))
-    loss = nn.functional.cross_entropy(model(X).float(), y.flatten())
-    optimizer.zero_grad()
-    loss.backward()
+
+def state(step):
+    weights, averages = get_state_dict(model, optimizer)
+    return {"model": weights, "optimizer": averages, "step": step}
+
+
+begin = 0
+if args.resume:  # 7
+    saved = state(begin)
+    dcp.load(saved, checkpoint_id=args.resume)
+    set_state_dict(
+        model,
+        optimizer,
+        model_state_dict=saved["model"],
+        optim_state_dict=saved["optimizer"],
+    )
+    begin = saved["step"]
+
+for step in range(begin, args.steps):
+    X, y = (t[rank::world_size].to(device) for t in batch(step))
+    total, count = torch.zeros((), device=device), (y != NOTHING).sum()
+    dist.all_reduce(count)  # 4
+    for part in range(PARTS):
+        model.set_requires_gradient_sync(part == PARTS - 1)  # 5
+        logits, labels = model(X[part::PARTS]), y[part::PARTS].flatten()
+        loss = cross_entropy(logits.float(), labels, reduction="sum") / count
+        (world_size * loss).backward()  # 4
+        total += loss.detach()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # 6
     optimizer.step()
-    mean = loss.detach()
-    dist.all_reduce(mean)
-    mean /= dist.get_world_size()
+    optimizer.zero_grad()
+    dist.all_reduce(total)
+    norm = norm.full_tensor()  # 6
     if rank == 0:
-        print(f"step {step}: loss {mean.item():.8f}")
+        print(f"step {step}: loss {total.item():.8f}, norm {norm.item():.4f}")
 
 if args.save:
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    weights = get_model_state_dict(model, options=options)
-    if rank == 0:
-        torch.save(weights, args.save)
+    dcp.save(state(args.steps), checkpoint_id=args.save)  # 7
 dist.destroy_process_group()

@@ -211,3 +211,52 @@ def check_loss_weight(loss_weight):
 
 def _close(a, b):
     return all(math.isclose(x, y, rel_tol=1e-6, abs_tol=1e-9) for x, y in zip(a, b, strict=True))
+
+
+# Blocks, and reshard_after_forward of the blocks and of the root.
+RESHARD = [
+    (num_blocks, blocks, root)
+    for num_blocks in (3, 1, 24)
+    for blocks in (None, True, False)
+    for root in (None, False, True)
+]
+
+
+@checker("count_gathers(num_blocks, blocks, root)")
+def check_count_gathers(count_gathers):
+    """Check a function that counts the all-gathers of a training step under `fully_shard`.
+
+    Parameters
+    ----------
+    count_gathers : callable
+        ``count_gathers(num_blocks, blocks, root)``, `blocks` and `root` being what
+        ``reshard_after_forward`` is for the blocks and for the root, which has parameters of its
+        own: True, False, or None for the default.
+
+    Raises
+    ------
+    AssertionError
+        If the number is another; the message names the usual mistakes.
+    """
+    for num_blocks, blocks, root in RESHARD:
+        where = f"{num_blocks} blocks, reshard_after_forward {blocks}, {root} for the root"
+        got = count_gathers.at(where)(num_blocks, blocks, root)
+        got = whole_number(got, f"{where}: what count_gathers returns")
+        again = num_blocks * (blocks is not False) + (root is True)
+        right = num_blocks + 1 + again
+        if got != right:
+            hint = _hint_for_gathers(got, num_blocks, blocks, root, again)
+            raise AssertionError(f"{where}: count_gathers returned {got}, not {right}{hint}")
+    print("count_gathers: passed")
+
+
+def _hint_for_gathers(got, num_blocks, blocks, root, again):
+    if got == num_blocks + again:
+        return "; the root's own parameters are gathered, too"
+    if root is None and got == num_blocks + 1 + again + 1:
+        return "; by default the root keeps its weights, since its backward pass comes first"
+    if root is not None and got == num_blocks + 1 + num_blocks * root + root:
+        return "; what is set on the root counts for the root alone, not for the blocks"
+    if blocks is None and got == num_blocks + 1 + (root is True):
+        return "; by default blocks are resharded, and gathered again"
+    return ""

@@ -3,9 +3,12 @@
 import math
 
 import pytest
+import torch
+import torch.distributed as dist
 from support.solutions import refuses, returns_nothing
 from torch.distributed.fsdp import fully_shard
 
+from d2lmini import sim
 from d2lmini.checks import sharding as checks
 
 
@@ -63,11 +66,16 @@ def loss_weight(tokens, rank):
     return len(tokens) * tokens[rank] / sum(tokens)
 
 
+def count_gathers(num_blocks, blocks, root):
+    return num_blocks + 1 + num_blocks * (blocks is not False) + (root is True)
+
+
 RIGHT = {
     "choose_stage": choose_stage,
     "prepare": prepare,
     "global_norm": global_norm,
     "loss_weight": loss_weight,
+    "count_gathers": count_gathers,
 }
 WRONG = [
     ("choose_stage", "stage 1 fits, it needs", returns_nothing),
@@ -92,6 +100,14 @@ WRONG = [
     ("loss_weight", "divided by the 2 ranks once more", lambda t, rank: t[rank] / sum(t)),
     ("loss_weight", "in proportion", lambda t, rank: sum(t) / max(1, t[rank]) / len(t) * 2),
     ("loss_weight", "must be a number", returns_nothing),
+    ("count_gathers", "root's own parameters", lambda n, b, r: count_gathers(n, b, r) - 1),
+    ("count_gathers", "by default the root keeps", lambda n, b, r: count_gathers(n, b, r is not
+     False)),
+    ("count_gathers", "for the root alone", lambda n, b, r: count_gathers(n, r, r)),
+    ("count_gathers", "by default blocks are", lambda n, b, r: count_gathers(n, b is True, r)),
+    ("count_gathers", "returned 8, not 7", lambda n, b, r: 2 * (n + 1) if r is False and b
+     else count_gathers(n, b, r)),
+    ("count_gathers", "must be a number", returns_nothing),
 ]  # fmt: skip
 
 
@@ -104,3 +120,20 @@ def test_right_solutions_pass(name, capsys):
 @pytest.mark.parametrize(("name", "reason", "solution"), WRONG)
 def test_wrong_solutions_are_named(name, reason, solution):
     refuses(getattr(checks, f"check_{name}"), solution, reason)
+
+
+def gathered(rank, model_class, blocks, root):
+    dist.init_process_group()
+    model = model_class().to(torch.accelerator.current_accelerator())
+    for block in model.blocks:
+        fully_shard(block, reshard_after_forward=blocks)
+    fully_shard(model, reshard_after_forward=root)
+    model(torch.ones(2, 8, device=torch.accelerator.current_accelerator())).sum().backward()
+
+
+@pytest.mark.parametrize("blocks", [None, True, False])
+@pytest.mark.parametrize("root", [None, True, False])
+def test_the_count_of_gathers_is_that_of_a_step(blocks, root):
+    sim.spawn(gathered, (checks._Model, blocks, root), nprocs=2)
+    calls = [s for s in sim.trace() if (s.engine, s.name) == ("comm", "all_gather")]
+    assert len(calls) == 2 * count_gathers(3, blocks, root)

@@ -7,6 +7,7 @@ from pathlib import Path
 from tools.figures import (
     collectives,
     cover,
+    decisions,
     devices,
     eight_collectives,
     graphs,
@@ -35,6 +36,7 @@ FIGURES = {
     "ddp-processes.svg": processes.ddp_processes,
     "ddp-buckets.svg": timelines.ddp_buckets,
     "gpu-model.svg": devices.gpu_model,
+    "what-to-try.svg": decisions.what_to_try,
 }
 
 
