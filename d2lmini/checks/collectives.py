@@ -6,6 +6,14 @@ import torch
 import torch.distributed as dist
 
 from d2lmini import sim
+from d2lmini.checks._averages import LENGTHS, check_mean, gradient, order
+from d2lmini.checks._bandwidths import (
+    explain_bucket,
+    explain_seconds,
+    explain_share,
+    factor,
+    smallest_bucket,
+)
 from d2lmini.checks._results import describe, number
 from d2lmini.checks._solution import checker
 
@@ -164,28 +172,9 @@ def check_bucket_size(bucket_size):
             got = number(got, f"{where}: what bucket_size returns")
             right = smallest_bucket(seconds, sizes, share)
             if got != right:
-                hint = _explain_bucket(seconds, sizes, share, got)
+                hint = explain_bucket(seconds, sizes, share, got)
                 raise AssertionError(f"{where}: it is {right}, not {got}; {hint}")
     print("bucket_size: passed")
-
-
-def smallest_bucket(seconds, sizes, share):
-    """Return the right answer; see `check_bucket_size`."""
-    plateau = max(sizes) / seconds(max(sizes))
-    return min(size for size in sizes if size / seconds(size) >= share * plateau)
-
-
-def _explain_bucket(seconds, sizes, share, got):
-    longest = seconds(max(sizes))
-    if got == min((s for s in sizes if seconds(s) >= share * longest), default=None):
-        return "compare bytes per second, not seconds"
-    if got == max(sizes):
-        return "the largest reaches the plateau itself; a smaller one is enough"
-    if got not in sizes:
-        return "return one of the sizes"
-    if got / seconds(got) >= share * max(sizes) / longest:
-        return "that is enough, but a smaller one is, too"
-    return f"with that only {got / seconds(got) * longest / max(sizes):.0%} are reached"
 
 
 PUBLISHED = (
@@ -218,31 +207,89 @@ def check_seconds_of(seconds_of):
         got = seconds_of.at(where)(collective, n, nbytes, busbw)
         got = number(got, f"{where}: what seconds_of returns")
         plain = nbytes / busbw / 1e9
-        factor = _factor(collective, n)
-        if not math.isclose(got, factor * plain, rel_tol=1e-6):
-            hint = _explain_seconds(got / plain, factor, n)
-            raise AssertionError(f"{where}: {factor * plain:.6g} s, not {got:.6g}; {hint}")
+        times = factor(collective, n)
+        if not math.isclose(got, times * plain, rel_tol=1e-6):
+            hint = explain_seconds(got / plain, times, n)
+            raise AssertionError(f"{where}: {times * plain:.6g} s, not {got:.6g}; {hint}")
     print("seconds_of: passed")
 
 
-def _factor(collective, n):
-    if collective == "broadcast":
-        return 1.0
-    return (2 if collective == "all_reduce" else 1) * (n - 1) / n
+@checker("average(gradients)")
+def check_average(average):
+    """Check a function that averages gradients over ranks, in place.
+
+    Parameters
+    ----------
+    average : callable
+        ``average(gradients)``, called on every rank of a job: a dict of tensors by name. Ranks have
+        the same names, in orders of their own. Afterwards each tensor is the mean over the ranks.
+
+    Raises
+    ------
+    AssertionError
+        If a tensor is something else, or it is used while it is still under way; the message names
+        the usual mistakes.
+    """
+    for n, lengths in ((2, LENGTHS[0]), (3, LENGTHS[0]), (3, LENGTHS[1])):
+        where = f"{n} ranks"
+        solution = average.at(where)
+
+        def program(rank, lengths=lengths, solution=solution):
+            dist.init_process_group()
+            gpu = torch.accelerator.current_accelerator()
+            gradients = {name: gradient(rank, name, lengths).to(gpu) for name in lengths}
+            given = {name: gradients[name] for name in order(rank, lengths)}
+            got = solution.function(given)
+            if given.keys() != gradients.keys():
+                solution.fail(f"left {describe(given)} with other names; average in place")
+            if got is not None and not isinstance(got, dict):
+                solution.fail(f"returned {describe(got)}; average in place")
+            return {name: value.cpu() for name, value in gradients.items()}
+
+        with solution.running():
+            results = sim.spawn(program, nprocs=n)
+        for rank, got in enumerate(results):
+            for name in lengths:
+                check_mean(f"{where}: rank {rank}, {name!r}", got[name], rank, name, n, lengths)
+    print("average: passed")
 
 
-def _explain_seconds(got, factor, n):
-    share = (n - 1) / n
-    for value, hint in (
-        (factor * 1e9 / 2**30, "a GB is 10**9 bytes, a GiB 2**30; nccl-tests prints GB/s"),
-        (factor * 1e9, "busbw is in GB/s: multiply it by 10**9"),
-        (factor * 1e3, "that is in milliseconds; return seconds"),
-        (factor * 1e6, "that is in microseconds; return seconds"),
-        (1.0, "that takes busbw for algbw, size over time; undo the factor"),
-        (1 / factor, "busbw = factor * size / seconds: multiply by the factor, not divide"),
-        (2 * share, "the factor 2 (n - 1) / n is that of an all-reduce, which goes round twice"),
-        (share, "that factor is (n - 1) / n, of an all-gather or a reduce-scatter"),
-    ):
-        if math.isclose(got, value, rel_tol=1e-6):
-            return hint
-    return "busbw is size / seconds times a factor that depends on the collective"
+# Algorithm, GPUs, busbw, the wire's rate as it is sold, and whether that adds up both directions.
+CLAIMS = (
+    ("ring", 8, 234.9, 600.0, True),
+    ("in-switch", 8, 473.0, 900.0, True),
+    ("in-switch", 4, 380.0, 900.0, True),
+    ("tree", 16, 207.0, 200.0, False),
+    ("tree", 8, 43.0, 25.0, False),
+    ("ring", 32, 365.0, 400.0, False),
+)
+
+
+@checker("share_of_wire(algorithm, n, busbw, sold, both)")
+def check_share_of_wire(share_of_wire):
+    """Check a function that says how busy a wire is when nccl-tests print a bus bandwidth.
+
+    Parameters
+    ----------
+    share_of_wire : callable
+        ``share_of_wire(algorithm, n, busbw, sold, both)``: how an all-reduce over `n` GPUs was
+        made (``"ring"``, ``"in-switch"`` or ``"tree"``, over two nodes), its ``busbw``, and the
+        rate at which the wire is sold, in GB/s, for `both` directions together or for one;
+        returning the share of one direction that is in use.
+
+    Raises
+    ------
+    AssertionError
+        If it is another share; the message names the usual mistakes.
+    """
+    for algorithm, n, busbw, sold, both in CLAIMS:
+        ways = "both directions" if both else "one direction"
+        where = f"{algorithm}, {n} GPUs, busbw {busbw} on {sold} GB/s ({ways})"
+        got = share_of_wire.at(where)(algorithm, n, busbw, sold, both)
+        got = number(got, f"{where}: what share_of_wire returns")
+        sent = 2 * (n - 1) / n
+        right = busbw / sold * (1 + both) / (1 if algorithm == "ring" else sent)
+        if not math.isclose(got, right, rel_tol=1e-6):
+            hint = explain_share(got / (busbw / sold), algorithm, both, sent)
+            raise AssertionError(f"{where}: it is {right:.4g}, not {got:.4g}; {hint}")
+    print("share_of_wire: passed")

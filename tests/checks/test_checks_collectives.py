@@ -52,6 +52,24 @@ def everything_to_everybody(chunks):
     return total[rank]
 
 
+def reusing_what_is_sent(chunks):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    arrived = torch.empty_like(chunks[0])
+    sending = dist.isend(chunks[rank], (rank + 1) % n)
+    chunks[rank].zero_()
+    sending.wait()
+    dist.recv(arrived, (rank - 1) % n)
+    return arrived
+
+
+def in_two_orders(chunks):
+    rank = dist.get_rank()
+    if rank == 0:
+        dist.barrier()
+    dist.all_reduce(chunks[rank])
+    return chunks[rank]
+
+
 WRONG_REDUCE_SCATTER = {
     "that is the sum of chunk 1": lambda chunks: reduce_scatter(chunks, shift=1),
     "that is the mean": lambda chunks: reduce_scatter(chunks, scale=1 / len(chunks)),
@@ -59,6 +77,8 @@ WRONG_REDUCE_SCATTER = {
     "return the rank's own one alone": lambda chunks: torch.cat(chunks),
     "call wait": lambda chunks: reduce_scatter(chunks, wait=False),
     "deadlock": by_blocking_sends,
+    "changes a tensor that is still read by send": reusing_what_is_sent,
+    "the same calls in the same order": in_two_orders,
     "use isend and irecv": by_the_library,
     "times as many bytes": everything_to_everybody,
     "a tensor is needed": lambda chunks: None,
@@ -174,3 +194,104 @@ def test_seconds_of_accepts_the_right_factors(capsys):
 @pytest.mark.parametrize("reason", WRONG_SECONDS_OF)
 def test_seconds_of_names_the_mistake(reason):
     refuses(checks.check_seconds_of, WRONG_SECONDS_OF[reason], reason)
+
+
+def average(gradients, names=sorted, wait=True, divide=1):
+    works = [dist.all_reduce(gradients[name], async_op=True) for name in names(gradients)]
+    if wait:
+        for work in works:
+            work.wait()
+    for gradient in gradients.values():
+        gradient /= dist.get_world_size() ** divide
+    for work in works:
+        work.wait()
+
+
+def average_copies(gradients):
+    for name in sorted(gradients):
+        total = gradients[name].clone()
+        dist.all_reduce(total)
+
+
+def average_of_equal_lengths(gradients):
+    in_own_order = len({gradient.numel() for gradient in gradients.values()}) == 1
+    average(gradients, list if in_own_order else sorted)
+
+
+WRONG_AVERAGE = {
+    "that is the sum; divide": lambda gradients: average(gradients, divide=0),
+    "divided by the number of ranks twice": lambda gradients: average(gradients, divide=2),
+    "call wait": lambda gradients: average(gradients, wait=False),
+    "gradients of different names were added": lambda gradients: average(gradients, list),
+    "in the same order, such as": average_of_equal_lengths,
+    "it must be the sum": lambda gradients: average(gradients, divide=3),
+    "write the mean into the tensor itself": average_copies,
+    "with other names": lambda gradients: gradients.clear(),
+    "average in place": lambda gradients: list(gradients.values()),
+}
+
+
+def test_average_accepts_calls_in_the_order_of_names(capsys):
+    checks.check_average(average)
+    assert capsys.readouterr().out == "average: passed\n"
+
+
+def test_average_accepts_division_before_the_sum():
+    def divide_first(gradients):
+        for name in sorted(gradients, reverse=True):
+            gradients[name] /= dist.get_world_size()
+            dist.all_reduce(gradients[name])
+        return gradients
+
+    checks.check_average(divide_first)
+
+
+@pytest.mark.parametrize("reason", WRONG_AVERAGE)
+def test_average_names_the_mistake(reason):
+    refuses(checks.check_average, WRONG_AVERAGE[reason], reason)
+
+
+def test_average_names_a_call_that_others_make_with_another_size(monkeypatch):
+    monkeypatch.setattr(checks, "LENGTHS", checks.LENGTHS[::-1])
+    refuses(checks.check_average, lambda gradients: average(gradients, list), "the same order")
+
+
+def share_of_wire(algorithm, n, busbw, sold, both):
+    carried = busbw if algorithm == "ring" else busbw * n / (2 * (n - 1))
+    return carried / (sold / 2 if both else sold)
+
+
+def confusing(duplex=True, halve=False, undo=False, scale=1):
+    """Return a solution that makes some of the usual mistakes."""
+
+    def share(algorithm, n, busbw, sold, both):
+        if undo:
+            algorithm = "ring" if algorithm != "ring" else "tree"
+        return scale * share_of_wire(algorithm, n, busbw, sold, (both and duplex) or halve)
+
+    return share
+
+
+WRONG_SHARE_OF_WIRE = {
+    "adds up both directions": confusing(duplex=False),
+    "do not halve it": confusing(halve=True),
+    "do not undo the factor for a ring$": confusing(undo=True),
+    "for a ring; that rate adds up both": confusing(duplex=False, undo=True),
+    "so its wires carry algbw$": lambda _, *given: share_of_wire("ring", *given),
+    "algbw; that rate adds up both": lambda algorithm, n, busbw, sold, both: (
+        busbw / sold if algorithm != "ring" else share_of_wire(algorithm, n, busbw, sold, both)
+    ),
+    "in per cent": confusing(scale=100),
+    "the rate of one direction": lambda *given: 1.0,
+    "must be a number": returns_nothing,
+}
+
+
+def test_share_of_wire_accepts_the_right_shares(capsys):
+    checks.check_share_of_wire(share_of_wire)
+    assert capsys.readouterr().out == "share_of_wire: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_SHARE_OF_WIRE)
+def test_share_of_wire_names_the_mistake(reason):
+    refuses(checks.check_share_of_wire, WRONG_SHARE_OF_WIRE[reason], reason)
