@@ -202,6 +202,15 @@ def check_best_virtual(best_virtual):
     print("best_virtual: passed")
 
 
+def _calls(given, rank, p, where):
+    calls = given.items(given(rank, p))
+    for call in calls:
+        is_pair = isinstance(call, tuple | list) and len(call) == 2
+        is_known = is_pair and call[0] in ("send", "receive")
+        assert is_known, f'{where}: {call!r} is no pair such as ("send", 0)'
+    return [(kind, whole_number(other, f"{where}: a neighbour")) for kind, other in calls]
+
+
 @checker("order_of(rank, p)")
 def check_order_of(order_of):
     """Check the order of blocking messages between neighbours in a row.
@@ -220,7 +229,7 @@ def check_order_of(order_of):
         orders = []
         for rank in range(p):
             where = f"rank {rank} of {p}"
-            calls = [tuple(c) for c in order_of.at(where).items(order_of.at(where)(rank, p))]
+            calls = _calls(order_of.at(where), rank, p, where)
             others = [o for o in (rank - 1, rank + 1) if 0 <= o < p]
             wanted = sorted(itertools.product(("send", "receive"), others))
             assert sorted(calls) == wanted, f"{where}: {calls}; needed is each of {wanted}, once"

@@ -192,6 +192,9 @@ WRONG_ORDERS = {
     "14 rounds|one rank after the other": one_after_the_other,
     "once": lambda rank, p: [c for c in all_send_first(rank, p) if c[0] == "send"],
     "order_of returned None": returns_nothing,
+    "None is no pair": lambda rank, p: [None, None],
+    "is no pair such as": lambda rank, p: torch.zeros(1),
+    "a neighbour must be": lambda rank, p: [("send", "right")],
 }
 
 
