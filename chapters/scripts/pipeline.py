@@ -16,11 +16,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.pipelining import PipelineStage, schedules
+from torch.nn.functional import cross_entropy
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+parser = argparse.ArgumentParser()
 parser.add_argument("--schedule", default="1F1B", choices=("GPipe", "1F1B"))
 parser.add_argument("--micro-batches", type=int, default=8)
-parser.add_argument("--steps", type=int, default=4)
+parser.add_argument("--steps", type=int, default=8)
+parser.add_argument("--max-norm", type=float, default=0.2)
 parser.add_argument("--cpu", action="store_true", help="use no GPU")
 args = parser.parse_args()
 
@@ -29,32 +31,42 @@ if torch.accelerator.is_available() and not args.cpu:
     torch.accelerator.set_device_index(int(os.environ["LOCAL_RANK"]))
     device = torch.accelerator.current_accelerator()
 dist.init_process_group("gloo" if args.cpu else None)
-rank, world_size = dist.get_rank(), dist.get_world_size()
+rank, p = dist.get_rank(), dist.get_world_size()
+is_first, is_last = rank == 0, rank == p - 1
 
-torch.manual_seed(
-    0
-)  # every process makes the whole network, and keeps its stage
-layers = [nn.Sequential(nn.Linear(32, 32), nn.Tanh()) for _ in range(8)]
-X, y = torch.randn(64, 32).to(device), torch.randn(64, 32).to(device)
-each = len(layers) // world_size
-part = nn.Sequential(*layers[rank * each : (rank + 1) * each]).to(device)
-stage = PipelineStage(part, rank, world_size, device)
+torch.manual_seed(0)
+X = torch.randn(4, 64, 64)  # four minibatches, the same in every process
+y = X[..., :10].argmax(dim=-1)
+layers = [nn.Sequential(nn.Linear(64, 64), nn.Tanh()) for _ in range(7)]
+layers.append(nn.Linear(64, 10))
+part = nn.Sequential(*layers[rank * 8 // p : (rank + 1) * 8 // p])  # 1
+part.to(device)
+stage = PipelineStage(part, rank, p, device)  # 2
 make_schedule = getattr(schedules, f"Schedule{args.schedule}")
-schedule = make_schedule(
-    stage, args.micro_batches, loss_fn=nn.functional.mse_loss
-)
-optimizer = torch.optim.SGD(part.parameters(), lr=0.5)
+schedule = make_schedule(stage, args.micro_batches, loss_fn=cross_entropy)  # 3
+optimizer = torch.optim.AdamW(part.parameters(), lr=1e-2)  # 4
+
+
+def clip(parameters, max_norm):
+    gradients = [parameter.grad for parameter in parameters]
+    square = sum((gradient**2).sum() for gradient in gradients)
+    dist.all_reduce(square)  # 5
+    norm = square.sqrt()
+    for gradient in gradients:
+        gradient.mul_((max_norm / norm).clamp(max=1))
+    return norm.item()
+
 
 for step in range(args.steps):
+    features, labels = X[step % 4].to(device), y[step % 4].to(device)
     losses = []
-    inputs = [X] if rank == 0 else []
-    targets = {"target": y, "losses": losses} if rank == world_size - 1 else {}
-    schedule.step(*inputs, **targets)
+    inputs = [features] if is_first else []  # 6
+    targets = {"target": labels, "losses": losses} if is_last else {}  # 6
+    schedule.step(*inputs, **targets)  # 7
+    norm = clip(part.parameters(), args.max_norm)  # 8
     optimizer.step()
     optimizer.zero_grad()
-    if losses:
-        print(
-            f"step {step}: loss {torch.stack(losses).mean().item():.6f}",
-            flush=True,
-        )
+    if is_last:
+        loss = torch.stack(losses).mean().item()
+        print(f"step {step}: loss {loss:.6f}, norm {norm:.6f}", flush=True)
 dist.destroy_process_group()

@@ -5,8 +5,10 @@ import itertools
 import pytest
 import torch
 from support.solutions import refuses, returns_nothing
+from torch import nn
 from torch.nn import functional as F
 
+from d2lmini.checks import _time_limit
 from d2lmini.checks import pipeline as checks
 from d2lmini.checks._pipeline_run import most_live, rounds_of_messages, stuck_or_length
 
@@ -75,14 +77,32 @@ def test_1f1b_takes_the_time_and_memory_of_the_formulas(p, m):
     assert [most_live(order) for order in orders] == [min(p - i, m) for i in range(p)]
 
 
-def best_cut(costs, p):
+def slowest(costs, cuts):
+    bounds = [0, *cuts, len(costs)]
+    return max(sum(costs[a:b]) for a, b in itertools.pairwise(bounds))
+
+
+def all_cuts_tried(costs, p):
     every = itertools.combinations(range(1, len(costs)), p - 1)
+    return list(min(every, key=lambda cuts: slowest(costs, cuts)))
 
-    def slowest(cuts):
-        bounds = [0, *cuts, len(costs)]
-        return max(sum(costs[a:b]) for a, b in itertools.pairwise(bounds))
 
-    return list(min(every, key=slowest))
+def filled_up_to(costs, p, limit):
+    """Return cuts with stages of at most `limit`, or None if there are none."""
+    cuts, filled = [], costs[0]
+    for i, cost in enumerate(costs[1:], 1):
+        must = len(costs) - i == p - 1 - len(cuts)
+        if must or filled + cost > limit:
+            cuts.append(i)
+            filled = 0.0
+        filled += cost
+    return cuts if len(cuts) == p - 1 and slowest(costs, cuts) <= limit else None
+
+
+def best_cut(costs, p):
+    """Try every length that neighbouring layers can have together."""
+    lengths = {sum(costs[a:b]) for a in range(len(costs)) for b in range(a + 1, len(costs) + 1)}
+    return next(c for limit in sorted(lengths) if (c := filled_up_to(costs, p, limit + 1e-9)))
 
 
 def filled_to_the_mean(costs, p):
@@ -113,6 +133,18 @@ def test_cut_accepts_the_best(capsys):
 @pytest.mark.parametrize("reason", WRONG_CUTS)
 def test_cut_names_the_mistake(reason):
     refuses(checks.check_cut, WRONG_CUTS[reason], reason)
+
+
+def test_cut_is_right_where_all_cuts_can_be_tried():
+    generator = torch.Generator().manual_seed(0)
+    for p in (2, 3, 5):
+        costs = torch.rand(9, generator=generator).tolist()
+        assert checks._fastest(costs, p) == pytest.approx(slowest(costs, all_cuts_tried(costs, p)))
+
+
+def test_cut_that_tries_everything_takes_too_long(monkeypatch):
+    monkeypatch.setattr(_time_limit, "SECONDS", 2)
+    refuses(checks.check_cut, all_cuts_tried, "layers .99 of them.*not ended|not end")
 
 
 def best_v(p, m, t, c, num_layers, allowed=None):
@@ -160,6 +192,9 @@ WRONG_ORDERS = {
     "14 rounds|one rank after the other": one_after_the_other,
     "once": lambda rank, p: [c for c in all_send_first(rank, p) if c[0] == "send"],
     "order_of returned None": returns_nothing,
+    "None is no pair": lambda rank, p: [None, None],
+    "is no pair such as": lambda rank, p: torch.zeros(1),
+    "a neighbour must be": lambda rank, p: [("send", "right")],
 }
 
 
@@ -248,3 +283,53 @@ def test_finish_accepts_what_one_device_does(capsys):
 @pytest.mark.parametrize("reason", WRONG_FINISHES)
 def test_finish_names_the_mistake(reason):
     refuses(checks.check_finish, WRONG_FINISHES[reason], reason)
+
+
+def replaces(find=nn.BatchNorm2d, make=nn.GroupNorm, deep=True):
+    """Return a `for_pipeline` that looks for `find`, in children only or at any depth."""
+
+    def for_pipeline(network, groups):
+        if isinstance(network, find):
+            channels = getattr(network, "num_features", 4)
+            return make(groups, channels) if make is nn.GroupNorm else make(channels)
+        for name, child in network.named_children():
+            if deep or isinstance(child, find):
+                setattr(network, name, for_pipeline(child, groups))
+        return network
+
+    return for_pipeline
+
+
+WRONG_NORMS = {
+    "is batch normalisation still": lambda network, groups: network,
+    "children of children": replaces(deep=False),
+    "is BatchNorm1d": replaces(make=nn.BatchNorm1d),
+    "leave others as they are": replaces(find=(nn.BatchNorm2d, nn.ReLU)),
+    "4 groups and 4 channels; 2 and 4": lambda network, groups: replaces()(network, 4),
+    "returned NoneType": returns_nothing,
+    "still mixes the examples": lambda network, groups: Mixed(replaces()(network, groups)),
+}
+
+
+class Mixed(nn.Module):
+    """Centre the outputs over the examples."""
+
+    def __init__(self, network):
+        super().__init__()
+        for name, module in network.named_children():
+            setattr(self, name, module)
+
+    def forward(self, x):
+        for module in self.children():
+            x = module(x)
+        return x - x.mean(dim=0)
+
+
+def test_for_pipeline_accepts_group_normalisation(capsys):
+    checks.check_for_pipeline(replaces())
+    assert capsys.readouterr().out == "for_pipeline: passed\n"
+
+
+@pytest.mark.parametrize("reason", WRONG_NORMS)
+def test_for_pipeline_names_the_mistake(reason):
+    refuses(checks.check_for_pipeline, WRONG_NORMS[reason], reason)
