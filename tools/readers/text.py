@@ -135,8 +135,10 @@ class PageText:
             return self.place(known), known.text if is_empty else ""
         page = self.book.resolve(self.page, path) if path else self.page
         if page:
-            place = f"#{label}" if label else ""
-            return ("" if page is self.page else page.file) + place, page.title if is_empty else ""
+            heading = page.headings.get(label, "")
+            place = anchor(heading) if heading else f"#{label}" if label else ""
+            text = (heading or page.title) if is_empty else ""
+            return ("" if page is self.page else page.file) + place, text
         file = self.page.path.parent / path
         if file.is_file():
             folder = "scripts" if file.parent.name == "scripts" else "files"
@@ -177,6 +179,8 @@ class PageText:
             return f"$$\n{body}\n$$"
         if name in ("code-block", "code", "code-cell", "sourcecode"):
             return f"```{found.argument or 'python'}\n{found.body}\n```"
+        if name == "glossary":
+            return self.glossary(found)
         if name == "list-table":
             return self.list_table(found)
         if name == "bibliography":
@@ -223,6 +227,15 @@ class PageText:
     def formula(self, label):
         """Return what numbers a formula."""
         return rf"\tag{{{self.page.targets[label].number}}}"
+
+    def glossary(self, found):
+        """Return the entries of a glossary: their names, and what they mean below."""
+        lines = []
+        for entry in re.split(r"\n\s*\n", found.body):
+            names = [line for line in entry.split("\n") if not line.startswith(" ")]
+            said = self.convert(" ".join(line.strip() for line in entry.split("\n")[len(names) :]))
+            lines.append(f"- **{names[0]}**{''.join(f', {name}' for name in names[1:])}: {said}")
+        return "\n".join(lines)
 
     def list_table(self, found):
         """Return a table whose rows are lists of lists."""
