@@ -179,6 +179,8 @@ class PageText:
             return f"$$\n{body}\n$$"
         if name in ("code-block", "code", "code-cell", "sourcecode"):
             return f"```{found.argument or 'python'}\n{found.body}\n```"
+        if name == "eval-rst":
+            return documented(found.body)
         if name == "glossary":
             return self.glossary(found)
         if name == "list-table":
@@ -252,6 +254,14 @@ def titled(content):
     """Return target and text of ``text <target>``, or the target and no text."""
     match = _TITLED.fullmatch(content)
     return (match[2].strip(), match[1]) if match else (content.strip(), "")
+
+
+def documented(body):
+    """Return the names whose docstrings a part of the book's reference shows."""
+    module = re.search(r"^\.\. currentmodule:: (\S+)", body, re.MULTILINE)[1]
+    names = re.findall(r"^\.\. (?:auto\w+|data):: (\w+)$|^   (\w+)$", body, re.MULTILINE)
+    lines = [f"- `{module}.{one or other}`" for one, other in names]
+    return "\n".join(["`help(name)` shows what each of these does:", "", *lines])
 
 
 def folded(title, text):
