@@ -191,5 +191,5 @@ def setup(app):
     app.connect("doctree-resolved", resolve)
     app.connect("html-page-context", add_definitions)
     app.add_js_file("terms.js", loading_method="defer")
-    app.add_css_file("terms.css")
+    app.add_css_file("lookup.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
