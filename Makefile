@@ -2,7 +2,7 @@
 # `make PYTHON=python3.12 ...` names another Python for .venv; ARGS=... is handed on.
 PYTHON ?= python3
 
-COMMANDS = setup book test test-gpu test-double test-another-day torture lint outputs notebooks lab edit bench bench-check clean
+COMMANDS = setup book test test-gpu test-double test-another-day torture lint outputs notebooks lab edit student wheels bench bench-check clean
 .PHONY: help $(COMMANDS)
 
 help:
@@ -15,6 +15,8 @@ help:
 	@echo "make lab       JupyterLab on the notebooks for readers; what you change is kept"
 	@echo "make notebooks  write these notebooks: _build/notebooks"
 	@echo "make edit      JupyterLab on the sources of the chapters, for authors"
+	@echo "make student   the readers' notebooks without solutions: _build/student"
+	@echo "make wheels    fetch all packages for a machine without network: wheels"
 	@echo "make lint      ruff and the notebooks' format"
 	@echo "make outputs   run the notebooks again and store their outputs"
 	@echo "make bench     measure, against what a reader would use instead"

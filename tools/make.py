@@ -41,6 +41,8 @@ COMMANDS = {
     "notebooks": [["-m", "tools.readers"]],
     "lab": [["-m", "tools.readers", "--trust"], ["-m", "jupyterlab", NOTEBOOKS + "/intro.ipynb"]],
     "edit": [["-m", "jupyterlab", "chapters"]],
+    "student": [["-m", "tools.classroom", "student"]],
+    "wheels": [["-m", "tools.wheels"]],
     "bench": [["-m", "benchmarks"]],
     "bench-check": [["-m", "benchmarks", "--check"]],
 }

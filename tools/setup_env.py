@@ -21,6 +21,7 @@ SPACE_GB = 3.0  # what a CPU-only installation takes, with a margin
 VENV = ".venv"
 STAMP = os.path.join(VENV, "installed-from")  # only a finished installation has it
 LOCK = ".venv.lock"
+WHEELS = "wheels"  # what `make wheels` has fetched; where it is there, no network is needed
 
 HINTS = [
     (
@@ -187,11 +188,20 @@ def install(wanted, held):
         run([sys.executable, "-m", "venv", "--clear", VENV], held)
     say("installing requirements.txt into {} (some minutes, once)".format(VENV))
     pip = [python(), "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    pip += from_wheels()
     run(pip + ["-r", "requirements.txt"], held)
     run(pip + ["--no-deps", "--editable", "."], held)
     with open(STAMP, "w") as f:
         f.write("\n".join(wanted))
     say("done")
+
+
+def from_wheels(folder=WHEELS):
+    """Return the options of pip that have it install from a folder alone, if there is one."""
+    if not os.path.isdir(folder):
+        return []
+    say("taking the packages from {}, without network".format(folder))
+    return ["--no-index", "--find-links", folder]
 
 
 def main():

@@ -43,6 +43,7 @@ class Page:
     title: str = ""
     targets: dict = field(default_factory=dict)
     labels: list = field(default_factory=list)  # of figures and formulas, in order
+    headings: dict = field(default_factory=dict)  # by what links between pages call them
 
     @property
     def file(self):
@@ -107,6 +108,7 @@ class Book:
             for token, following in _with_following(text):
                 if token.type == "heading_open":
                     heading = plain(following.content)
+                    page.headings[slug(heading)] = heading
                     page.title = page.title or heading
                     for label in waiting:
                         page.targets[label] = Target(page, "section", heading)
@@ -155,6 +157,11 @@ def _numbered(token):
 def plain(text):
     """Return a heading as a reader sees it, without code's and emphasis' marks."""
     return re.sub(r"[`*\\]", "", text).strip()
+
+
+def slug(heading):
+    """Return what a link between pages of the book calls a heading."""
+    return re.sub(r"[^\w\- ]", "", re.sub(r"\$[^$]*\$", "", heading).lower().replace(" ", "-"))
 
 
 def anchor(heading):

@@ -135,8 +135,10 @@ class PageText:
             return self.place(known), known.text if is_empty else ""
         page = self.book.resolve(self.page, path) if path else self.page
         if page:
-            place = f"#{label}" if label else ""
-            return ("" if page is self.page else page.file) + place, page.title if is_empty else ""
+            heading = page.headings.get(label, "")
+            place = anchor(heading) if heading else f"#{label}" if label else ""
+            text = (heading or page.title) if is_empty else ""
+            return ("" if page is self.page else page.file) + place, text
         file = self.page.path.parent / path
         if file.is_file():
             folder = "scripts" if file.parent.name == "scripts" else "files"
@@ -177,6 +179,10 @@ class PageText:
             return f"$$\n{body}\n$$"
         if name in ("code-block", "code", "code-cell", "sourcecode"):
             return f"```{found.argument or 'python'}\n{found.body}\n```"
+        if name == "eval-rst":
+            return documented(found.body)
+        if name == "glossary":
+            return self.glossary(found)
         if name == "list-table":
             return self.list_table(found)
         if name == "bibliography":
@@ -224,6 +230,15 @@ class PageText:
         """Return what numbers a formula."""
         return rf"\tag{{{self.page.targets[label].number}}}"
 
+    def glossary(self, found):
+        """Return the entries of a glossary: their names, and what they mean below."""
+        lines = []
+        for entry in re.split(r"\n\s*\n", found.body):
+            names = [line for line in entry.split("\n") if not line.startswith(" ")]
+            said = self.convert(" ".join(line.strip() for line in entry.split("\n")[len(names) :]))
+            lines.append(f"- **{names[0]}**{''.join(f', {name}' for name in names[1:])}: {said}")
+        return "\n".join(lines)
+
     def list_table(self, found):
         """Return a table whose rows are lists of lists."""
         rows = [re.split(r"\n\s+- ", "\n" + row) for row in re.split(r"\n\* ", "\n" + found.body)]
@@ -239,6 +254,14 @@ def titled(content):
     """Return target and text of ``text <target>``, or the target and no text."""
     match = _TITLED.fullmatch(content)
     return (match[2].strip(), match[1]) if match else (content.strip(), "")
+
+
+def documented(body):
+    """Return the names whose docstrings a part of the book's reference shows."""
+    module = re.search(r"^\.\. currentmodule:: (\S+)", body, re.MULTILINE)[1]
+    names = re.findall(r"^\.\. (?:auto\w+|data):: (\w+)$|^   (\w+)$", body, re.MULTILINE)
+    lines = [f"- `{module}.{one or other}`" for one, other in names]
+    return "\n".join(["`help(name)` shows what each of these does:", "", *lines])
 
 
 def folded(title, text):

@@ -1,0 +1,117 @@
+"""The glossary: in order, used, exact links; the notation: letters that the chapters have."""
+
+import re
+from functools import cache
+
+import nbformat
+import pytest
+from support.paths import ROOT
+
+from tools.readers.book import slug
+from tools.terms import COMMON, forms
+
+PAGE = (ROOT / "glossary.md").read_text(encoding="utf-8")
+BODY = re.search(r"```\{glossary\}\n(.*?)\n```", PAGE, re.DOTALL)[1]
+ENTRIES = [block.split("\n") for block in BODY.split("\n\n")]
+NAMES = [[line for line in entry if not line.startswith(" ")] for entry in ENTRIES]
+DEFINITIONS = [" ".join(line.strip() for line in e if line.startswith(" ")) for e in ENTRIES]
+LINK = re.compile(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)")
+CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+
+
+@cache
+def text_of(path):
+    """Return the text of a page's Markdown and code, without the words of links' targets."""
+    if path.suffix == ".ipynb":
+        text = "\n\n".join(cell.source for cell in nbformat.read(path, 4).cells)
+    else:
+        text = path.read_text(encoding="utf-8")
+    return re.sub(r"\]\([^)]*\)", "]", text)
+
+
+@cache
+def all_text():
+    pages = [*CHAPTERS, *(ROOT / "chapters").glob("*.md")]
+    return "\n".join(map(text_of, pages))
+
+
+@cache
+def places(path):
+    """Return what links can name on a page: headings and labels."""
+    text = "\n\n".join(
+        cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"
+    )
+    headings = re.findall(r"^#{1,3} (.+)$", text, re.MULTILINE)
+    return {slug(heading.replace("`", "")) for heading in headings}
+
+
+def is_used(name):
+    ending = r"\w{0,3}" if len(name) > 5 else ""  # prefetch, prefetches
+    words = (rf"(?<!\w){re.escape(form)}{ending}(?!\w)" for form in forms(name))
+    return any(re.search(word, all_text()) for word in words)
+
+
+def entry_parameters():
+    pairs = list(zip(NAMES, DEFINITIONS, strict=True))
+    return pytest.mark.parametrize(("names", "said"), pairs, ids=[names[0] for names in NAMES])
+
+
+def test_terms_are_in_alphabetical_order():
+    first = [names[0].lower() for names in NAMES]
+    assert first == sorted(first)
+    assert len(first) > 80
+
+
+def test_a_name_stands_in_one_entry():
+    every = [name for names in NAMES for name in names]
+    assert len(set(every)) == len(every)
+    assert set(every) >= COMMON, "words that are no terms need not be left out"
+
+
+@entry_parameters()
+def test_a_term_is_used_or_said_to_be_missing(names, said):
+    used = any(map(is_used, names))
+    missing = "not in this book" in said
+    # A term that the book leaves out may be named in passing, where it says so.
+    assert used or missing
+
+
+@entry_parameters()
+def test_a_definition_is_one_sentence_and_a_link_that_leads_somewhere(names, said):
+    definition, _, rest = said.partition(". See ")
+    assert rest.count("](") == 1
+    assert not re.search(r"[.!?] [A-Z]", definition), "one sentence"
+    assert len(definition.split()) <= 40
+    assert not any(definition.lower().startswith(f"{name.lower()} is") for name in names)
+    path, label = LINK.search(rest).groups()
+    if path:
+        assert label in places(ROOT / path), f"{names[0]}: {path} has no section {label}"
+    else:
+        assert f"({label})=" in "".join(map(text_of, CHAPTERS))
+
+
+def test_a_link_to_a_missing_section_would_be_found():
+    assert "no-such-section" not in places(CHAPTERS[0])
+    assert "memory" in places(ROOT / "chapters" / "devices.ipynb")
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["OOM", "out of memory", "all-reduce", "allreduce", "FSDP", "pinned memory", "HFU", "RDMA"],
+)
+def test_what_people_search_for_is_there(query):
+    assert query in [name for names in NAMES for name in names]
+
+
+NOTATION = re.findall(r"^\| (\$.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", NOTATION, ids=lambda row: row[0])
+def test_letters_are_those_of_the_pages(row):
+    letters, _, where = row
+    assert len(NOTATION) > 12
+    for path, _ in LINK.findall(where):
+        formulas = " ".join(re.findall(r"\$\$?([^$]+)\$", text_of(ROOT / path)))
+        plain = re.sub(r"\\text\{[^}]*\}|\\[A-Za-z]+|_\w", " ", formulas)
+        for letter in re.findall(r"\$(.*?)\$", letters):
+            assert letter in (formulas if letter.startswith("\\") else plain), (path, letter)

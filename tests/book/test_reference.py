@@ -1,0 +1,88 @@
+"""The reference of the package: every public name is there, once."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import Counter
+
+import pytest
+import yaml
+from support.paths import ROOT
+
+from d2lmini import checks, sim
+from tools.readers.text import documented
+
+PAGES = sorted((ROOT / "api").glob("*.md"))
+BLOCK = re.compile(r"```\{eval-rst\}\n(.*?)```", re.DOTALL)
+NAME = re.compile(r"^\.\. (?:autofunction|autoclass|data):: (\w+)$|^   (\w+)$", re.MULTILINE)
+MODULES = ("d2lmini", "d2lmini.sim", "d2lmini.sim.hardware", "d2lmini.timeline", "d2lmini.ddp")
+
+
+def shown():
+    """Yield the module and the name of all that the pages show."""
+    for page in PAGES:
+        for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+            (module,) = re.findall(r"^\.\. currentmodule:: (\S+)$", block, re.MULTILINE)
+            for one, other in NAME.findall(block):
+                yield module, one or other
+
+
+def things(pairs):
+    """Return what names stand for: a thing can have several."""
+    return [getattr(importlib.import_module(module), name) for module, name in pairs]
+
+
+def is_checker(name, thing):
+    """Say whether a name of a module is a checker, and not a part of one."""
+    return name.startswith("check_") and "._" not in thing.__module__
+
+
+def public():
+    """Return all public names: (module, name)."""
+    pairs = [
+        (module, name)
+        for module in (*MODULES, "d2lmini.data")
+        for name in importlib.import_module(module).__all__
+    ]
+    for module in pkgutil.iter_modules(checks.__path__, "d2lmini.checks."):
+        if "._" not in module.name:
+            names = vars(importlib.import_module(module.name)).items()
+            pairs += [(module.name, name) for name, thing in names if is_checker(name, thing)]
+    return [pair for pair in pairs if pair != ("d2lmini", "sim")]
+
+
+@pytest.mark.parametrize(("module", "name"), public(), ids=lambda value: value)
+def test_a_public_name_is_in_the_reference(module, name):
+    (thing,) = things([(module, name)])
+    assert any(thing is other for other in things(shown())), f"{module}.{name}: add it to api/"
+
+
+def test_nothing_is_there_twice_and_everything_exists():
+    assert len(list(shown())) > 150
+    twice = [name for name, count in Counter(shown()).items() if count > 1]
+    assert twice == []
+    own = [t for t in things(shown()) if inspect.isclass(t) or inspect.isfunction(t)]
+    assert len(own) == len(set(map(id, own)))
+
+
+def test_names_of_simulated_gpus_are_documented_under_their_short_module():
+    assert ("d2lmini.sim", "spawn") in set(shown())
+    assert sim.spawn in things(shown())
+
+
+def test_every_page_is_in_the_contents_and_on_the_first_page():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [c for part in toc["parts"] for c in part["chapters"]]
+    (entry,) = [c for c in chapters if c["file"] == "api/reference"]
+    below = {section["file"] for section in entry["sections"]}
+    assert below == {f"api/{page.stem}" for page in PAGES} - {"api/reference"}
+    first = (ROOT / "api" / "reference.md").read_text(encoding="utf-8")
+    assert {f"api/{name}" for name in re.findall(r"\]\(([\w-]+)\.md\)", first)} == below
+
+
+def test_readers_notebooks_list_the_names():
+    body = (
+        ".. currentmodule:: d2lmini\n\n.. autofunction:: gpus\n.. autoclass:: Timer\n   :members:"
+    )
+    assert documented(body).splitlines()[2:] == ["- `d2lmini.gpus`", "- `d2lmini.Timer`"]

@@ -1,0 +1,131 @@
+"""The student edition has no solutions; points are what the checkers say."""
+
+import csv
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from support.paths import ROOT
+
+from tools import classroom
+
+CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
+DEVICES = ROOT / "chapters" / "devices.ipynb"
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+@pytest.fixture(scope="module")
+def student(tmp_path_factory):
+    """Write the student edition of the whole book; return its folder."""
+    folder = tmp_path_factory.mktemp("student")
+    classroom.write_student(folder)
+    return folder
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_no_solution_is_in_the_student_edition(student, path):
+    wanted = classroom.exercises(read(path))
+    own = read(student / path.name)
+    text = "\n".join(cell.source for cell in own.cells)
+    assert classroom.SOLUTION not in text
+    for exercise in wanted.values():
+        assert exercise.solution not in text
+        for _, checker, arguments in exercise.calls:
+            assert f"# {checker}({arguments})" in text
+    assert text.count("# Your solution") == len(wanted)
+    titles = [c.source.partition("\n")[0] for c in read(path).cells if "### Exercise" in c.source]
+    assert all(t in text for t in titles if t.startswith("### Exercise"))
+
+
+def test_every_checker_of_the_chapters_is_called():
+    calls = [c for p in CHAPTERS for e in classroom.exercises(read(p)).values() for c in e.calls]
+    assert len(calls) > 40
+    modules = {module for module, _, _ in calls}
+    assert {"d2lmini.checks.devices", "d2lmini.checks.scratch"} <= modules
+
+
+SOURCE = """\
+# Solution
+def add(a, b):
+    return a + b
+
+
+checks.check_add(add)
+assert add(1, 2) == 3
+"""
+
+
+def chapter():
+    return new_notebook(
+        cells=[
+            new_code_cell("# Imports\nfrom d2lmini.checks import tiny as checks"),
+            new_markdown_cell("## Exercises\n\n### Exercise 1: Add\n\nWrite `add`."),
+            new_code_cell(SOURCE),
+            new_markdown_cell("### Exercise 2: Think"),
+            new_code_cell("# Solution\nprint('because')"),
+        ]
+    )
+
+
+def test_exercises_of_a_chapter():
+    first, second = classroom.exercises(chapter()).values()
+    assert first.calls == (("d2lmini.checks.tiny", "check_add", "add"),)
+    assert second.calls == ()
+
+
+def handed_in(*own):
+    """Return a student's notebook for Exercises 4 and 6 of the first chapter."""
+    cells = [new_markdown_cell("# Devices")]
+    for number, source in own:
+        cells.append(new_markdown_cell(f"### Exercise {number}: ..."))
+        cells.append(new_code_cell(source))
+    return new_notebook(cells=cells)
+
+
+def place(tmp_path, name, notebook):
+    path = tmp_path / name / "devices.ipynb"
+    path.parent.mkdir()
+    nbformat.write(notebook, path)
+    return path
+
+
+def by_number(results):
+    return {result.exercise: result for result in results}
+
+
+def test_points_are_what_the_checkers_say(tmp_path, capsys):
+    solutions = classroom.exercises(read(DEVICES))
+    right = solutions[4].solution.replace("# Solution", "# mine").partition("\n\n\nchecks.")[0]
+    wrong = "def loss_scale(gradients):\n    return 1.0"
+    own = [(1, "1 / 0"), (4, right), (6, "import torch\n" + wrong)]
+    path = place(tmp_path, "ada", handed_in(*own))
+    results = by_number(classroom.points(path, timeout=120))
+    assert {r.student for r in results.values()} == {"ada"}
+    assert results[4].points == 1, results[4].message
+    assert results[4].message == ""
+    assert results[6].points == 0
+    assert results[6].message
+    assert "NameError" in results[1].message, "what is not there is said"
+    assert results[2].message == "the exercise is not in the notebook"
+    assert 5 not in results, "an exercise without a checker has no points"
+    classroom.report(list(results.values()), tmp_path / "points.csv")
+    assert "ada: 1 of 5 points" in capsys.readouterr().out
+    rows = list(csv.reader((tmp_path / "points.csv").open()))
+    assert rows[0] == ["student", "chapter", "exercise", "points", "message"]
+    assert len(rows) == 6
+
+
+def test_the_books_solution_earns_nothing():
+    wanted = classroom.exercises(read(DEVICES))
+    copied = classroom.judged(handed_in((4, wanted[4].solution)), wanted)
+    assert not any(c.source.startswith(classroom.SOLUTION) for c in copied.cells)
+    (judge,) = [c for c in copied.cells if c.source.startswith(classroom.JUDGE)]
+    assert "check_training_bytes as d2lmini_judge\nd2lmini_judge(training_bytes)" in judge.source
+
+
+def test_a_notebook_of_another_name_is_refused(tmp_path, capsys):
+    assert classroom.main(["points", str(tmp_path / "homework.ipynb")]) == 1
+    assert "no chapter has this name" in capsys.readouterr().err
