@@ -1,4 +1,4 @@
-"""Train a small transformer whose layers are split over ranks, on made-up words.
+"""Train a small transformer whose layers are split, on made-up words.
 
 Two processes, on the GPUs that there are, else on the CPU:
 
@@ -89,7 +89,7 @@ class Language(nn.Module):
 
 
 def plan():
-    """Return how each layer is split; between layers, tokens are split or are not."""
+    """Return how each layer is split, and what lies between the layers."""
     between = Shard(0) if args.sequence else Replicate()
     columns, rows = (
         ColwiseParallel(input_layouts=between),
