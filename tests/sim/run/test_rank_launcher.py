@@ -68,7 +68,11 @@ def launch(own_process, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("script", "args", "tolerance"),
-    [("ddp_plain.py", [], 1e-6), ("fsdp_plain.py", ["--steps", "5"], 1e-5)],
+    [
+        ("ddp_plain.py", [], 1e-6),
+        ("fsdp_plain.py", ["--steps", "5"], 1e-5),
+        ("tensor_parallel.py", ["--sequence"], 1e-5),
+    ],
 )
 def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
     script, args, tolerance, tmp_path, launch_file
