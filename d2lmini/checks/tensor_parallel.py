@@ -6,46 +6,26 @@ Where a solution is a program of ranks, it runs on simulated GPUs, and what it h
 import math
 
 import torch
-import torch.distributed as dist
 from torch.nn import functional
 
-from d2lmini import sim
 from d2lmini.checks._results import number, tensor, whole_number
 from d2lmini.checks._solution import checker
 from d2lmini.checks._tensor_answers import (
+    MACHINES,
     degree,
     explain_degree,
     explain_kv,
+    explain_loss,
+    explain_mlp,
     explain_norm,
+    explain_norm_gradient,
+    explain_seeds,
     explain_sharers,
     kv_shares,
 )
-from d2lmini.timeline import Timeline
+from d2lmini.checks._tensor_ranks import DEGREES, TOKENS, differ, draw, on_ranks
 
-DEGREES = (1, 2, 4)
-TOKENS, HIDDEN, WIDTH, WORDS = 5, 8, 12, 16
-
-
-def _draw(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def _on_ranks(solution, function, t):
-    """Run ``function(rank, device)`` on t ranks; return the results, and what rank 0 has sent."""
-
-    def program(rank):
-        dist.init_process_group()
-        result = function(rank, torch.accelerator.current_accelerator())
-        return result.detach().cpu() if isinstance(result, torch.Tensor) else result
-
-    with solution.running():  # which ends what does not end
-        results = sim.spawn(program, nprocs=t, gpu="a100", link="nvlink3")
-    return results, Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
-
-
-def _differ(got, right):
-    return not torch.allclose(got, right, rtol=0, atol=1e-9)
+HIDDEN, WIDTH, WORDS = 8, 12, 16
 
 
 @checker("gated_mlp(x, gate_up, down, bias)")
@@ -65,8 +45,8 @@ def check_gated_mlp(gated_mlp):
     AssertionError
         If the result is another one, or something else is sent than one sum of it.
     """
-    x, gate_up = _draw(TOKENS, HIDDEN), _draw(2 * WIDTH, HIDDEN, seed=1)
-    down, bias = _draw(HIDDEN, WIDTH, seed=2), _draw(HIDDEN, seed=3)
+    x, gate_up = draw(TOKENS, HIDDEN), draw(2 * WIDTH, HIDDEN, seed=1)
+    down, bias = draw(HIDDEN, WIDTH, seed=2), draw(HIDDEN, seed=3)
     gate, up = functional.linear(x, gate_up).chunk(2, -1)
     right = functional.linear(functional.silu(gate) * up, down, bias)
     for t in DEGREES:
@@ -76,12 +56,12 @@ def check_gated_mlp(gated_mlp):
         def run(rank, device, given=given):
             return given(*(part.to(device) for part in (x, gate_up, down, bias)))
 
-        results, spans = _on_ranks(given, run, t)
+        results, spans = on_ranks(given, run, t)
         sent = [span.name for span in spans]
         for got in results:
             got = tensor(got, f"{where}: what gated_mlp returns", right.shape)
-            if _differ(got, right):
-                hint = _explain_mlp(got, right, bias, t, sent)
+            if differ(got, right):
+                hint = explain_mlp(got, right, bias, t, sent)
                 raise AssertionError(f"{where}: the result is wrong. {hint}")
         if t > 1 and sent != ["all_reduce"]:
             raise AssertionError(
@@ -90,21 +70,6 @@ def check_gated_mlp(gated_mlp):
                 "of the other factor, and with its columns of `down`"
             )
     print("gated_mlp: passed")
-
-
-def _explain_mlp(got, right, bias, t, sent):
-    if not _differ(got - right, ((t - 1) * bias).expand_as(right)):
-        return f"The bias was added {t} times: add it once, after the sum"
-    if not _differ(got - right, -bias.expand_as(right)):
-        return "The bias is missing"
-    if t > 1 and "all_reduce" not in sent:
-        return "No rank has summed the parts: dist.all_reduce(result)"
-    if t > 1:
-        return (
-            "Does each rank take its rows of the gate and the same rows of the other factor? "
-            "gate_up.chunk(t) gives some ranks rows of the gate only: take it apart first"
-        )
-    return "On one rank it is (silu(gate) * up) times down, plus the bias"
 
 
 def _list(names):
@@ -166,7 +131,7 @@ def check_smooth_loss(smooth_loss):
     """
     targets = torch.tensor([0, 5, 15, 8, 3])
     for scale, eps in ((1, 0.0), (1, 0.1), (1000, 0.1)):
-        logits = scale * _draw(TOKENS, WORDS, seed=4)
+        logits = scale * draw(TOKENS, WORDS, seed=4)
         right = functional.cross_entropy(logits, targets, label_smoothing=eps).item()
         for t in DEGREES:
             where = f"on {t} rank{'s' * (t > 1)}, logits of about {scale}, eps = {eps}"
@@ -176,11 +141,11 @@ def check_smooth_loss(smooth_loss):
                 own = logits.chunk(t, 1)[rank].contiguous()
                 return given(own.to(device), targets.to(device), eps)
 
-            results, spans = _on_ranks(given, run, t)
+            results, spans = on_ranks(given, run, t)
             for got in results:
                 got = number(got, f"{where}: what smooth_loss returns")
                 if not math.isclose(got, right, rel_tol=1e-9):
-                    hint = _explain_loss(got, right, logits, targets, t, eps)
+                    hint = explain_loss(got, right, logits, targets, t, eps)
                     raise AssertionError(f"{where}: it is {right:.6g}, not {got:.6g}. {hint}")
             _refuse_large(where, spans)
     print("smooth_loss: passed")
@@ -191,25 +156,6 @@ def _refuse_large(where, spans):
     assert most <= 4 * 8 * TOKENS, (
         f"{where}: the loss is right, but it sends {most} bytes at once. Send a few numbers for "
         "each token (the maximum, sums), never the logits"
-    )
-
-
-def _explain_loss(got, right, logits, targets, t, eps):
-    if not math.isfinite(got):
-        return "Subtract the largest logit of the token before exp(); of all ranks, not of one"
-    if math.isclose(abs(got - right), math.log(t), rel_tol=1e-6) and t > 1:
-        return (
-            "It is off by log t: a sum over the vocabulary that is whole already on every rank was "
-            "summed over the ranks once more, or one that is only a part was not"
-        )
-    plain = functional.cross_entropy(logits, targets).item()
-    if eps and math.isclose(got, plain, rel_tol=1e-9):
-        return "That is the loss without smoothing"
-    if t == 1:
-        return "One rank has all columns: compare with F.cross_entropy(..., label_smoothing=eps)"
-    return (
-        "Three things are sums over all ranks: exp(logit - maximum), the target's logit (0 where a "
-        "rank does not have it), and, for the mean, all logits; the mean is over all words"
     )
 
 
@@ -231,7 +177,7 @@ def check_gradient_norm(gradient_norm):
     """
     shapes, is_split = ((8, 4), (8,), (4, 8), (6,)), [True, False, True, False]
     for t in DEGREES:
-        whole = [_draw(*shape, seed=i) for i, shape in enumerate(shapes)]
+        whole = [draw(*shape, seed=i) for i, shape in enumerate(shapes)]
         split = sum(g.square().sum().item() for g in whole[::2])
         copies = sum(g.square().sum().item() for g in whole[1::2])
         where = f"on {t} rank{'s' * (t > 1)}"
@@ -241,7 +187,7 @@ def check_gradient_norm(gradient_norm):
             parts = [g.chunk(t)[rank] if cut else g for g, cut in zip(whole, is_split, strict=True)]
             return given([p.to(device) for p in parts], list(is_split))
 
-        for got in _on_ranks(given, run, t)[0]:
+        for got in on_ranks(given, run, t)[0]:
             got = number(got, f"{where}: what gradient_norm returns")
             right = math.sqrt(split + copies)
             if not math.isclose(got, right, rel_tol=1e-9):
@@ -250,19 +196,6 @@ def check_gradient_norm(gradient_norm):
                     f"{explain_norm(got, split, copies, t)}"
                 )
     print("gradient_norm: passed")
-
-
-# Features, bytes/s in a node and between nodes, FLOP/s, GPUs of a node, wanted efficiency.
-MACHINES = (
-    (4096, 200e9, 200e9, 150e12, 8, 0.72),
-    (4096, 200e9, 20e9, 150e12, 8, 0.5),
-    (4096, 200e9, 20e9, 150e12, 8, 0.8),
-    (8192, 200e9, 20e9, 150e12, 8, 0.8),
-    (16384, 200e9, 100e9, 150e12, 8, 0.5),
-    (1024, 20e9, 10e9, 300e12, 8, 0.9),
-    (12288, 400e9, 50e9, 600e12, 8, 0.7),
-    (5000, 100e9, 20e9, 450e12, 8, 5 / 6),
-)
 
 
 @checker("largest_degree(h, B_node, B_network, F, gpus_per_node, efficiency)")
@@ -291,3 +224,74 @@ def check_largest_degree(largest_degree):
                 f"{where}: it is {right}, not {got}. {explain_degree(got, machine)}"
             )
     print("largest_degree: passed")
+
+
+@checker("dropout_seed(seed, dp, tp, t, is_split)")
+def check_dropout_seed(dropout_seed):
+    """Check the seeds of the random generators of all ranks.
+
+    Parameters
+    ----------
+    dropout_seed : callable
+        ``dropout_seed(seed, dp, tp, t, is_split)``: the seed of a generator of rank `tp` (of `t`)
+        in replica `dp`, for tensors that are split over the ranks of a replica, or for tensors
+        that all of them hold.
+
+    Raises
+    ------
+    AssertionError
+        If two generators draw the same numbers that must not, or others that must be the same.
+    """
+    for t, seed in ((2, 0), (4, 0), (4, 17), (1, 0)):
+        where = f"t = {t}, seed = {seed}"
+        seeds = {
+            (dp, tp, is_split): whole_number(
+                dropout_seed.at(where)(seed, dp, tp, t, is_split), f"{where}: the seed"
+            )
+            for dp in range(3)
+            for tp in range(t)
+            for is_split in (False, True)
+        }
+        hint = explain_seeds(seeds)
+        assert not hint, f"{where}: {hint}"
+    first, other = (dropout_seed.at("two runs")(seed, 0, 0, 2, True) for seed in (0, 1000))
+    assert first != other, "All runs draw the same numbers, whatever `seed` is"
+    print("dropout_seed: passed")
+
+
+@checker("norm_gradients(x, weight, gradient)")
+def check_norm_gradients(norm_gradients):
+    """Check the gradients of a norm of which each rank sees a part of the tokens.
+
+    Parameters
+    ----------
+    norm_gradients : callable
+        ``norm_gradients(x, weight, gradient)``, called on every rank with its tokens, the whole
+        weight and the gradient by its part of the output of ``rms_norm``; returning the gradients
+        by `x` and by `weight`.
+
+    Raises
+    ------
+    AssertionError
+        If a gradient is another one; the message names the usual mistakes.
+    """
+    x, upstream = draw(8, HIDDEN, seed=5), draw(8, HIDDEN, seed=6)
+    weight = draw(HIDDEN, seed=7)
+    leaves = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    functional.rms_norm(leaves[0], (HIDDEN,), leaves[1]).backward(upstream)
+    for t in DEGREES:
+        where = f"on {t} rank{'s' * (t > 1)}"
+        given = norm_gradients.at(where)
+
+        def run(rank, device, t=t, given=given):
+            own = (x.chunk(t)[rank], weight, upstream.chunk(t)[rank])
+            return given.items(given(*(part.to(device) for part in own)), 2)
+
+        for rank, pair in enumerate(on_ranks(given, run, t)[0]):
+            right = leaves[0].grad.chunk(t)[rank], leaves[1].grad
+            for got, wanted, name in zip(pair, right, ("x", "weight"), strict=True):
+                got = tensor(got, f"{where}: the gradient by `{name}`", wanted.shape)
+                if differ(got, wanted):
+                    hint = explain_norm_gradient(got, wanted, name, t)
+                    raise AssertionError(f"{where}: the gradient by `{name}` is wrong. {hint}")
+    print("norm_gradients: passed")

@@ -163,12 +163,56 @@ WRONG_DEGREE = {
 }
 
 
+def dropout_seed(seed, dp, tp, t, is_split):
+    return seed + dp * (1 + t) + (1 + tp if is_split else 0)
+
+
+WRONG_SEED = {
+    "all ranks of a replica need the same seed": lambda s, dp, tp, t, cut: s + dp * t + tp,
+    "each rank needs a seed of its own": lambda s, dp, tp, t, cut: s + 2 * dp + cut,
+    "both kinds of generators": lambda s, dp, tp, t, cut: s + dp * t + tp * cut,
+    "have different texts": lambda s, dp, tp, t, cut: s + (1 + tp if cut else 0),
+    "room for all its generators": lambda s, dp, tp, t, cut: s + dp + (1 + tp if cut else 0),
+    "whatever `seed` is": lambda s, dp, tp, t, cut: dropout_seed(0, dp, tp, t, cut),
+    "must be a number": returns_nothing,
+}
+
+
+def norm_gradients(x, weight, gradient, factor=1.0, sums=1):
+    x, weight = (p.detach().requires_grad_() for p in (x, weight))
+    F.rms_norm(x, weight.shape, weight).backward(gradient)
+    for _ in range(sums):
+        dist.all_reduce(weight.grad)
+    return x.grad, weight.grad * factor
+
+
+def mean_over_ranks(x, weight, gradient):
+    return norm_gradients(x, weight, gradient, 1 / dist.get_world_size())
+
+
+def summed_x(x, weight, gradient):
+    by_x, by_weight = norm_gradients(x, weight, gradient)
+    dist.all_reduce(by_x)
+    return by_x, by_weight
+
+
+WRONG_NORM_GRADIENTS = {
+    "sum it over the ranks": lambda x, w, g: norm_gradients(x, w, g, sums=0),
+    "mean over the ranks": mean_over_ranks,
+    "2 times too large": lambda x, w, g: norm_gradients(x, w, g, sums=2),
+    "nothing has to be sent for it": summed_x,
+    "One rank has all tokens": lambda x, w, g: norm_gradients(x, w, g, 2.0),
+    "a list of 2 is needed": returns_nothing,
+}
+
+
 @pytest.mark.parametrize(
     ("check", "right"),
     [
         (checks.check_gated_mlp, gated_mlp), (checks.check_share_kv_heads, kv_shares),
         (checks.check_smooth_loss, smooth_loss), (checks.check_gradient_norm, gradient_norm),
-        (checks.check_largest_degree, degree),
+        (checks.check_largest_degree, degree), (checks.check_dropout_seed, dropout_seed),
+        (checks.check_norm_gradients, norm_gradients),
     ],
 )  # fmt: skip
 def test_right_solutions_pass(check, right, capsys):
@@ -199,3 +243,13 @@ def test_gradient_norm_names_the_mistake(reason):
 @pytest.mark.parametrize("reason", WRONG_DEGREE)
 def test_largest_degree_names_the_mistake(reason):
     refuses(checks.check_largest_degree, WRONG_DEGREE[reason], reason)
+
+
+@pytest.mark.parametrize("reason", WRONG_SEED)
+def test_dropout_seed_names_the_mistake(reason):
+    refuses(checks.check_dropout_seed, WRONG_SEED[reason], reason)
+
+
+@pytest.mark.parametrize("reason", WRONG_NORM_GRADIENTS)
+def test_norm_gradients_names_the_mistake(reason):
+    refuses(checks.check_norm_gradients, WRONG_NORM_GRADIENTS[reason], reason)

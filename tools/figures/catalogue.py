@@ -13,6 +13,7 @@ from tools.figures import (
     graphs,
     processes,
     splitting,
+    tensor,
     timelines,
 )
 
@@ -28,6 +29,7 @@ FIGURES = {
     "split-network.svg": splitting.split_network,
     "split-layers.svg": splitting.split_layers,
     "alexnet-split.svg": splitting.alexnet_split,
+    "split-mlp.svg": tensor.split_mlp,
     "data-parallel.svg": collectives.data_parallel,
     "allreduce-star.svg": collectives.allreduce_star,
     "allreduce-ring.svg": collectives.allreduce_ring,

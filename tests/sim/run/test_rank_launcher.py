@@ -81,6 +81,7 @@ def weights(path):
         ("ddp_plain.py", [], 1e-6),
         ("fsdp_plain.py", ["--steps", "5"], 1e-5),
         ("fsdp_plain.py", ["--steps", "5", "--bfloat16"], 1e-3),
+        ("tensor_parallel.py", ["--sequence"], 1e-5),
     ],
 )
 def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(

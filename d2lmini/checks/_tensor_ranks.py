@@ -1,0 +1,39 @@
+"""Run a reader's function on simulated ranks; used by the checkers of tensor parallelism."""
+
+import torch
+import torch.distributed as dist
+
+from d2lmini import sim
+from d2lmini.timeline import Timeline
+
+DEGREES = (1, 2, 4)
+TOKENS = 5
+
+
+def draw(*shape, seed=0):
+    """Return normal random numbers of 64 bits."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def differ(got, right):
+    """Say whether two tensors differ by more than rounding."""
+    return not torch.allclose(got, right, rtol=0, atol=1e-9)
+
+
+def on_ranks(solution, function, t):
+    """Run ``function(rank, device)`` on t ranks; return the results, and what rank 0 has sent."""
+
+    def program(rank):
+        dist.init_process_group()
+        return _to_host(function(rank, torch.accelerator.current_accelerator()))
+
+    with solution.running():  # which ends what does not end
+        results = sim.spawn(program, nprocs=t, gpu="a100", link="nvlink3")
+    return results, Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
+
+
+def _to_host(result):
+    if isinstance(result, list | tuple):
+        return [_to_host(item) for item in result]
+    return result.detach().cpu() if isinstance(result, torch.Tensor) else result
