@@ -3,10 +3,10 @@
 import csv
 from dataclasses import dataclass
 
-from benchmarks.published import collectives, vtrain
+from benchmarks.published import collectives, llmfoundry, vtrain
 from benchmarks.published.rows import UnpredictableError
 
-FAMILIES = {"collectives": collectives, "vtrain": vtrain}
+FAMILIES = {"collectives": collectives, "vtrain": vtrain, "llmfoundry": llmfoundry}
 
 
 class UnknownTableError(ValueError):
