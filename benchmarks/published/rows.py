@@ -23,6 +23,12 @@ class Prediction:
         Seconds.
     fitted : bool
         Whether the row is among those that a parameter was fitted to.
+    memory : tuple of float, optional
+        Bytes of memory at the peak: measured, predicted.
+    job : str
+        Rows with the same one are splits, or programs, for the same work.
+    assumed : str
+        What the row leaves open.
     """
 
     system: str
@@ -31,6 +37,9 @@ class Prediction:
     measured: float
     predicted: float
     fitted: bool = False
+    memory: tuple | None = None
+    job: str = ""
+    assumed: str = ""
 
     @property
     def ratio(self):

@@ -3,10 +3,36 @@
 import csv
 from dataclasses import dataclass
 
-from benchmarks.published import collectives, llmfoundry, vtrain
+from benchmarks.published import (
+    collectives,
+    gpt2,
+    korthikanti,
+    large_models,
+    llmfoundry,
+    megatron,
+    nanotron,
+    resnet50,
+    torchgpipe,
+    torchtitan,
+    vtrain,
+)
 from benchmarks.published.rows import UnpredictableError
 
-FAMILIES = {"collectives": collectives, "vtrain": vtrain, "llmfoundry": llmfoundry}
+FAMILIES = {
+    "collectives": collectives,
+    "vtrain": vtrain,
+    "llmfoundry": llmfoundry,
+    "torchtitan": torchtitan,
+    "megatron 2021": megatron.A100,
+    "megatron 2024": megatron.H100,
+    "korthikanti times": korthikanti.Times,
+    "korthikanti memory": korthikanti.Memory,
+    "nanotron": nanotron,
+    "gpt2": gpt2,
+    "resnet50": resnet50,
+    "torchgpipe": torchgpipe,
+    "large models": large_models,
+}
 
 
 class UnknownTableError(ValueError):

@@ -3,6 +3,8 @@
 They compute nothing: a simulated GPU without values asks only what they read, write and compute.
 """
 
+import math
+
 import torch
 from torch.utils.flop_counter import register_flop_formula
 
@@ -56,8 +58,7 @@ def _product_flops(a, b, work, out_shape=None, **_):
 
 def _pairs(q, k):
     """Queries x keys x dimensions; shapes are (batch, length, heads, dimension)."""
-    batch, length, heads, width = q
-    return batch * heads * length * k[1] * width
+    return math.prod(q) * k[1]
 
 
 class _Attention(torch.autograd.Function):

@@ -118,6 +118,8 @@ def _pipeline(stages, numbers, job, mesh, device):
         for stage, number in zip(stages, numbers, strict=True)
     ]  # fmt: skip
     kind = schedules.Schedule1F1B if len(parts) == 1 else schedules.ScheduleInterleaved1F1B
+    if job.micro_batches < job.pipeline:  # then 1F1B is the same
+        kind = schedules.ScheduleGPipe
     schedule = kind(
         parts[0] if len(parts) == 1 else parts, job.micro_batches,
         loss_fn=lambda loss, _: loss.sum(), scale_grads=False,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from benchmarks.published.jobs.program import step
+from benchmarks.published.rows import UnpredictableError
 from d2lmini import sim
 from d2lmini.sim.hardware.cluster import Cluster
 
@@ -37,11 +38,14 @@ class Simulated:
 def run(job):
     """Simulate a step in full, on one rank of each pipeline stage."""
     cluster, size = job.cluster, job.tensor * job.data
-    found = sim.spawn(
-        step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
-        link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
-        ranks=[size * stage for stage in range(job.pipeline)],
-    )  # fmt: skip
+    try:
+        found = sim.spawn(
+            step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
+            link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
+            ranks=[size * stage for stage in range(job.pipeline)],
+        )  # fmt: skip
+    except (ValueError, RuntimeError) as error:
+        raise UnpredictableError(f"its program does not run: {error}") from None
     return Simulated(max(seconds for seconds, _ in found), max(memory for _, memory in found))
 
 
