@@ -11,10 +11,10 @@ GPUS_PER_NODE = 8
 class A100:
     """Narayanan et al., 2021, Table 1: fp16, everything recomputed, interleaved pipelines."""
 
-    COLUMNS = {
+    COLUMNS = frozenset({
         "hidden", "layers", "heads", "TP", "PP", "gpus", "global_batch", "micro_batch",
         "layers_per_virtual_stage", "tflops_per_gpu",
-    }  # fmt: skip
+    })  # fmt: skip
     FITTED = "nothing: Megatron's kernels, no overlap of communication; 8 x 200 Gbit/s a node"
     SEQ, VOCABULARY = 2048, 51_200
 
@@ -27,12 +27,10 @@ class A100:
                 "hidden", "layers", "heads", "TP", "PP", "gpus", "global_batch", "micro_batch",
             )
         )  # fmt: skip
-        model = Model(
-            hidden, heads, layers, cls.SEQ, cls.VOCABULARY, dropout=True, flash=False
-        )
+        model = Model(hidden, heads, layers, cls.SEQ, cls.VOCABULARY, dropout=True, flash=False)
         virtual = row["layers_per_virtual_stage"].strip()
         chunks = layers // pipeline // whole(row, "layers_per_virtual_stage") if virtual else 1
-        program = Program("none", "full", overlap=False, compiled=True, reduce_bytes=2,
+        program = Program("none", "all", overlap=False, compiled=True, reduce_bytes=2,
                           chunks=max(chunks, 1))  # fmt: skip
         flops = _counted(model, batch)
         return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, micro,
@@ -42,10 +40,10 @@ class A100:
 class H100:
     """Megatron Core r0.8.0, 2024: bf16, no recomputation, all overlaps."""
 
-    COLUMNS = {
+    COLUMNS = frozenset({
         "heads", "hidden", "layers", "TP", "PP", "DP", "gpus", "global_batch", "tflops_per_gpu",
         "MFU_pct",
-    }  # fmt: skip
+    })  # fmt: skip
     FITTED = (
         "nothing. Assumed: micro-batches of one in a pipeline, else of up to four; interleaved "
         "with up to 8 chunks a stage; sequence parallelism, ZeRO-1, 8 x 400 Gbit/s"

@@ -15,9 +15,7 @@ def predict(row):
     """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
     gpus, precision = whole(row, "gpus"), row["precision"].strip()
     if precision not in PRECISIONS:
-        raise UnpredictableError(
-            f"precision {precision!r}; known are {', '.join(PRECISIONS)}"
-        )
+        raise UnpredictableError(f"precision {precision!r}; known are {', '.join(PRECISIONS)}")
     nodes = -(-gpus // 8)
     cluster, preset = find_system(row["system"], gpus, nodes)
     seconds = max(

@@ -19,8 +19,8 @@ class Prediction:
         What it was simulated as.
     what : str
         The rest of the row, short.
-    measured, predicted : float
-        Seconds.
+    measured, predicted : float, optional
+        Seconds; None if the table has memory only.
     fitted : bool
         Whether the row is among those that a parameter was fitted to.
     memory : tuple of float, optional
@@ -34,8 +34,8 @@ class Prediction:
     system: str
     preset: str
     what: str
-    measured: float
-    predicted: float
+    measured: float | None
+    predicted: float | None
     fitted: bool = False
     memory: tuple | None = None
     job: str = ""
@@ -43,7 +43,9 @@ class Prediction:
 
     @property
     def ratio(self):
-        """Predicted over measured."""
+        """Predicted over measured: of the seconds, or of the memory if there are none."""
+        if self.measured is None:
+            return self.memory[1] / self.memory[0]
         return self.predicted / self.measured
 
 

@@ -15,7 +15,7 @@ from d2lmini.sim.hardware.presets import find_gpu
 COLUMNS = {"model", "experiment", "partitions", "micro_batches", "samples_per_s"}
 FITTED = (
     "nothing. Assumed, since the table does not say so: micro-batches of 32 images, four for each "
-    "partition (two for one); partitions of whole blocks, balanced by FLOPs; PCIe 3"
+    "partition; partitions of whole blocks, balanced by FLOPs; PCIe 3"
 )
 IMAGES, COUNT = 32, 4
 DEPTHS = {"ResNet-50": 50, "ResNet-101": 101, "ResNet-152": 152}
@@ -33,7 +33,7 @@ def predict(row):
         raise UnpredictableError(f"no model is called {name!r}; known are {', '.join(DEPTHS)}")
     given = row["micro_batches"].strip()
     baseline = row["experiment"].strip() == "baseline"
-    count = whole(row, "micro_batches") if given else 1 if baseline else max(COUNT * parts, 2)
+    count = whole(row, "micro_batches") if given else 1 if baseline else COUNT * parts
     cuts = balance(_costs(DEPTHS[name]), parts)
     try:
         seconds = max(

@@ -20,10 +20,15 @@ COLUMNS = {
 }  # fmt: skip
 FITTED = (
     "nothing: FSDP2, flash attention, 8 x 400 Gbit/s; arithmetic as an H100 SXM's. Assumed: "
-    "sequences of 8192 tokens, as many micro-batches as stages, two stages a rank if interleaved; compiled: pointwise "
-    "operations in one kernel; float8: products at twice the peak, without the casts"
+    "sequences of 8192 tokens, as many micro-batches as stages, two stages a rank if interleaved; "
+    "compiled: pointwise operations in one kernel; float8: products at twice the peak, no casts"
 )
-RECOMPUTE = {"selective": "products", "per-op selective": "products", "full": "full", "none": "none"}
+RECOMPUTE = {
+    "selective": "products",
+    "per-op selective": "products",
+    "full": "full",
+    "none": "none",
+}
 SEQ = 8192
 GIB = 2**30
 # torchtitan, benchmarks/llama3_h100_202412_torchtitan.md: 96 GB HBM2e, 2.4 TB/s.
@@ -80,4 +85,3 @@ def predict(row):
         tokens / positive(row, "tokens_per_s_per_gpu"), found.seconds, memory=memory or None,
         job=f"{row['model']}, {gpus} GPUs, seq {seq}", assumed="; ".join(notes),
     )  # fmt: skip
-

@@ -79,7 +79,8 @@ class Program:
         ``"hybrid"`` (full inside a node, replicas across), ``"optimizer"`` (ZeRO-1), ``"none"``
         (one all-reduce of all gradients).
     recompute : str
-        ``"none"``, ``"full"`` (every layer), ``"attention"`` (scores and softmax), or
+        ``"none"``, ``"full"`` (every layer, up to the last input that is needed), ``"all"`` (every
+        layer to its end, as Megatron does), ``"attention"`` (scores and softmax), or
         ``"products"`` (all but every second product and attention).
     sequence_parallel : bool
         Norms and what is added are split over the tensor parallel ranks.

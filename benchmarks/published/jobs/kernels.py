@@ -57,7 +57,7 @@ def _product_flops(a, b, work, out_shape=None, **_):
 
 
 def _pairs(q, k):
-    """Queries x keys x dimensions; shapes are (batch, length, heads, dimension)."""
+    """Multiply queries, keys and dimensions; shapes are (batch, length, heads, dimension)."""
     return math.prod(q) * k[1]
 
 

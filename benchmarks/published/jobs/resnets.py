@@ -127,7 +127,9 @@ def pipeline(rank, depth, cuts, images, count):
         words = {"target": y} if rank == size - 1 else {}
         schedule.step(*([x] if rank == 0 else []), **words, return_outputs=False)
     else:
-        losses = [F.cross_entropy(part(a), b) for a, b in zip(x.chunk(count), y.chunk(count))]
+        losses = [
+            F.cross_entropy(part(a), b) for a, b in zip(x.chunk(count), y.chunk(count), strict=True)
+        ]
         for loss in losses[::-1]:
             loss.backward()
     sim.synchronize()
