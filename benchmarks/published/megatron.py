@@ -31,7 +31,7 @@ class A100:
         virtual = row["layers_per_virtual_stage"].strip()
         chunks = layers // pipeline // whole(row, "layers_per_virtual_stage") if virtual else 1
         program = Program("none", "all", overlap=False, compiled=True, reduce_bytes=2,
-                          chunks=max(chunks, 1))  # fmt: skip
+                          chunks=max(chunks, 1), loss_in_place=True)  # fmt: skip
         flops = _counted(model, batch)
         return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, micro,
                         flops, "2021")  # fmt: skip
@@ -68,7 +68,7 @@ class H100:
         chunks = max(n for n in range(1, 9) if stage % n == 0) if pipeline > 1 else 1
         cluster = find_system("H100, 8x400", GPUS_PER_NODE, 1)[0]
         program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True, chunks=chunks,
-                          attention=attention_work(cluster.gpu))  # fmt: skip
+                          attention=attention_work(cluster.gpu), loss_in_place=True)  # fmt: skip
         flops = model.flops(batch)
         return _predict(row, model, program, "H100, 8x400", gpus, tensor, pipeline, batch, micro,
                         flops, "2024")  # fmt: skip

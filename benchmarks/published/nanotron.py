@@ -45,7 +45,7 @@ def predict(row):
         raise UnpredictableError(f"{zero!r} is not simulated; ZeRO-0 and ZeRO-1 are")
     program = Program(
         "optimizer" if zero == "ZeRO-1" else "none", sequence_parallel=tensor > 1, overlap=False,
-        attention=attention_work(cluster.gpu),
+        attention=attention_work(cluster.gpu), loss_in_place=True,
     )  # fmt: skip
     try:
         job = Job(model, program, cluster, tensor, data, pipeline, micro, count)
@@ -56,8 +56,9 @@ def predict(row):
     measured = batch * SEQ * flops / (gpus * PEAK * positive(row, "MFU_pct") / 100)
     found = simulate(job)
     return Prediction(
-        f"nanotron, {row['params_B']}B", preset,
-        f"{nodes} nodes, DP{data} TP{tensor} PP{pipeline} {zero}, {count} x micro-batch {micro}",
+        "nanotron, H100 nodes", preset,
+        f"{row['params_B']}B, {nodes} nodes, DP{data} TP{tensor} PP{pipeline} {zero}, "
+        f"{count} x micro-batch {micro}",
         measured, found.seconds, memory=(positive(row, "memory_GB") * 1e9, found.memory),
         job=f"{row['params_B']}B on {gpus} GPUs",
     )  # fmt: skip

@@ -26,4 +26,4 @@ def predict(row):
     )  # fmt: skip
     measured = gpus * IMAGES / positive(row, "images_per_s")
     what = f"ResNet-50, {gpus} GPUs, {precision}, {IMAGES} images each"
-    return Prediction(f"{row['system']}, {precision}", preset, what, measured, seconds)
+    return Prediction(row["system"], preset, what, measured, seconds)

@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.published import (
     collectives,
@@ -59,6 +60,14 @@ class Table:
     rows: list
     predictions: list
     refused: list
+
+
+def find_files(names):
+    """Return the tables of that name; of a folder all that are in it, by name."""
+    found = []
+    for path in map(Path, names):
+        found += sorted(path.glob("*.csv")) if path.is_dir() else [path]
+    return found
 
 
 def find_family(columns):

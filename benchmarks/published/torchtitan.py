@@ -80,8 +80,9 @@ def predict(row):
     tokens = batch * seq / (tensor * pipeline)
     memory = row["peak_GiB"].strip() and (positive(row, "peak_GiB") * GIB, found.memory)
     return Prediction(
-        f"torchtitan, {row['model']} on {gpus} H100 96 GB", "h100-96/nvlink4/ndr",
-        f"{row['parallelism']}, {techniques}, recompute {row['activation_checkpointing']}",
+        "torchtitan, H100 96 GB", "h100-96/nvlink4/ndr",
+        f"Llama 3 {row['model']}, {row['parallelism']}, {techniques}, "
+        f"recompute {row['activation_checkpointing']}",
         tokens / positive(row, "tokens_per_s_per_gpu"), found.seconds, memory=memory or None,
         job=f"{row['model']}, {gpus} GPUs, seq {seq}", assumed="; ".join(notes),
     )  # fmt: skip

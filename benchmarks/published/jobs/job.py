@@ -94,6 +94,8 @@ class Program:
         Of a gradient's number that is summed over ranks.
     attention : tuple of float
         Work of flash attention, forward and backward, as a share of all pairs.
+    loss_in_place : bool
+        The probabilities take the place of the logits, as in Megatron.
     chunks : int
         Stages that each rank of a pipeline has (interleaved).
     """
@@ -106,6 +108,7 @@ class Program:
     float8: bool = False
     reduce_bytes: int = 4
     attention: tuple = (0.5, 0.5)
+    loss_in_place: bool = False
     chunks: int = 1
 
 

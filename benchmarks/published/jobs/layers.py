@@ -134,6 +134,23 @@ class _Policy:
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
 
+class _Loss(torch.autograd.Function):
+    """Cross entropy as Megatron computes it: the probabilities take the place of the logits."""
+
+    @staticmethod
+    def forward(ctx, logits):
+        x = logits.float()
+        x.sub_(x.amax(-1, keepdim=True)).exp_()
+        total = x.sum(-1, keepdim=True)
+        ctx.save_for_backward(x.div_(total))
+        ctx.dtype = logits.dtype
+        return total.log_().mean()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.saved_tensors[0].mul_(grad).to(ctx.dtype)
+
+
 class Embedding(nn.Module):
     """Look tokens up, (batch, sequence) -> (sequence, batch, hidden)."""
 
@@ -167,14 +184,18 @@ class Head(nn.Module):
     def __init__(self, model, program, split, table=None):
         super().__init__()
         self.norm, self.split = Norm(model, program.compiled), split
+        self.in_place = program.loss_in_place
         self.table = _weight(-(-model.vocabulary // split.size), model.hidden)
         if table is not None:
             self.table = table
 
     def forward(self, x):
         """Return the loss; targets are any."""
-        logits = self.split.column(self.norm(x), self.table).flatten(0, 1).float()
+        logits = self.split.column(self.norm(x), self.table).flatten(0, 1)
         if self.split.size > 1:
             for _ in range(2):  # the largest and the sum, over the ranks
                 dist.all_reduce(logits.new_empty(len(logits)), group=self.split.group)
+        if self.in_place:
+            return _Loss.apply(logits)
+        logits = logits.float()
         return F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64, device=x.device))
