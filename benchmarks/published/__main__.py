@@ -10,7 +10,7 @@ import sys
 
 from benchmarks.published.score import score
 from benchmarks.published.tables import FAMILIES, UnknownTableError, read
-from d2lmini.units import quantity
+from d2lmini.units import quantity, size
 
 
 def main(arguments=None):
@@ -24,14 +24,29 @@ def main(arguments=None):
         return 2
     print("predicted / measured")
     for p in table.predictions:
-        times = f"{quantity(p.predicted, 's')} / {quantity(p.measured, 's')}"
-        print(f"{p.ratio:6.3f}  {times:22}  {p.system} [{p.preset}] {p.what}")
+        print(f"{p.ratio:6.3f}  {values(p):22}  {p.system} [{p.preset}] {p.what}{remarks(p)}")
     for line, reason in table.refused:
         print(f"line {line} not predicted: {reason}")
     print(f"fitted: {FAMILIES[table.family].FITTED}")
     result = {"family": table.family, **score(table.predictions)}
     print(json.dumps({**result, "not_predicted": len(table.refused)}))
     return 0
+
+
+def values(p):
+    """Write what is predicted and what was measured."""
+    if p.measured is None:
+        return " / ".join(size(round(n)) for n in p.memory[::-1])
+    return f"{quantity(p.predicted, 's')} / {quantity(p.measured, 's')}"
+
+
+def remarks(p):
+    """Write a row's memory, and what it leaves open."""
+    words = ""
+    if p.memory and p.measured is not None:
+        peaks = " / ".join(f"{n / 2**30:.1f}" for n in p.memory[::-1])
+        words = f"; memory {p.memory[1] / p.memory[0]:.3f} {peaks} GiB"
+    return f"{words}; {p.assumed}" if p.assumed else words
 
 
 if __name__ == "__main__":

@@ -4,7 +4,17 @@ import math
 import statistics
 
 from benchmarks.page import plain
-from benchmarks.published import assumed, collectives, drawings, findings, orders, rows, vtrain
+from benchmarks.published import (
+    assumed,
+    collectives,
+    drawings,
+    findings,
+    orders,
+    rows,
+    summary,
+    tables,
+    vtrain,
+)
 from benchmarks.published.collectives import num_bytes
 from d2lmini.sim.hardware import assumptions
 from d2lmini.sim.hardware.bus_bandwidth import bus_factor
@@ -98,7 +108,7 @@ def _values(row, p):
     return (*(quantity(value, unit) for value in values), f"{p.ratio:.2f}")
 
 
-def hidden_rows(messages, steps):
+def hidden_rows(messages, steps, found=()):
     """Return rows that a test predicts once more, as comments: a reader does not see them."""
     columns = ("system", "gpus", "nodes", "collective", "algorithm", "bytes")
     lines = ["Predicted once more by a test, so that this page does not grow stale:"]
@@ -107,6 +117,7 @@ def hidden_rows(messages, steps):
         lines.append(f"message | {words} | {p.predicted:.6g}")
     for row, p in _sample(steps):
         lines.append(f"step | {' | '.join(row[name] for name in STEP_COLUMNS)} | {p.predicted:.6g}")
+    lines += summary.samples(found)
     return "\n".join(f"% {line}" for line in lines)
 
 
@@ -175,9 +186,30 @@ def refused(tables):
     total = sum(len(t.rows) + len(t.refused) for t in tables)
     lines = [(t.family, line, plain(reason)) for t in tables for line, reason in t.refused]
     if not lines:
-        return f"All {total:,} rows of the tables that we took have a prediction."
+        return f"All {total:,} rows of the tables that we took have a prediction. "
     about = f"{len(lines)} of {total:,} rows have no prediction:"
     return f"{about}\n\n{table(('table', 'line', 'why'), lines)}\n\n"
+
+
+def summary_table(found):
+    """Return the table with a line for each of the tables."""
+    head = ("table", "rows", "median error", "after one point", "order of rows",
+            "order of splits", "memory")  # fmt: skip
+    return table(head, summary.lines(found))
+
+
+def program_rows(found):
+    """Return every row that ran as a program, in a fold for each table."""
+    parts = []
+    for one in summary.programs(found):
+        about = f"{len(one.predictions)} rows: {summary.NAMES[one.family]}"
+        fitted = tables.FAMILIES[one.family].FITTED
+        parts.append(
+            f"::::{{dropdown}} {about.partition(' {cite}')[0]}\n"
+            f"Source: {summary.NAMES[one.family]}. Fitted: {plain(fitted)}.\n\n"
+            f"{summary.rows(one, table)}\n::::"
+        )
+    return "\n\n".join(parts)
 
 
 def launch_table(found):

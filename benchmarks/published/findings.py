@@ -3,7 +3,7 @@
 import statistics
 from functools import partial
 
-from benchmarks.published import orders, vtrain
+from benchmarks.published import orders, summary, vtrain
 from benchmarks.published.collectives import num_bytes
 from benchmarks.published.score import score
 from d2lmini.sim.hardware import assumptions, boards
@@ -168,8 +168,9 @@ def all_numbers(tables):
     ratios = [p.ratio for _, p in (*messages, *steps)]
     numbers["below"] = sum(ratio < 1 for ratio in ratios) / len(ratios)
     numbers["too_long"] = max(ratios) - 1
-    numbers |= {"total_rows": len(ratios), "steps_rows": len(steps)}
-    return numbers
+    numbers |= summary.numbers(tables)
+    total = len(ratios) + numbers["programs_rows"]
+    return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps)}
 
 
 def _of_nodes(found, several):

@@ -1,8 +1,8 @@
 """The page of the book that says how wrong the simulated clock is.
 
-``python -m benchmarks.published.page FILE.csv ...`` writes it from tables of published
-measurements, which are not part of the repository. ``--check`` says whether the stored page is what
-they give.
+``python -m benchmarks.published.page FOLDER`` (or ``FILE.csv ...``) writes it from tables of
+published measurements, which are not part of the repository. ``--check`` says whether the stored
+page is what they give.
 """
 
 import argparse
@@ -11,7 +11,16 @@ import sys
 from pathlib import Path
 
 from benchmarks.charts import svg
-from benchmarks.published import assumed, blocks, claims, drawings, findings, ranks, tables
+from benchmarks.published import (
+    assumed,
+    blocks,
+    claims,
+    drawings,
+    findings,
+    ranks,
+    summary,
+    tables,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = "chapters/how-far-to-trust-the-clock.md"
@@ -42,6 +51,8 @@ def render(found, study):
     values = {
         **findings.all_numbers(found),
         "refused": blocks.refused(found),
+        "summary": blocks.summary_table(found),
+        "table_programs": blocks.program_rows(found),
         "ranks": ranks.sentence(messages),
         "table_sweep": blocks.message_table(findings.sweep(messages), messages),
         "table_nodes": blocks.node_table(findings.several_nodes(messages)),
@@ -50,7 +61,7 @@ def render(found, study):
         "table_more": blocks.step_table(more),
         "study_assumptions": blocks.assumption_table(ranges),
         "study_launches": blocks.launch_table(launches),
-        "hidden_rows": blocks.hidden_rows(messages, steps),
+        "hidden_rows": blocks.hidden_rows(messages, steps, found),
     }
     files = {}
     for name, (chart, alt, caption) in _figures(messages, one, more).items():
@@ -87,16 +98,18 @@ def _figures(collectives, one, more):
 def main(arguments=None, root=ROOT):
     """Write the page, or check it; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.published.page")
-    parser.add_argument("files", nargs="+", metavar="FILE.csv", help="tables of known families")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE.csv", help="tables of known families, or folders of them"
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
     options = parser.parse_args(arguments)
     try:
-        found = [tables.read(path) for path in options.files]
+        found = [tables.read(path) for path in tables.find_files(options.files)]
     except tables.UnknownTableError as error:
         print(error)
         return 2
     study = assumed.study()
-    wrong = claims.broken(findings.all_numbers(found), *study)
+    wrong = claims.broken(findings.all_numbers(found), *study, summary.missed(found))
     if wrong:
         print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")
         return 1

@@ -19,22 +19,33 @@ class Prediction:
         What it was simulated as.
     what : str
         The rest of the row, short.
-    measured, predicted : float
-        Seconds.
+    measured, predicted : float, optional
+        Seconds; None if the table has memory only.
     fitted : bool
         Whether the row is among those that a parameter was fitted to.
+    memory : tuple of float, optional
+        Bytes of memory at the peak: measured, predicted.
+    job : str
+        Rows with the same one are splits, or programs, for the same work.
+    assumed : str
+        What the row leaves open.
     """
 
     system: str
     preset: str
     what: str
-    measured: float
-    predicted: float
+    measured: float | None
+    predicted: float | None
     fitted: bool = False
+    memory: tuple | None = None
+    job: str = ""
+    assumed: str = ""
 
     @property
     def ratio(self):
-        """Predicted over measured."""
+        """Predicted over measured: of the seconds, or of the memory if there are none."""
+        if self.measured is None:
+            return self.memory[1] / self.memory[0]
         return self.predicted / self.measured
 
 

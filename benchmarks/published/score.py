@@ -59,14 +59,42 @@ def _without(rows, point):
     return [(p.predicted / scale, p.measured) for i, p in enumerate(rows) if i != point]
 
 
+def memory_errors(predictions):
+    """Return rows and errors of the predicted peaks of memory; None if there are none."""
+    pairs = [p.memory[::-1] for p in predictions if p.memory]
+    found = _errors(pairs)
+    return {key: found[key] for key in ("rows", "median_error", "worst_error")} if pairs else None
+
+
+def within_jobs(predictions):
+    """Return the rank correlation over the ways to do one job: jobs, and their mean.
+
+    Jobs count that were measured in three ways or more.
+    """
+    jobs = {}
+    for p in predictions:
+        if p.job:
+            jobs.setdefault((p.system, p.job), []).append(p)
+    found = [
+        rank_correlation([p.predicted for p in ps], [p.measured for p in ps])
+        for ps in jobs.values()
+        if len(ps) > 2
+    ]
+    found = [value for value in found if value is not None]
+    return {"jobs": len(found), "mean": round(statistics.mean(found), 4)} if found else None
+
+
 def score(predictions):
     """Return rows, errors and rank correlation, plain and calibrated, as a dict for JSON.
 
-    ``not_fitted`` is about the rows that no parameter was fitted to, where some were.
+    ``not_fitted`` is about the rows that no parameter was fitted to, where some were; ``memory``
+    about peaks of memory, ``within_jobs`` about the ways to do the same job, where there are some.
     """
-    result = _errors([(p.predicted, p.measured) for p in predictions])
-    result["one_point_per_system"] = _errors(calibrated(predictions))
-    others = [p for p in predictions if not p.fitted]
-    if len(others) < len(predictions):
+    timed = [p for p in predictions if p.measured is not None]
+    result = _errors([(p.predicted, p.measured) for p in timed])
+    result["one_point_per_system"] = _errors(calibrated(timed))
+    others = [p for p in timed if not p.fitted]
+    if len(others) < len(timed):
         result["not_fitted"] = _errors([(p.predicted, p.measured) for p in others])
-    return result
+    more = {"memory": memory_errors(predictions), "within_jobs": within_jobs(timed)}
+    return result | {name: found for name, found in more.items() if found}

@@ -2,11 +2,38 @@
 
 import csv
 from dataclasses import dataclass
+from pathlib import Path
 
-from benchmarks.published import collectives, vtrain
+from benchmarks.published import (
+    collectives,
+    gpt2,
+    korthikanti,
+    large_models,
+    llmfoundry,
+    megatron,
+    nanotron,
+    resnet50,
+    torchgpipe,
+    torchtitan,
+    vtrain,
+)
 from benchmarks.published.rows import UnpredictableError
 
-FAMILIES = {"collectives": collectives, "vtrain": vtrain}
+FAMILIES = {
+    "collectives": collectives,
+    "vtrain": vtrain,
+    "llmfoundry": llmfoundry,
+    "torchtitan": torchtitan,
+    "megatron 2021": megatron.A100,
+    "megatron 2024": megatron.H100,
+    "korthikanti times": korthikanti.Times,
+    "korthikanti memory": korthikanti.Memory,
+    "nanotron": nanotron,
+    "gpt2": gpt2,
+    "resnet50": resnet50,
+    "torchgpipe": torchgpipe,
+    "large models": large_models,
+}
 
 
 class UnknownTableError(ValueError):
@@ -33,6 +60,14 @@ class Table:
     rows: list
     predictions: list
     refused: list
+
+
+def find_files(names):
+    """Return the tables of that name; of a folder all that are in it, by name."""
+    found = []
+    for path in map(Path, names):
+        found += sorted(path.glob("*.csv")) if path.is_dir() else [path]
+    return found
 
 
 def find_family(columns):

@@ -55,4 +55,5 @@ def predict(row, launch=LAUNCH):
         positive(row, "iteration time (ms)") * 1e-3,
         step.seconds,
         fitted=nodes == 1 and hidden == 1024 and micro == 1,
+        job=f"h{hidden} L{layers} s{seq}, {gpus} GPUs, batch {batch}",
     )

@@ -1,0 +1,99 @@
+"""Data parallelism without FSDP: buckets of gradients, summed over replicas; the optimiser."""
+
+import torch
+import torch.distributed as dist
+
+from benchmarks.published.jobs.kernels import touch
+
+HALF = torch.bfloat16
+TYPES = {2: HALF, 4: torch.float32}
+
+
+class Buckets:
+    """The gradients of some modules, one bucket each.
+
+    Parameters
+    ----------
+    modules : list of torch.nn.Module
+        In the order of the forward pass.
+    group : ProcessGroup
+        The replicas.
+    program : Program
+    micro_batches : int
+        After how many backward passes a bucket is full.
+    """
+
+    def __init__(self, modules, group, program, micro_batches):
+        self.group, self.program, self.count = group, program, dist.get_world_size(group)
+        self.sharded = program.shard == "optimizer"
+        self.modules, self.left, self.works, self.gathers = modules, {}, [], {}
+        self.flat, self.whole = [], []
+        for i, module in enumerate(modules):
+            parameters = list(module.parameters())
+            numbers = -(-sum(p.numel() for p in parameters) // self.count) * self.count
+            device = parameters[0].device
+            self.flat.append(torch.empty(numbers, dtype=TYPES[program.reduce_bytes], device=device))
+            self.left[i] = micro_batches * len(parameters)
+            for p in parameters:
+                p.register_post_accumulate_grad_hook(lambda p, i=i: self._done(p, i))
+            module.register_forward_pre_hook(lambda *_, i=i: self._ready(i))
+        share = self.count if self.sharded else 1
+        self.states = [
+            [torch.empty(len(f) // share, device=f.device) for _ in range(3)] for f in self.flat
+        ]
+
+    def begin(self):
+        """Gather the parameters that the optimiser has changed (ZeRO-1), if that overlaps."""
+        if self.sharded and self.program.overlap and self.count > 1:
+            self.gathers = {i: self._gather(i) for i in range(len(self.flat))}
+
+    def _gather(self, i):
+        whole = torch.empty(len(self.flat[i]), dtype=HALF, device=self.flat[i].device)
+        part = whole[: len(whole) // self.count].clone()
+        return dist.all_gather_into_tensor(whole, part, group=self.group, async_op=True), whole
+
+    def _ready(self, i):
+        if i in self.gathers:
+            self.gathers.pop(i)[0].wait()
+
+    def _done(self, parameter, i):
+        parameter.grad = None
+        self.left[i] -= 1
+        if self.program.overlap and self.left[i] == 0:
+            self._reduce(self.flat[i])
+
+    def _reduce(self, flat):
+        if self.count == 1:
+            return
+        if self.sharded:
+            part = flat[: len(flat) // self.count].clone()
+            work = dist.reduce_scatter_tensor(part, flat, group=self.group, async_op=True)
+        else:
+            work = dist.all_reduce(flat, group=self.group, async_op=True)
+        self.works.append(work)
+
+    def finish(self):
+        """Wait for the sums, and let the optimiser change the parameters."""
+        if not self.program.overlap:
+            for flat in self.flat:
+                self._reduce(flat)
+        for work in self.works:
+            work.wait()
+        for states, flat in zip(self.states, self.flat, strict=True):
+            part = flat[: len(states[0])]
+            touch([part, *states, *states, part.to(HALF)])
+        if self.sharded and not self.program.overlap and self.count > 1:
+            for i in range(len(self.flat)):
+                self._gather(i)[0].wait()
+
+
+def adam(parameters):
+    """Make Adam's moments for sharded parameters; return what changes these in one kernel."""
+    shards = [p.to_local() for p in parameters]
+    moments = [torch.empty_like(s) for s in (*shards, *shards)]
+
+    def step():
+        grads = [p.grad.to_local() for p in parameters if p.grad is not None]
+        touch([*shards, *moments, *grads, *shards, *moments])
+
+    return step

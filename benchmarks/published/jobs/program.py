@@ -1,0 +1,133 @@
+"""One training step of a job, as the program that each of its ranks runs."""
+
+from dataclasses import replace
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.pipelining import PipelineStage, schedules
+
+from benchmarks.published.jobs.gradients import HALF, TYPES, Buckets, adam
+from benchmarks.published.jobs.layers import Embedding, Head, Layer
+from benchmarks.published.jobs.tensor_parallel import Split
+from d2lmini import sim
+
+HYBRID = 8  # ranks that share the shards, with replicas across
+
+
+class Stage(nn.Sequential):
+    """Some of the layers, with the embedding before the first and the loss after the last."""
+
+    def __init__(self, job, number, group):
+        program = job.program
+        parts = job.tensor * job.data  # equal shards: the last rank does what the first one does
+        rows = -(-job.model.vocabulary // parts) * parts
+        model = replace(job.model, vocabulary=rows)
+        split = Split(
+            group, program.sequence_parallel, program.overlap, 0.5 if program.float8 else 1.0
+        )
+        plain = Split(group, program.sequence_parallel, program.overlap)
+        count, last = model.layers // job.stages, number == job.stages - 1
+        parts = [Layer(model, program, split) for _ in range(count)]
+        table = None
+        if number == 0:
+            parts.insert(0, Embedding(model, plain))
+            table = parts[0].table if model.tied else None
+        super().__init__(*parts, *([Head(model, program, plain, table)] if last else []))
+
+
+def step(rank, job):
+    """Run one step; return its seconds and the peak of the memory, in bytes."""
+    dist.init_process_group()
+    device = torch.accelerator.current_accelerator()
+    mesh = dist.init_device_mesh(
+        device.type, (job.pipeline, job.data, job.tensor), mesh_dim_names=("pp", "dp", "tp")
+    )
+    place = mesh["pp"].get_local_rank() if job.pipeline > 1 else 0
+    numbers = range(place, job.stages, job.pipeline)
+    group = mesh["tp"].get_group() if job.tensor > 1 else None
+    fsdp = job.program.shard in ("full", "grad_op", "hybrid")
+    with torch.device("meta"):
+        stages = [Stage(job, number, group) for number in numbers]
+    for stage in stages:
+        if fsdp:
+            _shard(stage, job, mesh)
+        else:
+            stage.to(HALF)
+        stage.to_empty(device=device)
+    if fsdp:
+        begin, finish = _nothing, adam([p for stage in stages for p in stage.parameters()])
+    else:
+        modules = [module for stage in stages for module in stage]
+        buckets = Buckets(modules, mesh["dp"].get_group(), job.program, job.micro_batches)
+        begin, finish = buckets.begin, buckets.finish
+    run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)
+    torch.accelerator.synchronize()
+    start = sim.now()
+    begin()
+    run()
+    finish()
+    torch.accelerator.synchronize()
+    return sim.now() - start, torch.accelerator.max_memory_allocated(device)
+
+
+def _nothing():
+    pass
+
+
+def _shard(stage, job, mesh):
+    policy = MixedPrecisionPolicy(HALF, TYPES[job.program.reduce_bytes])
+    mesh = mesh["dp"]
+    if job.program.shard == "hybrid":
+        mesh = dist.init_device_mesh(
+            mesh.device_type, (job.data // HYBRID, HYBRID), mesh_dim_names=("replicas", "shards")
+        )
+    again = job.program.shard != "grad_op" and job.pipeline == 1
+    for part in stage:
+        if isinstance(part, Layer):
+            fully_shard(part, mesh=mesh, mp_policy=policy, reshard_after_forward=again)
+    fully_shard(stage, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+
+
+def _tokens(job, count, device):
+    return torch.empty(count * job.micro_batch, job.model.seq, dtype=torch.int64, device=device)
+
+
+def _accumulate(stages, _, job, mesh, device):
+    def run():
+        for _ in range(job.micro_batches):
+            stages[0](_tokens(job, 1, device)).sum().backward()
+
+    return run
+
+
+def _pipeline(stages, numbers, job, mesh, device):
+    model, program = job.model, job.program
+    length = model.seq // (job.tensor if program.sequence_parallel else 1)
+    shape = length, job.micro_batch, model.hidden
+    hidden = torch.empty(shape, dtype=HALF, device="meta", requires_grad=True)
+    first = torch.empty(job.micro_batch, model.seq, dtype=torch.int64, device="meta")
+    loss = torch.empty(1, device="meta")
+    parts = [
+        PipelineStage(
+            stage, number, job.stages, device, group=mesh["pp"].get_group(),
+            input_args=(first if number == 0 else hidden,),
+            output_args=(loss if number == job.stages - 1 else hidden,),
+        )
+        for stage, number in zip(stages, numbers, strict=True)
+    ]  # fmt: skip
+    kind = schedules.Schedule1F1B if len(parts) == 1 else schedules.ScheduleInterleaved1F1B
+    if job.micro_batches < job.pipeline:  # then 1F1B is the same
+        kind = schedules.ScheduleGPipe
+    schedule = kind(
+        parts[0] if len(parts) == 1 else parts, job.micro_batches,
+        loss_fn=lambda loss, _: loss.sum(), scale_grads=False,
+    )  # fmt: skip
+    x = _tokens(job, job.micro_batches, device)
+
+    def run():
+        words = {"target": x} if numbers[-1] == job.stages - 1 else {}
+        schedule.step(*([x] if numbers[0] == 0 else []), **words, return_outputs=False)
+
+    return run

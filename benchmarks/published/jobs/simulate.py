@@ -1,0 +1,104 @@
+"""The time and the memory of a job's step: folded ranks, a few layers, micro-batches and stages.
+
+A step has many equal layers, micro-batches and stages, and its time grows by the same for each
+further one. So it is simulated with two small numbers of each, and extended in a straight line.
+Tests compare this with steps that are simulated in full.
+"""
+
+import itertools
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from benchmarks.published.jobs.program import step
+from benchmarks.published.rows import UnpredictableError
+from d2lmini import sim
+from d2lmini.sim.hardware.cluster import Cluster
+
+LAYERS = 2, 4  # of each stage that are simulated
+STAGES = 2, 4
+ROOMY = 2**44  # bytes: that a job does not fit is seen from its peak
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What a step took.
+
+    Attributes
+    ----------
+    seconds : float
+        Of the last rank to be done.
+    memory : float
+        The highest peak of a rank, in bytes.
+    """
+
+    seconds: float
+    memory: float
+
+
+def run(job):
+    """Simulate a step in full, on one rank of each pipeline stage."""
+    cluster, size = job.cluster, job.tensor * job.data
+    try:
+        found = sim.spawn(
+            step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
+            link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
+            ranks=[size * stage for stage in range(job.pipeline)],
+        )  # fmt: skip
+    except (ValueError, RuntimeError) as error:
+        raise UnpredictableError(f"its program does not run: {error}") from None
+    return Simulated(max(seconds for seconds, _ in found), max(memory for _, memory in found))
+
+
+@lru_cache(maxsize=1024)
+def simulate(job):
+    """Return what a step of a job takes, extended from a small part of it."""
+    layers = _sizes(job.model.layers // job.stages, LAYERS)
+    stages = _sizes(job.pipeline, STAGES) if _can_shrink(job) else [job.pipeline]
+    counts = _sizes(job.micro_batches, (stages[-1], 2 * stages[-1]))
+    grid = itertools.product(stages, counts, layers)
+    found = {sizes: run(_reduced(job, *sizes)) for sizes in grid}
+    wanted = job.pipeline, job.micro_batches, job.model.layers // job.stages
+    # Memory does not grow with micro-batches once the pipeline is full.
+    filled = {sizes: f.memory for sizes, f in found.items() if sizes[1] == counts[-1]}
+    memory = _extend(filled, (stages, [counts[-1]], layers), wanted)
+    seconds = {sizes: f.seconds for sizes, f in found.items()}
+    return Simulated(_extend(seconds, (stages, counts, layers), wanted), memory)
+
+
+def _sizes(whole, few):
+    """Return what to simulate: two sizes, or the whole one if it is not larger."""
+    return [whole] if whole <= few[1] else list(few)
+
+
+def _can_shrink(job):
+    """Say whether fewer stages fill nodes as the whole job does."""
+    size = job.tensor * job.data
+    return size % job.cluster.gpus_per_node == 0
+
+
+def _reduced(job, stages, micro_batches, layers):
+    model = replace(job.model, layers=layers * stages * job.program.chunks)
+    cluster = job.cluster
+    if stages != job.pipeline:
+        cluster = _part(cluster, job.tensor * job.data * stages)
+    return replace(job, model=model, micro_batches=micro_batches, pipeline=stages, cluster=cluster)
+
+
+def _part(cluster, gpus) -> Cluster:
+    nodes = gpus // cluster.gpus_per_node
+    name = f"{nodes} x {cluster.gpus_per_node} {cluster.gpu.name} on {cluster.link.name}"
+    return replace(cluster, nodes=nodes, name=name)
+
+
+def _extend(values, axes, wanted):
+    """Go on in a straight line along each axis; `values` has a number for each point."""
+    if not axes:
+        return values[()]
+    sizes, *others = axes
+    rows = [
+        _extend({k[1:]: v for k, v in values.items() if k[0] == n}, others, wanted[1:])
+        for n in sizes
+    ]
+    if len(sizes) == 1:
+        return rows[0]
+    return rows[0] + (wanted[0] - sizes[0]) * (rows[1] - rows[0]) / (sizes[1] - sizes[0])

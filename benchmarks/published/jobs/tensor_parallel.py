@@ -1,0 +1,110 @@
+"""Tensor and sequence parallelism: products whose weights are split over a group's ranks."""
+
+import torch
+import torch.distributed as dist
+
+from benchmarks.published.jobs.kernels import linear
+
+
+def gather(x, group):
+    """Start an all-gather of parts of the sequence; return result and work."""
+    size = dist.get_world_size(group)
+    out = x.new_empty((size * x.shape[0], *x.shape[1:]))
+    return out, dist.all_gather_into_tensor(out, x.contiguous(), group=group, async_op=True)
+
+
+def scatter(x, group):
+    """Start a reduce-scatter over parts of the sequence; return result and work."""
+    size = dist.get_world_size(group)
+    out = x.new_empty((x.shape[0] // size, *x.shape[1:]))
+    return out, dist.reduce_scatter_tensor(out, x.contiguous(), group=group, async_op=True)
+
+
+def _reduce(x, group):
+    x = x.contiguous()
+    return x, dist.all_reduce(x, group=group, async_op=True)
+
+
+class _Column(torch.autograd.Function):
+    """Product with a slice of the columns; the input is whole, or a part of the sequence."""
+
+    @staticmethod
+    def forward(ctx, x, weight, split):
+        ctx.save_for_backward(x, weight)
+        ctx.split = split
+        if split.sequence:
+            x, work = gather(x, split.group)
+            work.wait()
+        return linear(x, weight, split.work)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x, weight), split = ctx.saved_tensors, ctx.split
+        if split.sequence:
+            x, work = gather(x, split.group)
+            if not split.overlap:
+                work.wait()
+        back = linear(grad, weight.t(), split.work)
+        if split.sequence and split.overlap:
+            work.wait()
+        back, work = (scatter if split.sequence else _reduce)(back, split.group)
+        if not split.overlap:
+            work.wait()
+        rows, columns = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
+        of_weight = linear(rows.t(), columns.t(), split.work)
+        if split.overlap:
+            work.wait()
+        return back, of_weight, None
+
+
+class _Leave(torch.autograd.Function):
+    """Sum the results of products with slices of the rows."""
+
+    @staticmethod
+    def forward(ctx, x, split):
+        ctx.split = split
+        x, work = (scatter if split.sequence else _reduce)(x, split.group)
+        work.wait()
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        if ctx.split.sequence:
+            grad, work = gather(grad, ctx.split.group)
+            work.wait()
+        return grad, None
+
+
+class Split:
+    """The group over which weights are split, and how.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        None: nothing is split.
+    sequence : bool
+        What is outside the products is split by parts of the sequence.
+    overlap : bool
+        Communication of the backward pass runs behind the weights' gradients.
+    work : float
+        As for `kernels.linear`.
+    """
+
+    def __init__(self, group=None, sequence=False, overlap=True, work=1.0):
+        self.group, self.overlap, self.work = group, overlap, work
+        self.size = dist.get_world_size(group) if group is not None else 1
+        self.sequence = sequence and self.size > 1
+
+    def column(self, x, weight):
+        """Multiply by this rank's columns; x is (sequence, batch, hidden)."""
+        if self.size == 1:
+            return linear(x, weight, self.work)
+        return _Column.apply(x, weight, self)
+
+    def row(self, x, weight):
+        """Multiply by this rank's rows, and sum over the ranks."""
+        return self.leave(linear(x, weight, self.work))
+
+    def leave(self, x):
+        """Sum over the ranks; with sequence parallelism each keeps its part."""
+        return x if self.size == 1 else _Leave.apply(x, self)

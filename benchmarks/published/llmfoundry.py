@@ -1,0 +1,63 @@
+"""MosaicML's llm-foundry: steps of MPT models with FSDP on H100s and A100s."""
+
+from benchmarks.published.jobs.job import Job, Program
+from benchmarks.published.jobs.simulate import simulate
+from benchmarks.published.models import find_mpt
+from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.systems import attention_work, find_system
+
+COLUMNS = {
+    "Model", "SeqLen (T)", "# GPUs", "GPU", "MicroBatchSize", "GradAccum", "GlobalBatchSize",
+    "Throughput (T/s/GPU)", "Precision", "MP Mode", "Sharding Strategy",
+    "Activation Checkpointing", "Activation CPUOffload",
+}  # fmt: skip
+FITTED = (
+    "no number. The source does not say which version of FlashAttention ran; the first one, half "
+    "as fast, is chosen because all rows with long sequences are slow. Assumed: nodes of 8 H100s "
+    "with 8 x 400 Gbit/s"
+)
+SHARDS = {"FULL_SHARD": "full", "SHARD_GRAD_OP": "grad_op", "NO_SHARD": "none"}
+REDUCED = {"DEFAULT": 4, "PURE": 2, "FULL": 4}  # bytes of a gradient's number that is summed
+GPUS_PER_NODE = 8
+
+
+def job_of(row):
+    """Return the `Job` of a row (a dict); raise `UnpredictableError` if there is none."""
+    gpus, micro, batch = (whole(row, n) for n in ("# GPUs", "MicroBatchSize", "GlobalBatchSize"))
+    strategy, mode = row["Sharding Strategy"].strip(), row["MP Mode"].strip()
+    if strategy not in SHARDS:
+        raise UnpredictableError(f"sharding strategy {strategy!r}; known are {', '.join(SHARDS)}")
+    if mode not in REDUCED:
+        raise UnpredictableError(f"MP mode {mode!r}; known are {', '.join(REDUCED)}")
+    if row["Activation CPUOffload"].strip().lower() == "true":
+        raise UnpredictableError("activations are moved to the host, which is not simulated")
+    if "16" not in row["Precision"]:
+        raise UnpredictableError(f"precision {row['Precision']!r}; 16 bits are simulated")
+    cluster, preset = find_system(row["GPU"], gpus, -(-gpus // GPUS_PER_NODE))
+    if batch % (gpus * micro):
+        raise UnpredictableError(f"a batch of {batch} is no multiple of {gpus} x {micro}")
+    again = row["Activation Checkpointing"].strip().lower() == "true"
+    program = Program(
+        shard=SHARDS[strategy], recompute="full" if again else "none",
+        reduce_bytes=REDUCED[mode], attention=attention_work(cluster.gpu, version=1),
+    )  # fmt: skip
+    model = find_mpt(row["Model"], whole(row, "SeqLen (T)"))
+    count = batch // (gpus * micro)
+    try:
+        job = Job(model, program, cluster, data=gpus, micro_batch=micro, micro_batches=count)
+    except ValueError as error:
+        raise UnpredictableError(str(error)) from None
+    return job, preset
+
+
+def predict(row):
+    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
+    job, preset = job_of(row)
+    rate = positive(row, "Throughput (T/s/GPU)")
+    tokens = job.micro_batch * job.micro_batches * job.model.seq
+    found = simulate(job)
+    what = (
+        f"MPT {row['Model']} seq {job.model.seq}, {job.data} GPUs, {row['Sharding Strategy']}, "
+        f"recompute {job.program.recompute}, {job.micro_batches} x micro-batch {job.micro_batch}"
+    )
+    return Prediction(f"llm-foundry, {row['GPU']}", preset, what, tokens / rate, found.seconds)

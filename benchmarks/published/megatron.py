@@ -1,0 +1,98 @@
+"""Megatron-LM's published scaling tables: A100, 2021 (recomputation) and H100, 2024 (Core)."""
+
+from benchmarks.published.jobs.job import Job, Model, Program
+from benchmarks.published.jobs.simulate import simulate
+from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.systems import attention_work, find_system
+
+GPUS_PER_NODE = 8
+
+
+class A100:
+    """Narayanan et al., 2021, Table 1: fp16, everything recomputed, interleaved pipelines."""
+
+    COLUMNS = frozenset({
+        "hidden", "layers", "heads", "TP", "PP", "gpus", "global_batch", "micro_batch",
+        "layers_per_virtual_stage", "tflops_per_gpu",
+    })  # fmt: skip
+    FITTED = "nothing: Megatron's kernels, no overlap of communication; 8 x 200 Gbit/s a node"
+    SEQ, VOCABULARY = 2048, 51_200
+
+    @classmethod
+    def predict(cls, row):
+        """Return the `Prediction` of a row; raise `UnpredictableError` if there is none."""
+        hidden, layers, heads, tensor, pipeline, gpus, batch, micro = (
+            whole(row, name)
+            for name in (
+                "hidden", "layers", "heads", "TP", "PP", "gpus", "global_batch", "micro_batch",
+            )
+        )  # fmt: skip
+        model = Model(hidden, heads, layers, cls.SEQ, cls.VOCABULARY, dropout=True, flash=False)
+        virtual = row["layers_per_virtual_stage"].strip()
+        chunks = layers // pipeline // whole(row, "layers_per_virtual_stage") if virtual else 1
+        program = Program("none", "all", overlap=False, compiled=True, reduce_bytes=2,
+                          chunks=max(chunks, 1), loss_in_place=True)  # fmt: skip
+        flops = _counted(model, batch)
+        return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, micro,
+                        flops, "2021")  # fmt: skip
+
+
+class H100:
+    """Megatron Core r0.8.0, 2024: bf16, no recomputation, all overlaps."""
+
+    COLUMNS = frozenset({
+        "heads", "hidden", "layers", "TP", "PP", "DP", "gpus", "global_batch", "tflops_per_gpu",
+        "MFU_pct",
+    })  # fmt: skip
+    FITTED = (
+        "nothing. Assumed: micro-batches of one in a pipeline, else of up to four; interleaved "
+        "with up to 8 chunks a stage; sequence parallelism, ZeRO-1, 8 x 400 Gbit/s"
+    )
+    SEQ, VOCABULARY = 4096, 131_072
+
+    @classmethod
+    def predict(cls, row):
+        """Return the `Prediction` of a row; raise `UnpredictableError` if there is none."""
+        hidden, layers, heads, tensor, pipeline, data, gpus, batch = (
+            whole(row, name)
+            for name in ("hidden", "layers", "heads", "TP", "PP", "DP", "gpus", "global_batch")
+        )
+        if data * tensor * pipeline != gpus:
+            raise UnpredictableError(
+                f"{tensor} x {data} x {pipeline} is not the table's {gpus} GPUs"
+            )
+        model = Model(hidden, heads, layers, cls.SEQ, cls.VOCABULARY, tied=False)
+        local = batch // data
+        micro = 1 if pipeline > 1 else max(n for n in (1, 2, 4) if local % n == 0)
+        stage = layers // pipeline
+        chunks = max(n for n in range(1, 9) if stage % n == 0) if pipeline > 1 else 1
+        cluster = find_system("H100, 8x400", GPUS_PER_NODE, 1)[0]
+        program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True, chunks=chunks,
+                          attention=attention_work(cluster.gpu), loss_in_place=True)  # fmt: skip
+        flops = model.flops(batch)
+        return _predict(row, model, program, "H100, 8x400", gpus, tensor, pipeline, batch, micro,
+                        flops, "2024")  # fmt: skip
+
+
+def _counted(model, batch):
+    """Return the FLOPs that the source counts: ``96 B s l h^2 (1 + s/6h + V/16lh)``."""
+    h, layers = model.hidden, model.layers
+    share = 1 + model.seq / (6 * h) + model.vocabulary / (16 * layers * h)
+    return 96 * batch * model.seq * layers * h**2 * share
+
+
+def _predict(row, model, program, system, gpus, tensor, pipeline, batch, micro, flops, year):
+    data = gpus // (tensor * pipeline)
+    cluster, preset = find_system(system, gpus, -(-gpus // GPUS_PER_NODE))
+    if data < 1 or batch % (data * micro):
+        raise UnpredictableError(f"a batch of {batch} is no multiple of {data} x {micro}")
+    try:
+        job = Job(model, program, cluster, tensor, data, pipeline, micro, batch // (data * micro))
+    except ValueError as error:
+        raise UnpredictableError(str(error)) from None
+    measured = flops / (gpus * positive(row, "tflops_per_gpu") * 1e12)
+    what = (
+        f"h{model.hidden} L{model.layers} TP{tensor} DP{data} PP{pipeline} x {program.chunks} "
+        f"batch {batch}, micro {micro}"
+    )
+    return Prediction(f"Megatron {year}", preset, what, measured, simulate(job).seconds)

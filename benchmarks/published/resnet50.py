@@ -1,0 +1,29 @@
+"""ResNet-50 v1.5 on A100s (NVIDIA's DeepLearningExamples): images a second, TF32 and AMP."""
+
+from benchmarks.published.jobs.resnets import data_parallel
+from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.systems import find_system
+from d2lmini import sim
+
+COLUMNS = {"system", "gpus", "precision", "images_per_s"}
+FITTED = "nothing. Assumed: 256 images a GPU, DDP, eager kernels, data that are always ready"
+IMAGES, DEPTH = 256, 50
+PRECISIONS = {"TF32": False, "AMP": True, "FP16": True}
+
+
+def predict(row):
+    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
+    gpus, precision = whole(row, "gpus"), row["precision"].strip()
+    if precision not in PRECISIONS:
+        raise UnpredictableError(f"precision {precision!r}; known are {', '.join(PRECISIONS)}")
+    nodes = -(-gpus // 8)
+    cluster, preset = find_system(row["system"], gpus, nodes)
+    seconds = max(
+        sim.spawn(
+            data_parallel, (DEPTH, IMAGES, PRECISIONS[precision]), gpus, gpu=cluster.gpu,
+            link=cluster.link, nodes=nodes, network=cluster.network, numerics=False, ranks=[0],
+        )
+    )  # fmt: skip
+    measured = gpus * IMAGES / positive(row, "images_per_s")
+    what = f"ResNet-50, {gpus} GPUs, {precision}, {IMAGES} images each"
+    return Prediction(row["system"], preset, what, measured, seconds)

@@ -1,0 +1,129 @@
+"""What the page says about all tables at once: a line for each, and every row of the programs."""
+
+from benchmarks.page import plain
+from benchmarks.published.score import score
+from benchmarks.published.tables import FAMILIES
+from d2lmini.units import quantity, size
+
+# Goals: median error before and after one calibration point, order, memory.
+BEFORE, AFTER, ORDER, MEMORY = 0.25, 0.1, 0.9, 0.1
+FORMULAS = ("collectives", "vtrain")  # predicted by a formula, not by a program
+NAMES = {  # families in the order of the page: what they are, and the source
+    "collectives": "messages, nccl-tests {cite}`bekman2024machine`",
+    "vtrain": "GPTs, Megatron-DeepSpeed {cite}`bang2024vtrain`",
+    "llmfoundry": "MPT, FSDP, llm-foundry {cite}`mosaicml2023foundry`",
+    "torchtitan": "Llama 3, FSDP2 x TP x PP, torchtitan {cite}`liang2024torchtitan`",
+    "megatron 2021": "GPTs on A100, TP x DP x PP, Megatron {cite}`narayanan2021efficient`",
+    "megatron 2024": "GPTs on H100, TP x DP x PP, Megatron Core {cite}`nvidia2024megatron`",
+    "korthikanti times": "GPTs, recomputation and SP {cite}`korthikanti2023reducing`",
+    "korthikanti memory": "the same, activations {cite}`korthikanti2023reducing`",
+    "nanotron": "Llamas, best splits, nanotron {cite}`tazi2025ultrascale`",
+    "gpt2": "GPT-2 on one node, nanoGPT and llm.c {cite}`karpathy2022nanogpt`",
+    "resnet50": "ResNet-50 on one node {cite}`nvidia2021examples`",
+    "torchgpipe": "ResNet-101, GPipe on P40 {cite}`kim2020torchgpipe`",
+    "large models": "large runs, several sources",
+}
+
+
+def programs(tables):
+    """Return the tables whose rows ran as programs, in the order of the page."""
+    found = [table for table in tables if table.family not in FORMULAS]
+    return sorted(found, key=lambda table: list(NAMES).index(table.family))
+
+
+def lines(tables):
+    """Return the cells of the summary, a line for each table; bold: a goal is missed."""
+    found = []
+    for table in sorted(tables, key=lambda table: list(NAMES).index(table.family)):
+        s = score(table.predictions)
+        point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
+        systems = {p.system.rpartition(", ")[2] for p in table.predictions}
+        where = (
+            f", {plain(systems.pop())}" if table.family == "vtrain" and len(systems) == 1 else ""
+        )
+        found.append((
+            NAMES[table.family] + where, len(table.predictions),
+            _share(s["median_error"], BEFORE), _share(point["median_error"], AFTER),
+            _order(s["rank_correlation"]), _order(splits and splits["mean"]),
+            _share(memory and memory["median_error"], MEMORY),
+        ))  # fmt: skip
+    return found
+
+
+def _share(value, goal):
+    if value is None:
+        return ""
+    text = f"{100 * value:.1f}%"
+    return f"**{text}**" if value > goal else text
+
+
+def _order(value):
+    if value is None:
+        return ""
+    return f"{value:.2f}" if value >= ORDER else f"**{value:.2f}**"
+
+
+def missed(tables):
+    """Return the families that miss a goal: ``{goal: set of families}``."""
+    result = {"before": set(), "after": set(), "order": set(), "splits": set(), "memory": set()}
+    for table in tables:
+        s = score(table.predictions)
+        point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
+        for name, value, goal in (
+            ("before", s["median_error"], BEFORE),
+            ("after", point["median_error"], AFTER),
+            ("memory", memory and memory["median_error"], MEMORY),
+        ):
+            if value is not None and value > goal:
+                result[name].add(table.family)
+        for name, value in (("order", s["rank_correlation"]),
+                            ("splits", splits and splits["mean"])):  # fmt: skip
+            if value is not None and value < ORDER:
+                result[name].add(table.family)
+    return result
+
+
+def rows(table, lay_out):
+    """Return a fold with every row of a table; `lay_out` makes Markdown of head and lines."""
+    head = ("ratio", "predicted", "published", "memory", "what")
+    cells = []
+    for p in table.predictions:
+        memory = f"{p.memory[1] / p.memory[0]:.2f}" if p.memory else ""
+        if p.measured is None:
+            values = [size(round(n)) for n in p.memory[::-1]]
+        else:
+            values = [quantity(p.predicted, "s"), quantity(p.measured, "s")]
+        notes = f" ({p.assumed})" if p.assumed else ""
+        ratio = f"{p.ratio:.2f}"
+        cells.append((ratio, *values, memory, plain(f"{p.system} [{p.preset}]: {p.what}{notes}")))
+    return lay_out(head, cells)
+
+
+def samples(tables):
+    """Return a row of each table that ran as a program, the one with the shortest step."""
+    found = []
+    for table in programs(tables):
+        pairs = [
+            pair for pair in zip(table.rows, table.predictions, strict=True)
+            if pair[1].measured is not None
+        ]  # fmt: skip
+        if pairs:
+            row, p = min(pairs, key=lambda pair: pair[1].predicted)
+            columns = sorted(FAMILIES[table.family].COLUMNS)
+            cells = " | ".join(f"{name} = {plain(row[name])}" for name in columns)
+            found.append(f"program | {table.family} | {cells} | {p.predicted:.6g}")
+    return found
+
+
+def numbers(tables):
+    """Return the numbers about the programs for the page's text."""
+    found = programs(tables)
+    predictions = [p for table in found for p in table.predictions]
+    ratios = [p.ratio for p in predictions if p.measured is not None] or [float("nan")]
+    return {
+        "programs_rows": len(predictions),
+        "programs_tables": len(found),
+        "programs_low": min(ratios),
+        "programs_high": max(ratios),
+        "programs_below": sum(ratio < 1 for ratio in ratios) / len(ratios),
+    }

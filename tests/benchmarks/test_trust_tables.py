@@ -1,0 +1,91 @@
+"""The page's summary over all tables, and its rows that ran as programs."""
+
+import re
+
+import pytest
+from support.paths import ROOT
+
+from benchmarks.published import blocks, claims, page, summary, tables
+from benchmarks.published.rows import Prediction
+
+STORED = (ROOT / page.PAGE).read_text(encoding="utf-8")
+ANEW = f"write {page.PAGE} anew"
+COLUMNS = {"resnet50": {"system": "A", "gpus": "1", "precision": "AMP", "images_per_s": "9"}}
+
+
+def made_up(family, pairs, memory=None, job=""):
+    predictions = [Prediction("sys", "p", f"w{i}", measured, predicted, memory=memory, job=job)
+                   for i, (predicted, measured) in enumerate(pairs)]  # fmt: skip
+    return tables.Table(family, [COLUMNS["resnet50"]] * len(pairs), predictions, [])
+
+
+GOOD = made_up("resnet50", [(1.0, 1.0), (2.2, 2.0), (3.0, 3.0)], (100, 105), "one")
+POOR = made_up("gpt2", [(3.0, 1.0), (2.0, 2.0), (1.0, 3.0)], (100, 150), "one")
+
+
+def test_goals_that_are_missed_are_bold():
+    assert [len(summary.lines([table])) for table in (GOOD, POOR)] == [1, 1]
+    good, poor = ("|".join(map(str, summary.lines([table])[0])) for table in (GOOD, POOR))
+    assert "**" not in good
+    assert good.endswith("|3|0.0%|4.5%|1.00|1.00|5.0%")
+    assert poor.count("**") == 2 * 5
+    assert "-1.00" in poor
+
+
+def test_which_families_miss_which_goal():
+    found = summary.missed([GOOD, POOR])
+    assert found == {goal: {"gpt2"} for goal in ("before", "after", "order", "splits", "memory")}
+    assert all("gpt2" not in words or not holds for words, holds in claims._programs(found).items())
+    same = {goal: set(families) for goal, families in claims.MISSED.items()}
+    assert all(claims._programs(same).values())
+
+
+def test_every_row_is_in_a_fold():
+    text = blocks.program_rows([GOOD, POOR])
+    assert text.count("::::{dropdown}") == 2
+    assert len(re.findall(r"^\| \d\.\d\d \|", text, re.MULTILINE)) == 6
+    assert text.index("GPT-2") < text.index("ResNet-50")
+
+
+def test_memory_stands_where_there_is_no_time():
+    table = tables.Table("korthikanti memory", [{}], [
+        Prediction("s", "p", "w", None, None, memory=(2**30, 2**31))], [])  # fmt: skip
+    assert "| 2.00 | 2 GiB | 1 GiB | 2.00 |" in blocks.program_rows([table])
+    assert summary.samples([table]) == []
+
+
+def test_numbers_of_no_programs():
+    found = summary.numbers([])
+    assert (found["programs_rows"], found["programs_tables"]) == (0, 0)
+
+
+def test_folders_are_read_by_name(tmp_path):
+    for name in ("b.csv", "a.csv", "c.txt"):
+        (tmp_path / name).write_text("x", encoding="utf-8")
+    other = tmp_path / "c.txt"
+    assert [p.name for p in tables.find_files([tmp_path, other])] == ["a.csv", "b.csv", "c.txt"]
+
+
+def test_every_family_has_a_name():
+    assert set(summary.NAMES) == set(tables.FAMILIES)
+
+
+def stored_programs():
+    lines = [line for line in STORED.splitlines() if line.startswith("% program | ")]
+    found = []
+    for line in lines:
+        _, family, *cells, shown = line.replace("\\", "").split(" | ")
+        found.append((family, dict(cell.split(" = ", 1) for cell in cells), shown))
+    return found
+
+
+@pytest.mark.parametrize("stored", stored_programs(), ids=lambda stored: stored[0])
+def test_the_stored_programs_take_what_they_take_today(stored):
+    family, row, shown = stored
+    row = {name: value.strip() for name, value in row.items()}
+    assert f"{tables.FAMILIES[family].predict(row).predicted:.6g}" == shown, ANEW
+
+
+def test_the_stored_page_has_a_program_of_each_family():
+    families = {family for family, _, _ in stored_programs()}
+    assert families == set(tables.FAMILIES) - {*summary.FORMULAS, "korthikanti memory"}, ANEW
