@@ -117,7 +117,8 @@ function step(input) {
     pass("bucket", 2 * weights);  // divided by the number of ranks, into the bucket
     waiting += 1;
     if (waiting * weights >= input.bucket || !i) {
-      const start = Math.max(now, comm);
+      host += gpu.launch;
+      const start = Math.max(now, comm, host);
       comm = start + allReduce(waiting * weights, input).seconds;
       spans.push({ lane: "comm", kind: "all-reduce", start, end: comm });
       for (; waiting; waiting--) ends.push(comm);
