@@ -42,9 +42,16 @@ function memory(input) {
   } else {
     top = Math.max(p + a, p + 2 * a + most(p - a, 1), rest + layers * p + a - forward);
   }
-  return { peak: Math.max(forward + top, step), weights, gradients, states, buckets, inputs,
-    activations: kept, gathered, parameters: layers * width * width,
-    where: forward + top > step ? "in the forward or backward pass" : "in the optimiser's step" };
+  const late = stage === 3 ? p / gpus > a : stage < 2 && p - (cast ? w : 0) > a;
+  const peak = Math.max(forward + top, step), constant = { weights, states, buckets };
+  const held = late ? 0 : kept + inputs;  // late in the backward pass, activations are gone
+  const more = late && cast ? 0 : gathered;
+  const parts = peak === step ? { ...constant, gradients, activations: inputs, work: scratch }
+    : { ...constant, activations: held, gathered: more,
+      work: peak - weights - states - buckets - held - more };
+  return { peak, parts, parameters: layers * width * width,
+    when: peak === step ? "in the optimiser's step" : late ? "at the end of the backward pass"
+      : "where the forward pass turns into the backward pass" };
 }
 
 globalThis.d2lMemory = memory;
