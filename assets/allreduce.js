@@ -4,7 +4,7 @@
    tests/book/test_allreduce_steps.py. */
 (() => {
 "use strict";
-const SVG = "http://www.w3.org/2000/svg", WIDTH = 420, HEIGHT = 390, CELL = 6;
+const SVG = "http://www.w3.org/2000/svg", WIDTH = 420, HEIGHT = 390, FRAME = 48;
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"];
 const KINDS = { star: "Star", ring: "Ring", tree: "Tree" };
 
@@ -170,26 +170,30 @@ class Steps {
     return defs;
   }
 
+  /** An arrow between two GPUs, from border to border; what it does stands beside it. */
   arrow({ from, to, chunk, add }, where) {
     const [x, y] = where[from], [u, v] = where[to], length = Math.hypot(u - x, v - y);
-    const dx = (u - x) / length, dy = (v - y) / length, gap = 36, side = this.k === 2 && this.kind === "ring" ? 9 : 0;
-    const ends = [x + gap * dx - side * dy, y + gap * dy + side * dx, u - gap * dx - side * dy, v - gap * dy + side * dx];
-    this.picture.append(svg("path", { d: `M${ends[0]} ${ends[1]}L${ends[2]} ${ends[3]}`,
+    const dx = (u - x) / length, dy = (v - y) / length;
+    const gap = Math.min(31 / Math.abs(dx), 39 / Math.abs(dy));  // frame and name
+    const side = this.k === 2 && this.kind === "ring" ? 7 : 0;  // one there, one back
+    const at = (way) => [x + dx * way - dy * side, y - 8 + dy * way + dx * side].map((n) => n.toFixed(1));
+    this.picture.append(svg("path", { d: `M${at(gap)}L${at(length - gap)}`,
       class: `d2l-arrow${add ? "" : " d2l-copy"}`, "marker-end": "url(#d2l-head)" }));
     const label = add ? "add" : "copy", text = this.kind === "ring" ? `${label} ${chunk}` : label;
-    this.picture.append(svg("text", { x: (ends[0] + ends[2]) / 2, y: (ends[1] + ends[3]) / 2 + 4, class: "d2l-word" }, text));
+    const [p, q] = at(length / 2), off = 24 * Math.abs(dy) + 10;
+    this.picture.append(svg("text", { x: Number(p) + dy * off, y: Number(q) + 4 - dx * 13, class: "d2l-word" }, text));
   }
 
   gpu(i, row, [x, y], step) {
-    const { k, kind } = this, wide = kind === "ring" ? CELL : Math.max(CELL, 5) * k, full = 2 ** k - 1;
-    const width = wide * row.length, height = CELL * k, left = x - width / 2, top = y - height / 2;
+    const { k } = this, tall = FRAME / k, wide = FRAME / row.length, full = 2 ** k - 1;
+    const left = x - FRAME / 2, top = y - FRAME / 2;
     const group = svg("g", { class: "d2l-gpu" });
-    group.append(svg("rect", { x: left - 1.5, y: top - 1.5, width: width + 3, height: height + 3, class: "d2l-buffer" }));
+    group.append(svg("rect", { x: left - 1.5, y: top - 1.5, width: FRAME + 3, height: FRAME + 3, class: "d2l-buffer" }));
     row.forEach((bits, c) => {
       for (let t = 0; t < k; t++) {
         if (!(bits >> t & 1)) continue;
-        group.append(svg("rect", { x: left + c * wide + 0.5, y: top + t * CELL + 0.5, width: wide - 1,
-          height: CELL - 1, fill: COLOURS[t], "data-gpu": i, "data-chunk": c, "data-term": t }));
+        group.append(svg("rect", { x: left + c * wide + 0.5, y: top + t * tall + 0.5, width: wide - 1,
+          height: tall - 1, fill: COLOURS[t], "data-gpu": i, "data-chunk": c, "data-term": t }));
       }
     });
     const done = row.every((bits) => bits === full), got = step?.moves.some((move) => move.to === i);

@@ -37,15 +37,19 @@ function quantity(value, unit) {
   const [prefix, scale] = prefixes.find(([, s]) => value >= 0.9995 * s) ?? prefixes.at(-1);
   return `${number(value / scale)} ${prefix}${unit}`;
 }
+/** Bytes of memory, as GPUs' makers count them. */
+function memorySize(bytes) {
+  return bytes >= 0.9995 * 2 ** 30 ? `${number(bytes / 2 ** 30)} GiB` : `${number(bytes / MIB)} MiB`;
+}
 const percent = (share) => `${Math.round(100 * share)} %`;
 
 /* Fields */
 
 const names = (table) => Object.keys(table).map((name) => [name, name]);
 const FIELDS = {
-  width: ["Width of a layer", 4096, 64, 65536], layers: ["Layers", 12, 2, 400],
-  batch: ["Batch of each GPU", 2048, 1, 1048576], together: ["Batch, one GPU", 4096, 1, 1048576],
-  dtype: ["Number format", "float32", [["float32", "float32"], ["tf32", "float32 as TF32"],
+  width: ["Width of a layer", 4096, 64, 65536], layers: ["Layers", 12, 3, 400],
+  batch: ["Batch of each GPU", 512, 1, 1048576], together: ["Batch", 4096, 1, 1048576],
+  dtype: ["Number format", "bfloat16", [["float32", "float32"], ["tf32", "float32 as TF32"],
     ["bfloat16", "bfloat16"], ["float16", "float16"]]],
   gpu: ["GPU", "a100", names(P.gpus)], link: ["Link in a node", "nvlink3", names(P.links)],
   perNode: ["GPUs in a node", 8, 1, 8], nodes: ["Nodes", 1, 1, 128],
@@ -54,7 +58,7 @@ const FIELDS = {
   gpus: ["GPUs", 8, 1, 1024],
   stage: ["Sharding", "0", [["0", "none: DDP"], ["1", "ZeRO 1"], ["2", "ZeRO 2"], ["3", "ZeRO 3, FSDP"]]],
   optimizer: ["Optimiser", "adamw", [["sgd", "SGD"], ["momentum", "SGD, momentum"], ["adamw", "AdamW"]]],
-  precision: ["Precision", "float32", [["float32", "float32"], ["mixed", "mixed: bfloat16 work"],
+  precision: ["Precision", "float32", [["float32", "float32"], ["mixed", "mixed"],
     ["bfloat16", "all bfloat16"]]],
 };
 const USES = {
@@ -62,9 +66,10 @@ const USES = {
   scaling: ["width", "layers", "together", "dtype", "gpu", "link", "network", "bucket"],
   memory: ["width", "layers", "batch", "gpus", "gpu", "stage", "optimizer", "precision"],
 };
+const OWN = { memory: { width: 16384, layers: 24, batch: 4096, stage: "3", precision: "mixed" } };
 
-function field(name, change) {
-  const [label, value, ...rest] = FIELDS[name];
+function field(kind, name, change) {
+  const [label, usual, ...rest] = FIELDS[name], value = OWN[kind]?.[name] ?? usual;
   let made;
   if (Array.isArray(rest[0])) {
     made = html("select", { name, onchange: change },
@@ -166,18 +171,18 @@ function showMemory(input, room) {
   for (const [part, bytes] of Object.entries(found.parts)) {
     if (bytes <= 0) continue;
     parts.push(svg("rect", { x, y: 20, width: bytes * scale, height: 28, fill: PARTS[part][1] }));
-    shown.push([`${PARTS[part][0]} ${quantity(bytes, "B")}`, PARTS[part][1]]);
+    shown.push([`${PARTS[part][0]} ${memorySize(bytes)}`, PARTS[part][1]]);
     x += bytes * scale;
   }
   const limit = capacity * scale;
   parts.unshift(svg("rect", { x: 0, y: 20, width: limit, height: 28, class: "d2l-ground" }));
   parts.push(svg("path", { d: `M${limit} 14V54`, class: "d2l-limit" }));
-  parts.push(text(Math.min(limit, room - 2), 11, `${input.gpu}: ${quantity(capacity, "B")}`, "end"));
+  parts.push(text(Math.min(limit, room - 2), 11, `${input.gpu}: ${memorySize(capacity)}`, "end"));
   return [
     answer([
-      ["peak of each GPU", quantity(found.peak, "B")],
+      ["peak of each GPU", memorySize(found.peak)],
       [`on ${/^[aeiou8]/.test(input.gpu) ? "an" : "a"} ${input.gpu}`, found.peak <= capacity ? "fits" : "does not fit"],
-      ["parameters", quantity(found.parameters, "").trim()],
+      ["parameters", quantity(found.parameters, "").replace("G", "billion").replace("M", "million").trim()],
       ["bytes a parameter", number(found.peak / found.parameters)],
     ]),
     html("p", {}, `The peak is ${found.when}.`),
@@ -206,7 +211,7 @@ function show(root) {
     output.replaceChildren(...SHOW[kind](input, Math.max(root.clientWidth - 34, 220)));
   };
   const form = html("form", { className: "d2l-fields", onsubmit: (event) => event.preventDefault() },
-    ...USES[kind].map((name) => field(name, calculate)));
+    ...USES[kind].map((name) => field(kind, name, calculate)));
   root.setAttribute("role", "group");
   root.setAttribute("aria-label", { step: "Time of a step", scaling: "Scaling", memory: "Memory" }[kind]);
   output.className = "d2l-output";
@@ -217,7 +222,7 @@ function show(root) {
   new ResizeObserver(() => {
     if (root.clientWidth === before) return;
     before = root.clientWidth;
-    calculate();
+    requestAnimationFrame(calculate);
   }).observe(root);
 }
 

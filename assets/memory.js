@@ -31,11 +31,13 @@ function memory(input) {
   // In the backward pass each layer done adds its gradient and frees its activation; the first and
   // the last one but one are the extremes, since what changes is the same for each.
   const most = (change, first = 0) => Math.max(first * change, (layers - 2) * change);
+  const reduced = mixed ? w / gpus : 0;  // a shard of bfloat16 gradients, before it is cast
   let top;
   if (stage === 3) {
     top = Math.max(3 * w, a + 2 * w, 4 * w + 2 * a + most(p / gpus - a, 1));
+    top = Math.max(top, rest + gradients + reduced + 2 * w - forward);
   } else if (stage === 2) {
-    top = Math.max(2 * w, a + w, w + a + p / gpus);
+    top = Math.max(2 * w, a + w, w + a + p / gpus, w + p / gpus + reduced);
   } else if (cast) {
     top = Math.max(3 * a, Math.max(2 * a + w, p) + most(p - w - a));
     top = Math.max(top, rest + layers * p + w - forward);
