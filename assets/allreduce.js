@@ -110,8 +110,8 @@ class Steps {
     const kinds = choose("Algorithm", Object.entries(KINDS), this.kind, (v) => { this.kind = v; restart(); });
     const counts = choose("GPUs", [2, 3, 4, 5, 6, 7, 8].map((k) => [k, k]), this.k, (v) => { this.k = Number(v); restart(); });
     const button = (text, act) => html("button", { type: "button", onclick: act }, text);
-    this.back = button("◀ Back", () => this.go(-1));
-    this.next = button("Next ▶", () => this.go(1));
+    this.back = button("Back", () => this.go(-1));
+    this.next = button("Next", () => this.go(1));
     this.first = button("Start", () => this.go(-99));
     this.status = html("p", { className: "d2l-status" });
     this.status.setAttribute("role", "status");
@@ -180,8 +180,9 @@ class Steps {
     this.picture.append(svg("path", { d: `M${at(gap)}L${at(length - gap)}`,
       class: `d2l-arrow${add ? "" : " d2l-copy"}`, "marker-end": "url(#d2l-head)" }));
     const label = add ? "add" : "copy", text = this.kind === "ring" ? `${label} ${chunk}` : label;
-    const [p, q] = at(length / 2), off = 24 * Math.abs(dy) + 10;
-    this.picture.append(svg("text", { x: Number(p) + dy * off, y: Number(q) + 4 - dx * 13, class: "d2l-word" }, text));
+    const [p, q] = at(length / 2).map(Number), anchor = dy > 0.3 ? "start" : dy < -0.3 ? "end" : "middle";
+    this.picture.append(svg("text", { x: p + 8 * dy, y: q + 4 - 9 * dx, class: "d2l-word",
+      "text-anchor": anchor }, text));
   }
 
   gpu(i, row, [x, y], step) {

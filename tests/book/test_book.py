@@ -206,3 +206,34 @@ def test_no_page_is_wider_than_a_phone(built, tmp_path):
             tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
             widths[name] = tab.ask("document.documentElement.scrollWidth")
     assert {name: width for name, width in widths.items() if width > 390} == {}
+
+
+EXPLORABLE = """
+    [document.querySelectorAll('.d2l-tl').length,
+     document.querySelectorAll('.d2l-tl-live [role=application]').length,
+     document.querySelectorAll('.d2l-calculator .d2l-output, .d2l-gpu').length]
+"""
+COMPLAINTS = """
+    window.messages = [];
+    addEventListener('error', event => messages.push(event.message || event.target.src), true);
+    for (const kind of ['warn', 'error']) console[kind] = (...words) => messages.push(words.join());
+"""
+
+
+@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
+def test_timelines_and_calculators_of_the_pages_work(built, tmp_path):
+    with browser(tmp_path) as tab:
+        tab.call("Page.enable")
+        tab.call("Page.addScriptToEvaluateOnNewDocument", source=COMPLAINTS)
+        timelines = calculators = 0
+        for name in (f for f in toc_files() if f.startswith("chapters/")):
+            address = (built / f"{name}.html").as_uri()
+            tab.open(address)
+            tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
+            drawn, explorable, shown = tab.ask(EXPLORABLE)
+            assert drawn == explorable, name
+            complaints = [text for text in tab.ask("messages") if "theme mode" not in text]
+            assert complaints == [], name
+            timelines, calculators = timelines + drawn, calculators + shown
+    assert timelines > 10
+    assert calculators == 3 + 4
