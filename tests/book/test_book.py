@@ -214,9 +214,9 @@ EXPLORABLE = """
      document.querySelectorAll('.d2l-calculator .d2l-output, .d2l-gpu').length]
 """
 COMPLAINTS = """
-    window.messages = [];
-    addEventListener('error', event => messages.push(event.message || event.target.src), true);
-    for (const kind of ['warn', 'error']) console[kind] = (...words) => messages.push(words.join());
+    window.d2lComplaints = [];
+    addEventListener('error', event => d2lComplaints.push(event.message || event.target.src), true);
+    for (const kind of ['warn', 'error']) console[kind] = (...words) => d2lComplaints.push(words.join());
 """
 
 
@@ -232,7 +232,7 @@ def test_timelines_and_calculators_of_the_pages_work(built, tmp_path):
             tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
             drawn, explorable, shown = tab.ask(EXPLORABLE)
             assert drawn == explorable, name
-            complaints = [text for text in tab.ask("messages") if "theme mode" not in text]
+            complaints = [text for text in tab.ask("d2lComplaints") if "theme mode" not in text]
             assert complaints == [], name
             timelines, calculators = timelines + drawn, calculators + shown
     assert timelines > 10
