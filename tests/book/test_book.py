@@ -40,7 +40,9 @@ def toc_files():
 
 def test_contents_and_files_agree():
     listed = {f for f in toc_files() if f.startswith("chapters/")}
-    assert listed == {f"chapters/{path.stem}" for path in CHAPTERS} | {PAGE.removesuffix(".md")}
+    pages = {f"chapters/{path.stem}" for path in (ROOT / "chapters").glob("*.md")}
+    assert PAGE.removesuffix(".md") in pages
+    assert listed == {f"chapters/{path.stem}" for path in CHAPTERS} | pages
     for name in toc_files():
         assert any((ROOT / f"{name}{suffix}").exists() for suffix in (".ipynb", ".md")), name
 
@@ -204,3 +206,34 @@ def test_no_page_is_wider_than_a_phone(built, tmp_path):
             tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
             widths[name] = tab.ask("document.documentElement.scrollWidth")
     assert {name: width for name, width in widths.items() if width > 390} == {}
+
+
+EXPLORABLE = """
+    [document.querySelectorAll('.d2l-tl').length,
+     document.querySelectorAll('.d2l-tl-live [role=application]').length,
+     document.querySelectorAll('.d2l-calculator .d2l-output, .d2l-gpu').length]
+"""
+COMPLAINTS = """
+    window.d2lComplaints = [];
+    addEventListener('error', event => d2lComplaints.push(event.message || event.target.src), true);
+    for (const kind of ['warn', 'error']) console[kind] = (...words) => d2lComplaints.push(words.join());
+"""
+
+
+@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
+def test_timelines_and_calculators_of_the_pages_work(built, tmp_path):
+    with browser(tmp_path) as tab:
+        tab.call("Page.enable")
+        tab.call("Page.addScriptToEvaluateOnNewDocument", source=COMPLAINTS)
+        timelines = calculators = 0
+        for name in (f for f in toc_files() if f.startswith("chapters/")):
+            address = (built / f"{name}.html").as_uri()
+            tab.open(address)
+            tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
+            drawn, explorable, shown = tab.ask(EXPLORABLE)
+            assert drawn == explorable, name
+            complaints = [text for text in tab.ask("d2lComplaints") if "theme mode" not in text]
+            assert complaints == [], name
+            timelines, calculators = timelines + drawn, calculators + shown
+    assert timelines > 10
+    assert calculators == 3 + 4

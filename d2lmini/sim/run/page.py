@@ -1,6 +1,6 @@
 """The timeline of a run, as a page or as a file for Chrome and Perfetto."""
 
-from d2lmini.timeline import Timeline, svg
+from d2lmini.timeline import Timeline, svg, widget
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -16,6 +16,8 @@ body {{ font: 14px system-ui, sans-serif; margin: 1.5em; overflow-x: auto }}
 <body>
 <pre>{text}</pre>
 {figure}
+<script>
+{script}</script>
 </body>
 </html>
 """
@@ -59,6 +61,9 @@ def write(path, spans, steps, text) -> None:
     window = steps.ends()[-2:] if takes_time else (None, None)
     text = svg.escape(text)
     page = _PAGE.format(
-        title=text.splitlines()[0], text=text, figure=svg.html(Timeline(spans, *window))
+        title=text.splitlines()[0],
+        text=text,
+        figure=svg.html(Timeline(spans, *window)),
+        script=widget.script(),
     )
     path.write_text(page, encoding="utf-8")

@@ -1,0 +1,210 @@
+/* Star, ring and tree allreduce, step by step: what each GPU holds, what travels.
+
+   Shown in every <div class="d2l-allreduce">. Tests compare all states with a reference:
+   tests/book/test_allreduce_steps.py. */
+(() => {
+"use strict";
+const SVG = "http://www.w3.org/2000/svg", WIDTH = 420, HEIGHT = 390, FRAME = 48;
+const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"];
+const KINDS = { star: "Star", ring: "Ring", tree: "Tree" };
+
+/** The steps of an algorithm on k GPUs: lists of moves {from, to, chunk, add} at the same time. */
+function steps(kind, k) {
+  const made = [], all = (phase, moves) => made.push({ phase, moves });
+  const move = (from, to, chunk, add) => ({ from, to, chunk, add });
+  if (kind === "star") {
+    for (let i = 1; i < k; i++) all("reduce", [move(i, 0, 0, true)]);
+    for (let i = 1; i < k; i++) all("broadcast", [move(0, i, 0, false)]);
+  } else if (kind === "ring") {
+    for (const add of [true, false]) for (let s = 0; s < k - 1; s++) {
+      all(add ? "reduce-scatter" : "all-gather", Array.from({ length: k }, (_, i) =>
+        move(i, (i + 1) % k, (i - s + (add ? 0 : 1) + 2 * k) % k, add)));
+    }
+  } else {
+    const rounds = Math.ceil(Math.log2(k));
+    const pairs = (d) => [...Array(k).keys()].filter((i) => i % (2 * d) === d).map((i) => [i, i - d]);
+    for (let r = 0; r < rounds; r++) all("reduce", pairs(2 ** r).map(([a, b]) => move(a, b, 0, true)));
+    for (let r = rounds - 1; r >= 0; r--) {
+      all("broadcast", pairs(2 ** r).map(([a, b]) => move(b, a, 0, false)));
+    }
+  }
+  return made;
+}
+
+/** What each GPU holds of each chunk after each step: bit t is set if GPU t's part is in it. */
+function states(kind, k) {
+  const chunks = kind === "ring" ? k : 1;
+  let now = Array.from({ length: k }, (_, i) => Array(chunks).fill(1 << i));
+  const found = [now];
+  for (const { moves } of steps(kind, k)) {
+    const next = now.map((row) => [...row]);
+    for (const { from, to, chunk, add } of moves) {
+      next[to][chunk] = add ? next[to][chunk] | now[from][chunk] : now[from][chunk];
+    }
+    found.push((now = next));
+  }
+  return found;
+}
+
+/** How long it takes, in times that all N bytes need over one link. */
+function cost(kind, k) {
+  return steps(kind, k).length / (kind === "ring" ? k : 1);
+}
+
+function places(kind, k) {
+  const around = (i, n) => {
+    const angle = 2 * Math.PI * i / n - Math.PI / 2;
+    return [WIDTH / 2 + 155 * Math.cos(angle), HEIGHT / 2 - 4 + 150 * Math.sin(angle)];
+  };
+  if (kind === "ring") return [...Array(k).keys()].map((i) => around(i, k));
+  if (kind === "star") {
+    return [...Array(k).keys()].map((i) => (i ? around(i - 1, k - 1) : [WIDTH / 2, HEIGHT / 2 - 4]));
+  }
+  const rounds = Math.ceil(Math.log2(k)), level = (i) => (i ? Math.log2(i & -i) : rounds);
+  return [...Array(k).keys()].map((i) =>
+    [WIDTH * (i + 0.5) / k, 40 + (HEIGHT - 100) * (rounds - level(i)) / rounds]);
+}
+
+const list = (items) => (items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`);
+
+/** A step in words. */
+function words(kind, move) {
+  const what = kind === "ring" ? `chunk ${move.chunk}` : "its buffer";
+  return `GPU ${move.from} sends ${what} to GPU ${move.to}, which ${move.add ? "adds" : "keeps"} it`;
+}
+
+/** What all GPUs hold, in words. */
+function holdings(state, k) {
+  const full = 2 ** k - 1, parts = (bits) => (bits === full ? "the whole sum"
+    : `the part${bits & (bits - 1) ? "s" : ""} of GPU ${list([...Array(k).keys()].filter((t) => bits >> t & 1))}`);
+  return state.map((row, i) => {
+    const same = row.every((bits) => bits === row[0]);
+    const held = same ? parts(row[0]) : list(row.map((bits, c) => `of chunk ${c} ${parts(bits)}`));
+    return `GPU ${i} holds ${held}.`;
+  }).join(" ");
+}
+
+const html = (tag, attributes, ...children) => {
+  const made = Object.assign(document.createElement(tag), attributes);
+  made.append(...children);
+  return made;
+};
+const svg = (tag, attributes, text) => {
+  const made = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+};
+
+class Steps {
+  constructor(root) {
+    this.kind = root.dataset.kind ?? "ring";
+    this.k = 4;
+    this.at = 0;
+    const choose = (label, options, value, change) => {
+      const select = html("select", { onchange: () => change(select.value) });
+      for (const [v, text] of options) select.append(html("option", { value: v, selected: v === value }, text));
+      return html("label", {}, `${label} `, select);
+    };
+    const restart = () => { this.at = 0; this.draw(); };
+    const kinds = choose("Algorithm", Object.entries(KINDS), this.kind, (v) => { this.kind = v; restart(); });
+    const counts = choose("GPUs", [2, 3, 4, 5, 6, 7, 8].map((k) => [k, k]), this.k, (v) => { this.k = Number(v); restart(); });
+    const button = (text, act) => html("button", { type: "button", onclick: act }, text);
+    this.back = button("Back", () => this.go(-1));
+    this.next = button("Next", () => this.go(1));
+    this.first = button("Start", () => this.go(-99));
+    this.status = html("p", { className: "d2l-status" });
+    this.status.setAttribute("role", "status");
+    this.picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
+    this.cost = html("p", { className: "d2l-cost" });
+    const bar = html("div", { className: "d2l-controls" }, kinds, counts, this.first, this.back, this.next);
+    root.replaceChildren(bar, this.status, this.picture, this.cost);
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", "Allreduce, step by step");
+    root.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!by || event.target.tagName === "SELECT" || event.ctrlKey || event.altKey || event.metaKey) return;
+      event.preventDefault();
+      this.go(by);
+    });
+    this.draw();
+  }
+
+  go(by) {
+    this.at = Math.min(Math.max(this.at + by, 0), steps(this.kind, this.k).length);
+    this.draw();
+  }
+
+  draw() {
+    const { kind, k, at } = this, all = steps(kind, k), state = states(kind, k)[at];
+    const step = all[at - 1], where = places(kind, k);
+    const done = at === all.length ? " Now every GPU holds the whole sum." : "";
+    this.status.textContent = step
+      ? `Step ${at} of ${all.length}, ${step.phase}: ${this.phrase(step)}.${done}`
+      : `Before step 1 of ${all.length}: every GPU holds its own gradient${kind === "ring" ? `, cut into ${k} chunks` : ""}.`;
+    for (const [button, off] of [[this.back, !at], [this.first, !at], [this.next, at === all.length]]) {
+      button.setAttribute("aria-disabled", off);
+    }
+    this.picture.setAttribute("aria-label", holdings(state, k));
+    this.picture.replaceChildren(this.arrowhead());
+    if (step) for (const move of step.moves) this.arrow(move, where);
+    state.forEach((row, i) => this.gpu(i, row, where[i], step));
+    const times = cost(kind, k), n = Number(times.toFixed(2));
+    const part = kind === "ring" ? `, each with 1/${k} of the bytes` : ", each with all bytes";
+    this.cost.textContent = `${KINDS[kind]}, ${k} GPUs: ${all.length} steps${part}. Latency aside, that takes as `
+      + `long as sending all bytes ${n} time${n === 1 ? "" : "s"} over one link.`;
+  }
+
+  phrase(step) {
+    if (this.kind !== "ring") return step.moves.map((move) => words(this.kind, move)).join("; ");
+    const last = step.moves[0];
+    return this.k === 2 || step.moves.length < 3 ? step.moves.map((move) => words("ring", move)).join("; ")
+      : `each GPU sends one chunk to the next, which ${last.add ? "adds" : "keeps"} it. ${words("ring", last)}, and so on round the ring`;
+  }
+
+  arrowhead() {
+    const defs = svg("defs", {}), marker = svg("marker", { id: "d2l-head", viewBox: "0 0 8 8", refX: 7, refY: 4,
+      markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" });
+    marker.append(svg("path", { d: "M0 0L8 4L0 8z", class: "d2l-head" }));
+    defs.append(marker);
+    return defs;
+  }
+
+  /** An arrow between two GPUs, from border to border; what it does stands beside it. */
+  arrow({ from, to, chunk, add }, where) {
+    const [x, y] = where[from], [u, v] = where[to], length = Math.hypot(u - x, v - y);
+    const dx = (u - x) / length, dy = (v - y) / length;
+    const gap = Math.min(31 / Math.abs(dx), 39 / Math.abs(dy));  // frame and name
+    const side = this.k === 2 && this.kind === "ring" ? 7 : 0;  // one there, one back
+    const at = (way) => [x + dx * way - dy * side, y - 8 + dy * way + dx * side].map((n) => n.toFixed(1));
+    this.picture.append(svg("path", { d: `M${at(gap)}L${at(length - gap)}`,
+      class: `d2l-arrow${add ? "" : " d2l-copy"}`, "marker-end": "url(#d2l-head)" }));
+    const label = add ? "add" : "copy", text = this.kind === "ring" ? `${label} ${chunk}` : label;
+    const [p, q] = at(length / 2).map(Number), anchor = dy > 0.3 ? "start" : dy < -0.3 ? "end" : "middle";
+    this.picture.append(svg("text", { x: p + 8 * dy, y: q + 4 - 9 * dx, class: "d2l-word",
+      "text-anchor": anchor }, text));
+  }
+
+  gpu(i, row, [x, y], step) {
+    const { k } = this, tall = FRAME / k, wide = FRAME / row.length, full = 2 ** k - 1;
+    const left = x - FRAME / 2, top = y - FRAME / 2;
+    const group = svg("g", { class: "d2l-gpu" });
+    group.append(svg("rect", { x: left - 1.5, y: top - 1.5, width: FRAME + 3, height: FRAME + 3, class: "d2l-buffer" }));
+    row.forEach((bits, c) => {
+      for (let t = 0; t < k; t++) {
+        if (!(bits >> t & 1)) continue;
+        group.append(svg("rect", { x: left + c * wide + 0.5, y: top + t * tall + 0.5, width: wide - 1,
+          height: tall - 1, fill: COLOURS[t], "data-gpu": i, "data-chunk": c, "data-term": t }));
+      }
+    });
+    const done = row.every((bits) => bits === full), got = step?.moves.some((move) => move.to === i);
+    group.append(svg("text", { x, y: top - 6, class: `d2l-name${got ? " d2l-got" : ""}` }, `GPU ${i}${done ? " ✓" : ""}`));
+    this.picture.append(group);
+  }
+}
+
+globalThis.d2lAllreduce = { steps, states, cost, holdings };
+const start = () => document.querySelectorAll("div.d2l-allreduce").forEach((root) => new Steps(root));
+if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);
+else start();
+})();

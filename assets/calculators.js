@@ -1,0 +1,233 @@
+/* The calculators: fields, answers and pictures. The formulas are in model.js and memory.js.
+
+   Shown in every <div class="d2l-calculator" data-of="step | scaling | memory">. */
+(() => {
+"use strict";
+const P = globalThis.d2lPresets, model = globalThis.d2lModel, memory = globalThis.d2lMemory;
+const SVG = "http://www.w3.org/2000/svg", MIB = 2 ** 20;
+const COLOURS = { forward: "#0072B2", backward: "#E69F00", bucket: "#56B4E9", optimizer: "#009E73",
+  "all-reduce": "#F0E442" };
+const KEY = { forward: "forward", backward: "backward", bucket: "in and out of buckets",
+  optimizer: "optimiser", "all-reduce": "all-reduce" };
+const PARTS = { weights: ["weights", "#0072B2"], states: ["optimiser's states", "#009E73"],
+  buckets: ["buckets of DDP", "#56B4E9"], gradients: ["gradients", "#E69F00"],
+  activations: ["activations", "#CC79A7"], gathered: ["weights gathered or cast", "#F0E442"],
+  work: ["gradients so far and work space", "#D55E00"] };
+
+const html = (tag, attributes, ...children) => {
+  const made = Object.assign(document.createElement(tag), attributes);
+  made.append(...children);
+  return made;
+};
+const svg = (tag, attributes, ...children) => {
+  const made = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+
+/** A number with three digits. */
+function number(value) {
+  const rounded = Number(value.toPrecision(3));
+  return rounded >= 1000 ? rounded.toLocaleString("en") : String(rounded);
+}
+function quantity(value, unit) {
+  const prefixes = unit === "s" ? [["", 1], ["m", 1e-3], ["µ", 1e-6]]
+    : [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3], ["", 1]];
+  const [prefix, scale] = prefixes.find(([, s]) => value >= 0.9995 * s) ?? prefixes.at(-1);
+  return `${number(value / scale)} ${prefix}${unit}`;
+}
+/** Bytes of memory, as GPUs' makers count them. */
+function memorySize(bytes) {
+  return bytes >= 0.9995 * 2 ** 30 ? `${number(bytes / 2 ** 30)} GiB` : `${number(bytes / MIB)} MiB`;
+}
+const percent = (share) => `${Math.round(100 * share)} %`;
+
+/* Fields */
+
+const names = (table) => Object.keys(table).map((name) => [name, name]);
+const FIELDS = {
+  width: ["Width of a layer", 4096, 64, 65536], layers: ["Layers", 12, 3, 400],
+  batch: ["Batch of each GPU", 512, 1, 1048576], together: ["Batch", 4096, 1, 1048576],
+  dtype: ["Number format", "bfloat16", [["float32", "float32"], ["tf32", "float32 as TF32"],
+    ["bfloat16", "bfloat16"], ["float16", "float16"]]],
+  gpu: ["GPU", "a100", names(P.gpus)], link: ["Link in a node", "nvlink3", names(P.links)],
+  perNode: ["GPUs in a node", 8, 1, 8], nodes: ["Nodes", 1, 1, 128],
+  network: ["Network of nodes", "hdr", names(P.networks)],
+  bucket: ["Bucket (MiB)", 25, 0.01, 10000],
+  gpus: ["GPUs", 8, 1, 1024],
+  stage: ["Sharding", "0", [["0", "none: DDP"], ["1", "ZeRO 1"], ["2", "ZeRO 2"], ["3", "ZeRO 3, FSDP"]]],
+  optimizer: ["Optimiser", "adamw", [["sgd", "SGD"], ["momentum", "SGD, momentum"], ["adamw", "AdamW"]]],
+  precision: ["Precision", "float32", [["float32", "float32"], ["mixed", "mixed"],
+    ["bfloat16", "all bfloat16"]]],
+};
+const USES = {
+  step: ["width", "layers", "batch", "dtype", "gpu", "link", "perNode", "nodes", "network", "bucket"],
+  scaling: ["width", "layers", "together", "dtype", "gpu", "link", "network", "bucket"],
+  memory: ["width", "layers", "batch", "gpus", "gpu", "stage", "optimizer", "precision"],
+};
+const OWN = { memory: { width: 16384, layers: 24, batch: 4096, stage: "3", precision: "mixed" } };
+
+function field(kind, name, change) {
+  const [label, usual, ...rest] = FIELDS[name], value = OWN[kind]?.[name] ?? usual;
+  let made;
+  if (Array.isArray(rest[0])) {
+    made = html("select", { name, onchange: change },
+      ...rest[0].map(([v, text]) => html("option", { value: v, selected: v === value }, text)));
+  } else {
+    const [min, max] = rest, step = name === "bucket" ? "any" : 1;
+    made = html("input", { name, type: "number", value, min, max, step, required: true, oninput: change });
+  }
+  return html("label", {}, label, made);
+}
+
+/* Answers */
+
+const answer = (items) => html("dl", { className: "d2l-answer" },
+  ...items.map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value))));
+const key = (items) => html("ul", { className: "d2l-key" }, ...items.map(([text, colour]) => {
+  const patch = html("i", {});
+  patch.style.background = colour;
+  return html("li", {}, patch, text);
+}));
+const text = (x, y, words, anchor = "start") => svg("text", { x, y, "text-anchor": anchor }, words);
+
+/** Two lanes: what the GPU computes, what travels. Neighbours of one kind are drawn as one. */
+function lanes(found, room) {
+  const scale = room / found.seconds, parts = [], drawn = [];
+  for (const span of found.spans) {
+    const last = drawn.findLast((d) => d.lane === span.lane);
+    if (last && last.kind === span.kind && span.start - last.end < 1 / scale) last.end = span.end;
+    else drawn.push({ ...span });
+  }
+  const rows = [["compute", 16], ["comm", 58]];
+  for (const [lane, y] of rows) {
+    parts.push(text(0, y - 4, lane === "compute" ? "GPU computes" : "All-reduce"));
+    parts.push(svg("rect", { x: 0, y, width: room, height: 20, class: "d2l-ground" }));
+    for (const { kind, start, end } of drawn.filter((d) => d.lane === lane)) {
+      parts.push(svg("rect", { x: (start * scale).toFixed(1), y, height: 20, fill: COLOURS[kind],
+        width: Math.max((end - start) * scale, 0.7).toFixed(1) }));
+    }
+  }
+  parts.push(text(0, 95, "0"), text(room, 95, quantity(found.seconds, "s"), "end"));
+  return svg("svg", { viewBox: `0 0 ${room} 100`, "aria-hidden": "true" }, ...parts);
+}
+
+function showStep(input, room) {
+  input.bucket *= MIB;
+  const ranks = input.perNode * input.nodes, found = model.step(input);
+  const alone = model.step({ ...input, perNode: 1, nodes: 1 }).seconds;
+  const hidden = ranks > 1 ? percent(1 - found.exposed / found.communicates) : "-";
+  return [
+    answer([
+      ["a step (simulated)", quantity(found.seconds, "s")],
+      ["efficiency", percent(alone / found.seconds)],
+      ["samples a second, all GPUs", number(ranks * input.batch / found.seconds)],
+      ["all-reduce in a step", ranks > 1 ? quantity(found.communicates, "s") : "none"],
+      ["of it hidden", hidden],
+    ]),
+    lanes(found, room),
+    key(Object.entries(KEY).map(([kind, name]) => [name, COLOURS[kind]])),
+  ];
+}
+
+const COUNTS = [1, 2, 4, 8, 16, 32, 64];
+
+function showScaling(input, room) {
+  input.bucket *= MIB;
+  const shown = { ...input, batch: input.together };
+  const strong = model.scaling(shown, COUNTS, true), weak = model.scaling(shown, COUNTS, false);
+  const height = 190, left = 30, base = 168, top = 8;
+  const x = (k) => left + (room - left - 14) * Math.log2(k) / 6;
+  const y = (s) => base - (base - top) * Math.log2(Math.max(s, 0.5) * 2) / 7;
+  const parts = [];
+  for (const k of COUNTS) {
+    parts.push(svg("path", { class: "d2l-rule", d: `M${x(k)} ${top}V${base}` }), text(x(k), base + 15, k, "middle"));
+    parts.push(svg("path", { class: "d2l-rule", d: `M${left} ${y(k)}H${room - 14}` }), text(left - 5, y(k) + 4, k, "end"));
+  }
+  parts.push(svg("path", { class: "d2l-limit", d: `M${x(1)} ${y(1)}L${x(64)} ${y(64)}`, fill: "none" }));
+  for (const [rows, colour] of [[weak, "#0072B2"], [strong, "#D55E00"]]) {
+    const line = rows.map(({ k, speedup }) => `${x(k)} ${y(speedup)}`).join("L");
+    parts.push(svg("path", { class: "d2l-line", stroke: colour, d: `M${line}` }));
+    for (const { k, speedup } of rows) parts.push(svg("circle", { cx: x(k), cy: y(speedup), r: 3.5, fill: colour }));
+  }
+  const cell = (rows, i) => [quantity(rows[i].seconds, "s"), number(rows[i].speedup)];
+  const head = ["GPUs", "weak: step", "speed-up", "strong: step", "speed-up"];
+  const table = html("table", {}, html("thead", {}, html("tr", {}, ...head.map((h) => html("th", { scope: "col" }, h)))),
+    html("tbody", {}, ...COUNTS.map((k, i) => html("tr", {},
+      html("th", { scope: "row" }, String(k)), ...[...cell(weak, i), ...cell(strong, i)].map((c) => html("td", {}, c))))));
+  return [
+    svg("svg", { viewBox: `0 0 ${room} ${height}`, "aria-hidden": "true" }, ...parts),
+    key([["weak: every GPU has the batch", "#0072B2"], ["strong: the GPUs share it", "#D55E00"],
+      ["dashed: as many times as there are GPUs", "none"]]),
+    table,
+  ];
+}
+
+function showMemory(input, room) {
+  const found = memory({ ...input, stage: Number(input.stage) }), capacity = P.gpus[input.gpu].memory;
+  const scale = (room - 2) / Math.max(found.peak, capacity), shown = [], parts = [];
+  let x = 0;
+  for (const [part, bytes] of Object.entries(found.parts)) {
+    if (bytes <= 0) continue;
+    parts.push(svg("rect", { x, y: 20, width: bytes * scale, height: 28, fill: PARTS[part][1] }));
+    shown.push([`${PARTS[part][0]} ${memorySize(bytes)}`, PARTS[part][1]]);
+    x += bytes * scale;
+  }
+  const limit = capacity * scale;
+  parts.unshift(svg("rect", { x: 0, y: 20, width: limit, height: 28, class: "d2l-ground" }));
+  parts.push(svg("path", { d: `M${limit} 14V54`, class: "d2l-limit" }));
+  parts.push(text(Math.min(limit, room - 2), 11, `${input.gpu}: ${memorySize(capacity)}`, "end"));
+  return [
+    answer([
+      ["peak of each GPU", memorySize(found.peak)],
+      [`on ${/^[aeiou8]/.test(input.gpu) ? "an" : "a"} ${input.gpu}`, found.peak <= capacity ? "fits" : "does not fit"],
+      ["parameters", quantity(found.parameters, "").replace("G", "billion").replace("M", "million").trim()],
+      ["bytes a parameter", number(found.peak / found.parameters)],
+    ]),
+    html("p", {}, `The peak is ${found.when}.`),
+    svg("svg", { viewBox: `0 0 ${room} 58`, "aria-hidden": "true" }, ...parts),
+    key(shown),
+  ];
+}
+
+const SHOW = { step: showStep, scaling: showScaling, memory: showMemory };
+
+/** Show one calculator in an element. */
+function show(root) {
+  const kind = root.dataset.of, output = html("div", {});
+  const calculate = (event) => {
+    const bad = [...form.elements].find((e) => e.name && !e.checkValidity());
+    if (event?.target?.name === "gpu" && form.elements.link) form.elements.link.value = P.gpus[event.target.value].link;
+    if (bad) {
+      const [label, , min, max] = FIELDS[bad.name];
+      output.replaceChildren(html("p", { className: "d2l-problem" },
+        `${label}: give a ${bad.name === "bucket" ? "" : "whole "}number from ${min} to ${max.toLocaleString("en")}.`));
+      return;
+    }
+    const input = {};
+    for (const e of form.elements) if (e.name) input[e.name] = e.tagName === "SELECT" ? e.value : Number(e.value);
+    // Drawn in the pixels of the page, so that letters keep their size on phones.
+    output.replaceChildren(...SHOW[kind](input, Math.max(root.clientWidth - 34, 220)));
+  };
+  const form = html("form", { className: "d2l-fields", onsubmit: (event) => event.preventDefault() },
+    ...USES[kind].map((name) => field(kind, name, calculate)));
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", { step: "Time of a step", scaling: "Scaling", memory: "Memory" }[kind]);
+  output.className = "d2l-output";
+  output.setAttribute("aria-live", "polite");
+  root.replaceChildren(form, output);
+  calculate();
+  let before = root.clientWidth;
+  new ResizeObserver(() => {
+    if (root.clientWidth === before) return;
+    before = root.clientWidth;
+    requestAnimationFrame(calculate);
+  }).observe(root);
+}
+
+globalThis.d2lCalculators = { FIELDS, USES, quantity };
+const start = () => document.querySelectorAll("div.d2l-calculator").forEach(show);
+if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);
+else start();
+})();

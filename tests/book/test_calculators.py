@@ -1,0 +1,225 @@
+"""The calculators in a browser: their formulas against the simulator's functions and runs."""
+
+import json
+import random
+
+import pytest
+import torch
+from support.browser import browser, find_browser
+from support.calculator_programs import OPTIMIZERS, peak_bytes, step_seconds
+from support.paths import ROOT
+
+from d2lmini import sim
+from d2lmini.sim.hardware.cluster import build_cluster
+from d2lmini.sim.hardware.collective_costs import cost
+from d2lmini.sim.hardware.networks import NETWORKS
+from d2lmini.sim.hardware.presets import GPUS, LINKS
+from tools import presets
+
+needs_browser = pytest.mark.skipif(
+    not find_browser(), reason="no browser: chromium is not installed"
+)
+
+SCRIPTS = ("presets", "model", "memory", "calculators")
+PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Calculators</title>
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<link rel="stylesheet" href="{assets}/play.css"></head>
+<body><h1>Calculators</h1>{body}</body></html>"""
+COUNT = 50
+WITHIN = 0.01
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    assets = (ROOT / "assets").as_uri()
+    kinds = ("step", "scaling", "memory")
+    body = "".join(f'<div class="d2l-calculator" data-of="{kind}"></div>' for kind in kinds)
+    body += "".join(f'<script src="{assets}/{name}.js"></script>' for name in SCRIPTS)
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(PAGE.format(assets=assets, body=body), encoding="utf-8")
+    with browser(tmp_path_factory.mktemp("profile")) as tab:
+        tab.call("Page.enable")
+        watch = "addEventListener('error', event => (window.wrong ??= []).push(event.message));"
+        tab.call("Page.addScriptToEvaluateOnNewDocument", source=watch)
+        tab.open(path.as_uri())
+        tab.wait("document.querySelectorAll('.d2l-output > *').length > 5")
+        yield tab
+        assert tab.ask("window.wrong ?? []") == []
+        loaded = tab.ask("performance.getEntriesByType('resource').map(e => e.name)")
+        assert all(name.startswith("file:") for name in loaded)
+
+
+def test_presets_are_those_of_the_simulator():
+    text = presets.PATH.read_text(encoding="utf-8")
+    assert text == presets.text(), "write them anew: python -m tools.presets"
+
+
+def different(answers, expected):
+    """Return the largest relative difference."""
+    assert len(answers) == len(expected) >= COUNT
+    return max(abs(a / b - 1) for a, b in zip(answers, expected, strict=True))
+
+
+def clusters(rng):
+    nodes = rng.choice([1, 1, 2, 3, 4, 16])
+    return {
+        "link": rng.choice(list(LINKS)),
+        "perNode": rng.choice([2, 3, 4, 5, 8]),
+        "nodes": nodes,
+        "network": rng.choice(list(NETWORKS)),
+    }
+
+
+@needs_browser
+def test_all_reduce_costs_what_the_simulator_charges(tab):
+    rng, inputs, expected = random.Random(0), [], []
+    for _ in range(400):
+        c, num_bytes = clusters(rng), int(10 ** rng.uniform(1, 10))
+        size = c["perNode"] * c["nodes"]
+        cluster = build_cluster(size, "a100", c["link"], c["nodes"], c["network"])
+        expected.append(cost("all_reduce", num_bytes, range(size), cluster).seconds)
+        inputs.append([num_bytes, c])
+    call = f"({json.dumps(inputs)}).map(x => d2lModel.allReduce(...x).seconds)"
+    assert different(tab.ask(call), expected) < 1e-9
+
+
+def steps(rng):
+    """Return the input of a random step."""
+    ranks = rng.choice([1, 2, 3, 4, 8])
+    return {
+        "width": rng.choice([512, 1000, 2048, 4096, 8192]),
+        "layers": rng.randint(2, 12),
+        "batch": rng.choice([1, 16, 100, 512, 2048, 4096]),
+        "dtype": rng.choice(["float32", "tf32", "bfloat16", "float16"]),
+        "gpu": rng.choice(list(GPUS)),
+        "link": rng.choice(list(LINKS)),
+        "perNode": ranks,
+        "nodes": rng.choice([1, 2, 4]) if ranks == 8 else 1,
+        "network": rng.choice(list(NETWORKS)),
+        "bucket": rng.choice([1, 5, 25, 100]) * 2**20,
+    }
+
+
+def run_step(x):
+    """Return the seconds of the step on simulated GPUs."""
+    names = ("width", "layers", "batch", "dtype", "bucket")
+    network = x["network"] if x["nodes"] > 1 else None
+    where = {"gpu": x["gpu"], "link": x["link"], "nodes": x["nodes"], "network": network}
+    args, ranks = tuple(x[name] for name in names), x["perNode"] * x["nodes"]
+    (seconds,) = sim.spawn(
+        step_seconds, args, nprocs=ranks, numerics=False, ranks=[0], **where
+    )  # fmt: skip
+    return seconds
+
+
+@needs_browser
+def test_steps_take_what_they_take_on_simulated_gpus(tab):
+    rng, before = random.Random(1), torch.backends.cuda.matmul.allow_tf32
+    inputs = [steps(rng) for _ in range(COUNT)]
+    try:
+        expected = [run_step(x) for x in inputs]
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    answers = tab.ask(f"({json.dumps(inputs)}).map(x => d2lModel.step(x).seconds)")
+    assert different(answers, expected) < WITHIN
+    wrong = [{**x, "bucket": 2**40} for x in inputs]  # the test is able to see a bucket
+    answers = tab.ask(f"({json.dumps(wrong)}).map(x => d2lModel.step(x).seconds)")
+    assert different(answers, expected) > WITHIN
+
+
+@needs_browser
+def test_scaling_is_made_of_steps(tab):
+    rng, inputs, expected = random.Random(2), [], []
+    while len(inputs) < COUNT:
+        x, strong, k = steps(rng) | {"batch": 512}, rng.random() < 0.5, rng.choice([2, 4, 8, 16])
+        cluster = {"perNode": min(k, 8), "nodes": max(k // 8, 1)}
+        alone = run_step(x | {"perNode": 1, "nodes": 1})
+        seconds = run_step(x | cluster | {"batch": 512 // k if strong else 512})
+        expected.append((1 if strong else k) * alone / seconds)
+        inputs.append([x, [k], strong])
+    call = f"({json.dumps(inputs)}).map(x => d2lModel.scaling(...x)[0].speedup)"
+    assert different(tab.ask(call), expected) < WITHIN
+
+
+def run_memory(x):
+    """Return the peak on simulated GPUs, of the rank that needs most."""
+    names = ("width", "layers", "batch", "precision", "optimizer", "stage")
+    args = tuple(x[name] for name in names)
+    return max(sim.spawn(peak_bytes, args, nprocs=x["gpus"], gpu="b200", numerics=False))
+
+
+@needs_browser
+def test_memory_is_what_simulated_gpus_allocate(tab):
+    rng, inputs = random.Random(3), []
+    for number in range(COUNT):
+        stage = number % 4
+        inputs.append(
+            {
+                "width": rng.choice([512, 1000, 2048]),
+                "layers": rng.randint(3, 16),
+                "batch": rng.choice([1, 16, 100, 512, 2048, 4096, 10000]),
+                "gpus": rng.choice([2, 4] if stage else [1, 2, 4]),
+                "stage": stage,
+                "optimizer": rng.choice(list(OPTIMIZERS)),
+                "precision": rng.choice(["float32", "bfloat16", "mixed"]),
+            }
+        )
+    expected = [run_memory(x) for x in inputs]
+    found = tab.ask(f"({json.dumps(inputs)}).map(d2lMemory)")
+    assert different([answer["peak"] for answer in found], expected) < WITHIN
+    for answer in found:
+        assert sum(answer["parts"].values()) == pytest.approx(answer["peak"])
+        assert min(answer["parts"].values()) >= 0
+
+
+# The page
+
+
+def value(tab, kind, name, new):
+    """Change a field of a calculator as a reader does; return the answers that it shows."""
+    return tab.ask(
+        f"""(() => {{
+            const root = document.querySelector('.d2l-calculator[data-of={kind}]');
+            const field = root.querySelector('[name={name}]');
+            field.value = {new!r};
+            field.dispatchEvent(new Event(field.tagName == 'SELECT' ? 'change' : 'input'));
+            return root.querySelector('.d2l-output').innerText;
+        }})()"""
+    )
+
+
+@needs_browser
+def test_fields_change_the_answer(tab):
+    kinds = {"step": "batch", "scaling": "together", "memory": "batch"}
+    for kind, name in kinds.items():
+        assert value(tab, kind, name, "64") != value(tab, kind, name, "8192")
+    assert value(tab, "memory", "stage", "0") != value(tab, "memory", "stage", "3")
+    assert "does not fit" in value(tab, "memory", "layers", "400")
+    assert "fits" in value(tab, "memory", "layers", "4").splitlines()
+
+
+@needs_browser
+def test_a_gpu_brings_its_usual_link(tab):
+    value(tab, "step", "gpu", "rtx4090")
+    assert tab.ask("document.querySelector('[data-of=step] [name=link]').value") == "pcie4_staged"
+    value(tab, "step", "gpu", "a100")
+
+
+@needs_browser
+@pytest.mark.parametrize("bad", ["", "0", "-3", "2.5", "999999999"])
+def test_what_makes_no_sense_is_named(tab, bad):
+    shown = value(tab, "step", "width", bad)
+    assert shown == "Width of a layer: give a whole number from 64 to 65,536."
+    assert "a step (simulated)" in value(tab, "step", "width", "4096")
+
+
+@needs_browser
+def test_every_field_has_a_label_and_fits_a_phone(tab):
+    missing = "[...document.querySelectorAll('input, select')].filter(e => !e.labels.length).length"
+    assert tab.ask(missing) == 0
+    for width in (390, 1280):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        tab.call("Emulation.setDeviceMetricsOverride", **size)
+        tab.ask("new Promise(done => setTimeout(done, 300))")
+        assert tab.ask("document.documentElement.scrollWidth") <= width
+    tab.call("Emulation.clearDeviceMetricsOverride")

@@ -1,0 +1,91 @@
+"""The simulator's numbers for the calculators: ``python -m tools.presets`` writes them.
+
+`assets/presets.js` holds what the formulas of ``assets/model.js`` read: GPUs, links with their
+boards, networks, and NCCL's parameters, all from ``d2lmini.sim.hardware``.
+"""
+
+import json
+from pathlib import Path
+
+from d2lmini.sim.hardware import nccl_parameters as nccl
+from d2lmini.sim.hardware.boards import board_of
+from d2lmini.sim.hardware.default import find_gpu_and_link
+from d2lmini.sim.hardware.nccl_choices import IN_SWITCH_FROM
+from d2lmini.sim.hardware.networks import NETWORKS
+from d2lmini.sim.hardware.presets import GPUS, LINKS
+from d2lmini.sim.hardware.specs import ITEM_BYTES
+
+PATH = Path(__file__).parents[1] / "assets" / "presets.js"
+HEAD = "/* Written by `python -m tools.presets` from d2lmini.sim.hardware; do not edit. */\n"
+
+
+def gpu(spec):
+    """Return what the calculators need of a GPU."""
+    return {
+        "flops": dict(spec.flops),
+        "memory": spec.memory,
+        "bandwidth": spec.memory_bandwidth,
+        "launch": spec.launch_overhead,
+        "kernel": spec.kernel_overhead,
+        "computeEfficiency": spec.compute_efficiency,
+        "memoryEfficiency": spec.memory_efficiency,
+        "link": find_gpu_and_link(spec.name, None)[1].name,
+    }
+
+
+def link(spec):
+    """Return what the calculators need of a link: the board that it stands for."""
+    board = board_of(spec)
+    rates = [board.ring_rate(tuple(range(k))) for k in range(2, board.gpus + 1)]
+    return {
+        "kind": board.kind,
+        "hardware": board.hardware,
+        "rate": board.rate,
+        "generation": board.generation,
+        "hostRate": board.host_rate,
+        "pcieRate": board.pcie_rate,
+        "inSwitch": board.in_switch,
+        "ringRates": [0, 0, *rates],  # by the number of GPUs
+    }
+
+
+def network(spec):
+    """Return what the calculators need of a network; all presets have one level of switches."""
+    if spec.nodes_per_leaf is not None:
+        raise ValueError(f"network {spec.name} has two levels, which assets/model.js does not know")
+    return {"nics": spec.nics, "rate": spec.nic_rate, "latency": spec.latency}
+
+
+def presets():
+    """Return all numbers as plain data."""
+    efficiency = {
+        kind: {p: [nccl.efficiency(kind, p, k) for k in (1, 2)] for p in nccl.PROTOCOLS}
+        for kind in ("ring", "tree")
+    }
+    llrate = {g: [nccl.ll_rate(g, k) for k in (1, 2, 3)] for g in nccl.LL_RATE}
+    return {
+        "gpus": {name: gpu(spec) for name, spec in GPUS.items()},
+        "links": {name: link(spec) for name, spec in LINKS.items()},
+        "networks": {name: network(spec) for name, spec in NETWORKS.items()},
+        "itemBytes": ITEM_BYTES,
+        "nccl": {
+            "base": nccl.BASE_LATENCY,
+            "step": nccl.STEP_LATENCY,
+            "inSwitch": nccl.IN_SWITCH_LATENCY,
+            "inSwitchNet": nccl.IN_SWITCH_NET_LATENCY,
+            "inSwitchFrom": IN_SWITCH_FROM,
+            "netOverhead": nccl.NET_OVERHEAD,
+            "efficiency": efficiency,  # on one node, on several
+            "llRate": llrate,  # on one node, on two, on more
+            "treeCorrection": nccl.TREE_CORRECTION,
+        },
+    }
+
+
+def text():
+    """Return the file."""
+    return f"{HEAD}globalThis.d2lPresets = {json.dumps(presets(), indent=1)};\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(), encoding="utf-8")
