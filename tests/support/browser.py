@@ -53,18 +53,24 @@ class Tab:
         self.socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
             answer = json.loads(self.socket.recv())
+            if "method" in answer:
+                self.heard(answer)
             if answer.get("id") == number:
                 if "error" in answer:
                     raise NoAnswerError(answer["error"])
                 return answer["result"]
 
+    def heard(self, message):
+        """Ignore what the page says of its own accord."""
+
     def open(self, address):
         """Go to a page."""
         self.call("Page.navigate", url=address)
 
-    def ask(self, expression):
+    def ask(self, expression, **options):
         """Return the value of an expression in JavaScript."""
-        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        options = {"expression": expression, "returnByValue": True, **options}
+        result = self.call("Runtime.evaluate", **options)
         if "exceptionDetails" in result:
             raise NoAnswerError(result)
         return result["result"].get("value")
