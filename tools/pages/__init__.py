@@ -37,11 +37,12 @@ def finish(app, exception):
         if mended_page != page:
             path.write_text(mended_page, encoding="utf-8")
         used |= icons.names(mended_page)
-    sheet = Path(app.outdir) / "_static" / "icons.css"
-    sheet.write_text(icons.sheet(used), encoding="utf-8")
+    static = Path(app.outdir) / "_static"
+    (static / "icons.css").write_text(icons.sheet(used), encoding="utf-8")
     (Path(app.outdir) / "index.html").write_text(shared.front_door(app), encoding="utf-8")
-    mended.mend_scripts(Path(app.outdir) / "_static")
-    mended.drop_unused(Path(app.outdir) / "_static")
+    mended.mend_scripts(static)
+    mended.mend_sheets(static)
+    mended.drop_unused(static)
 
 
 def setup(app):

@@ -32,7 +32,9 @@ def mathml(tex, display="inline"):
     left = re.search(r"\\[a-zA-Z]+", html.unescape(re.sub("<[^>]+>", "", made)))
     if left:
         raise ExtensionError(f"formula: {left[0]} is not known, in {tex}")
-    return made.replace("<math ", f'<math alttext="{html.escape(SPACES.sub(" ", tex.strip()))}" ', 1)
+    return made.replace(
+        "<math ", f'<math alttext="{html.escape(SPACES.sub(" ", tex.strip()))}" ', 1
+    )
 
 
 def visit_inline(self, node):

@@ -8,7 +8,7 @@ import shutil
 
 RULES = [
     # A script with 2000 icons: a style sheet has those that are shown (tools.pages.icons).
-    (r'<script [^>]*fontawesome\.js[^>]*></script>\n?', ""),
+    (r"<script [^>]*fontawesome\.js[^>]*></script>\n?", ""),
     # A button's name is what stands on it.
     (r'(<button class="btn search-button-field[^>]*?) title="Search" aria-label="Search"', r"\1"),
     (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
@@ -19,9 +19,17 @@ RULES = [
 ]
 IN_SCRIPTS = [
     ("console.log(", "void("),  # nobody reads what a script has done
+    # A page that is opened as a file may not read other files: no excerpts, instead of errors.
+    ("else if (showSearchSummary)", 'else if (showSearchSummary && location.protocol !== "file:")'),
     ('<button class="copybtn', '<button aria-label="Copy" class="copybtn'),
 ]
-SEARCH_SCRIPTS = r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>'
+SEARCH_SCRIPTS = (
+    r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>'
+)
+IN_SHEETS = [  # the letters of an icon font, for icons that are drawn in another way
+    (r"@font-face\{[^}]*Font Awesome[^}]*\}", ""),
+    (r"(?<=\})(?:\.fa-[a-z0-9-]+:{1,2}(?:before|after),?)+\{content:[^}]*\}", ""),
+]
 UNUSED = ("scripts/fontawesome.js", "vendor/fontawesome", "scripts/*.map", "styles/*.map")
 
 
@@ -44,6 +52,15 @@ def mend_scripts(static):
             mended = mended.replace(old, new)
         if mended != script:
             path.write_text(mended, encoding="utf-8")
+
+
+def mend_sheets(static):
+    """Mend the theme's style sheets, in the copies that the pages load."""
+    for path in static.glob("styles/*.css"):
+        sheet = path.read_text(encoding="utf-8")
+        for pattern, replacement in IN_SHEETS:
+            sheet = re.sub(pattern, replacement, sheet)
+        path.write_text(sheet, encoding="utf-8")
 
 
 def drop_unused(static):
