@@ -8,7 +8,7 @@ import pydata_sphinx_theme
 
 THEME = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
 SCRIPT = THEME / "scripts" / "fontawesome.js"
-ENTRY = r'"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
+ENTRY = r'[,{]"?%s"?:\[(\d+),(\d+),\[[^\]]*\],"[0-9a-f]+","([^"]+)"\]'
 USED = re.compile(r'<(?:i|span) class="([^"]*\bfa[srb]?(?:-solid|-regular)?\b[^"]*)"')
 SIZES = {"fa-lg", "fa-solid", "fa-regular", "fa-brands", "fa-fw", "fa-sm", "fa-xs"}
 OLD_NAMES = {"file-archive": "file-zipper"}
