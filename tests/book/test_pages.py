@@ -14,7 +14,7 @@ import pytest
 from support.browser import browser, find_browser
 from support.contents import toc_files
 from support.paths import ROOT
-from support.visits import new_visitor, served, visit_all
+from tools.visits import new_visitor, served, visit_all
 
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 ANSWER = "/* finds what is wrong */ axe.run(document, {resultTypes: ['violations'], %s}).then("

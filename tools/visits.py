@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
-from support.browser import Tab, wait_for
+from tools.browser import Tab, wait_for
 
 SPOKE = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
 ASKED = "Network.requestWillBeSent"
