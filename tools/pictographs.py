@@ -29,40 +29,40 @@ def ring(x, y, radius, colour):
 
 
 def devices():
-    """The host launches, the GPU works later, with gaps."""
+    """Draw the host launches, the GPU works later, with gaps."""
     launches = [box(14 + 17 * i, 20, 12, 14, GREY) for i in range(8)]
     return launches + [box(30 + 34 * i, 52, 16, 20, BLUE) for i in range(4)]
 
 
 def auto_parallelism():
-    """Copies hide behind products."""
+    """Draw copies hide behind products."""
     work = [box(14 + 34 * i, 20, 31, 20, BLUE) for i in range(4)]
     return work + [box(48 + 34 * i, 50, 16, 20, ORANGE) for i in range(3)]
 
 
 def multiple_gpus():
-    """More GPUs, longer bars."""
+    """Draw more GPUs, longer bars."""
     heights = (12, 22, 40, 66)
     bars = [box(22 + 32 * i, 78 - h, 20, h, BLUE) for i, h in enumerate(heights)]
     return [*bars, line([(14, 66), (146, 74)], RED, dashed=True)]
 
 
 def multiple_gpus_concise():
-    """One program, four processes."""
+    """Draw one program, four processes."""
     boxes = [box(14 + 35 * i, 50, 27, 26, c) for i, c in enumerate((BLUE, GREEN, PURPLE, ORANGE))]
     wires = [line([(80, 28), (27 + 35 * i, 50)]) for i in range(4)]
     return [*wires, box(62, 12, 36, 18, GREY), *boxes]
 
 
 def overlap_and_scaling():
-    """The gain flattens."""
+    """Draw the gain flattens."""
     points = [(18, 74), (40, 54), (64, 40), (92, 31), (122, 27), (146, 26)]
     ideal = line([(18, 74), (80, 14)], GREY, dashed=True)
     return [ideal, line(points, BLUE, 4), line([(14, 80), (148, 80)])]
 
 
 def memory_and_sharding():
-    """What one GPU cannot hold, a quarter of it on each of four."""
+    """Draw what one GPU cannot hold, a quarter of it on each of four."""
     whole = [box(20, 12, 26, 34, PURPLE), box(20, 46, 26, 18, BLUE), box(20, 64, 26, 14, GREEN)]
     shards = []
     for i in range(4):
@@ -72,20 +72,20 @@ def memory_and_sharding():
 
 
 def collectives():
-    """A ring of GPUs."""
+    """Draw a ring of GPUs."""
     places = [(80, 16), (118, 34), (118, 62), (80, 78), (42, 62), (42, 34)]
     chips = [box(x - 9, y - 8, 18, 16, (BLUE, GREEN)[i % 2]) for i, (x, y) in enumerate(places)]
     return [line([*places, places[0]]), *chips]
 
 
 def tensor_parallelism():
-    """A matrix in four columns."""
+    """Draw a matrix in four columns."""
     columns = [box(50 + 16 * i, 18, 14, 56, c) for i, c in enumerate((BLUE, GREEN, PURPLE, ORANGE))]
     return [box(18, 18, 20, 56, GREY, 0.6), *columns, box(126, 18, 20, 56, GREY, 0.6)]
 
 
 def pipeline_parallelism():
-    """The staircase of a pipeline."""
+    """Draw the staircase of a pipeline."""
     colours = (BLUE, GREEN, PURPLE, ORANGE)
     return [
         box(14 + 17 * (stage + batch), 12 + 18 * stage, 15, 15, colours[stage])

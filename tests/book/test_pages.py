@@ -14,6 +14,7 @@ import pytest
 from support.browser import browser, find_browser
 from support.contents import toc_files
 from support.paths import ROOT
+
 from tools.visits import new_visitor, served, visit_all
 
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
