@@ -2,11 +2,13 @@
 # `make PYTHON=python3.12 ...` names another Python for .venv; ARGS=... is handed on.
 PYTHON ?= python3
 
-COMMANDS = setup book test test-gpu test-double test-another-day torture lint outputs notebooks lab edit student wheels bench bench-check clean
+COMMANDS = setup book pdf screenshots test test-gpu test-double test-another-day torture lint outputs notebooks lab edit student wheels bench bench-check clean
 .PHONY: help $(COMMANDS)
 
 help:
 	@echo "make book      build the book:            _build/html/index.html"
+	@echo "make pdf       the book as one file:      _build/pdf/book.pdf"
+	@echo "make screenshots  pictures of every page: _build/screenshots"
 	@echo "make test      lint, unit tests, doctests, every notebook, the book"
 	@echo "make test-gpu  every notebook on this machine's real GPUs"
 	@echo "make test-double  every notebook on 1 to 8 GPUs that are not there"

@@ -1,7 +1,7 @@
 """The minutes on the front page: ``python -m tools.front_page`` copies them from the chapters.
 
-Each row of its table of chapters says how long the chapter takes to read, as the line under the
-chapter's title does.
+Each card of a chapter says how long the chapter takes to read, as the line under the chapter's
+title does.
 """
 
 import re
@@ -12,18 +12,18 @@ import nbformat
 from tools.reading import TIME_LINE
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\) \| )\d+( \|)")
+CARD = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\)\*\*, )\d+( minutes)")
 
 
 def update(text, root=ROOT):
     """Return the front page with the minutes of the chapters that are there."""
 
-    def minutes(row):
-        path = root / row[2]
+    def minutes(card):
+        path = root / card[2]
         line = path.exists() and TIME_LINE.search(nbformat.read(path, 4).cells[0].source)
-        return f"{row[1]}{line[1]}{row[3]}" if line else row[0]
+        return f"{card[1]}{line[1]}{card[3]}" if line else card[0]
 
-    return ROW.sub(minutes, text)
+    return CARD.sub(minutes, text)
 
 
 def main():

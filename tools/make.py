@@ -31,6 +31,8 @@ DOUBLE = "tests/book/test_chapters_on_gpus.py"
 COMMANDS = {
     "setup": [],
     "book": [BOOK],
+    "pdf": [BOOK, ["-m", "tools.pdf"]],
+    "screenshots": [BOOK, ["-m", "tools.screenshots"]],
     "test": LINT + [TEST, BOOK],
     "test-gpu": [NBVAL + ["tests/sanitise-gpu.cfg", "chapters"]],
     "test-double": [["-m", "pytest", "-n", "2", "-m", "long", DOUBLE]],

@@ -1,17 +1,13 @@
-"""The book as a whole: contents, house rules, one source for taught code, pages without network."""
+"""The book as a whole: contents, house rules, one source for taught code."""
 
 import ast
 import inspect
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 from nbval.plugin import get_sanitize_patterns
-from support.browser import browser, find_browser
+from support.contents import toc_files
 from support.paths import ROOT
 
 import d2lmini
@@ -31,11 +27,6 @@ def tags(cell):
 
 def chapter_parameters():
     return pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-
-
-def toc_files():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    return [toc["root"], *(entry["file"] for part in toc["parts"] for entry in part["chapters"])]
 
 
 def test_contents_and_files_agree():
@@ -140,100 +131,3 @@ def test_every_sanitiser_is_read_and_compiles(name):
     for pattern, replacement in patterns:
         assert re.compile(pattern)
         assert replacement.strip()
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Build the book once more, into a folder of its own, and return its pages."""
-    target = tmp_path_factory.mktemp("book")
-    command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT), "-W", "-n"]
-    done = subprocess.run(
-        [*command, "--path-output", str(target)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    return target / "_build" / "html"
-
-
-LOADED = re.compile(
-    r"<(?:script|img|iframe|audio|video|source|embed)\b[^>]*\bsrc\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
-    r"|<link\b(?![^>]*rel=[\"'](?:canonical|license)[\"'])[^>]*\bhref\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
-    r"|(?:@import|url\()\s*[\"']?((?:https?:)?//[^\"')\s]+)"
-    r"|<script\b[^>]*>[^<]*https?://"
-)
-
-
-def test_pages_load_nothing_from_the_network(built):
-    pages = list(built.rglob("*.html"))
-    assert len(pages) >= len(toc_files())
-    for page in pages:
-        found = LOADED.search(page.read_text(encoding="utf-8"))
-        assert not found, f"{page.name} loads {found[0]}"
-    for sheet in [*built.rglob("*.css")]:
-        found = LOADED.search(sheet.read_text(encoding="utf-8"))
-        assert not found, f"{sheet.name} loads {found[0]}"
-
-
-@pytest.mark.parametrize(
-    "tag",
-    [
-        '<script src="https://cdn.example/x.js"></script>',
-        '<link rel="stylesheet" href="//fonts.example/a.css">',
-        "<style>@import 'https://x.example/a.css'</style>",
-        '<script>const SOURCE = "https://cdn.example/x.js"</script>',
-        '<img alt="x" src=https://x.example/a.png>',
-    ],
-)
-def test_a_page_that_loads_something_would_be_found(tag):
-    assert LOADED.search(tag)
-    assert not LOADED.search('<a href="https://doi.org/10.1">a link is for the reader</a>')
-
-
-def test_links_between_pages_lead_somewhere(built):
-    for page in built.glob("**/*.html"):
-        for link in re.findall(r'<a [^>]*href="([^"#:?]+)(?:[#?][^"]*)?"', page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
-
-
-@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
-def test_no_page_is_wider_than_a_phone(built, tmp_path):
-    with browser(tmp_path) as tab:
-        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-        tab.call("Emulation.setDeviceMetricsOverride", **phone)
-        widths = {}
-        for name in toc_files():
-            address = (built / f"{name}.html").as_uri()
-            tab.open(address)
-            tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
-            widths[name] = tab.ask("document.documentElement.scrollWidth")
-    assert {name: width for name, width in widths.items() if width > 390} == {}
-
-
-EXPLORABLE = """
-    [document.querySelectorAll('.d2l-tl').length,
-     document.querySelectorAll('.d2l-tl-live [role=application]').length,
-     document.querySelectorAll('.d2l-calculator .d2l-output, .d2l-gpu').length]
-"""
-COMPLAINTS = """
-    window.d2lComplaints = [];
-    addEventListener('error', event => d2lComplaints.push(event.message || event.target.src), true);
-    for (const kind of ['warn', 'error']) console[kind] = (...words) => d2lComplaints.push(words.join());
-"""
-
-
-@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
-def test_timelines_and_calculators_of_the_pages_work(built, tmp_path):
-    with browser(tmp_path) as tab:
-        tab.call("Page.enable")
-        tab.call("Page.addScriptToEvaluateOnNewDocument", source=COMPLAINTS)
-        timelines = calculators = 0
-        for name in (f for f in toc_files() if f.startswith("chapters/")):
-            address = (built / f"{name}.html").as_uri()
-            tab.open(address)
-            tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
-            drawn, explorable, shown = tab.ask(EXPLORABLE)
-            assert drawn == explorable, name
-            complaints = [text for text in tab.ask("d2lComplaints") if "theme mode" not in text]
-            assert complaints == [], name
-            timelines, calculators = timelines + drawn, calculators + shown
-    assert timelines > 10
-    assert calculators == 3 + 4

@@ -8,7 +8,8 @@ import yaml
 from nbformat.v4 import new_markdown_cell, new_notebook
 from support.paths import ROOT
 
-from tools import front_page
+from tools import front_page, poster
+from tools.pictographs import pictographs
 
 TEXT = (ROOT / "intro.md").read_text(encoding="utf-8")
 GLUED = re.findall(r"\{glue:text\}`([^`:]+)::(\w+):s`", TEXT)
@@ -40,11 +41,36 @@ def test_minutes_are_those_of_the_chapters():
     assert front_page.update(TEXT) == TEXT, "python -m tools.front_page writes them"
 
 
-def test_every_chapter_has_a_row():
+def test_every_chapter_has_a_card_with_its_number_picture_and_finding():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    rows = {row[2] for row in front_page.ROW.finditer(TEXT)}
-    for entry in [e for part in toc["parts"][:-1] for e in part["chapters"]]:
-        assert f"{entry['file']}.ipynb" in rows
+    chapters = [entry["file"] for part in toc["parts"][:-1] for entry in part["chapters"]]
+    cards = re.findall(r":::\{grid-item-card\}\n(!.*?)\n:::", TEXT, re.DOTALL)
+    assert len(cards) == len(chapters)
+    for number, (card, chapter) in enumerate(zip(cards, chapters, strict=True), 1):
+        title = nbformat.read(ROOT / f"{chapter}.ipynb", 4).cells[0].source.splitlines()[0][2:]
+        assert f"**{number} [{title}]({chapter}.ipynb)**, " in card
+        assert f"{{glue:text}}`{chapter}.ipynb::" in card, f"{title}: a finding of its own"
+        assert (ROOT / re.match(r"!\[\]\((.*)\)", card)[1]).exists()
+
+
+def test_the_timeline_is_what_the_simulator_says():
+    timeline = poster.simulate()
+    assert poster.draw(timeline) == (poster.FOLDER / "timeline.svg").read_text(encoding="utf-8")
+    lanes = timeline.lanes()
+    for rank in range(poster.RANKS):
+        (_, _, computes), (_, _, sends) = poster.row(lanes, rank)
+        assert sum(end - begin for begin, end in computes) > 0.8 * (timeline.end - timeline.start)
+        hidden = sum(
+            max(0, min(end, other_end) - max(begin, other))
+            for begin, end in sends
+            for other, other_end in computes
+        )
+        assert hidden > 0.5 * sum(end - begin for begin, end in sends), "most of it is hidden"
+
+
+def test_the_pictographs_are_current():
+    for name, svg in pictographs().items():
+        assert (poster.FOLDER / name).read_text(encoding="utf-8") == svg, "python -m tools.poster"
 
 
 @pytest.mark.parametrize("minutes", [7, 36])
@@ -52,5 +78,6 @@ def test_minutes_are_copied(tmp_path, minutes):
     (tmp_path / "chapters").mkdir()
     cell = new_markdown_cell(f"# A\n\n*{minutes} minutes to read, 1 minute to run.*\n\nText")
     nbformat.write(new_notebook(cells=[cell]), tmp_path / "chapters" / "a.ipynb")
-    text = "| [A](chapters/a.ipynb) | 0 | b |\n| [B](chapters/b.ipynb) | 5 | c |"
-    assert front_page.update(text, tmp_path) == text.replace("| 0 |", f"| {minutes} |")
+    text = "**1 [A](chapters/a.ipynb)**, 0 minutes\n**2 [B](chapters/b.ipynb)**, 5 minutes"
+    changed = text.replace("0 minutes", f"{minutes} minutes")
+    assert front_page.update(text, tmp_path) == changed

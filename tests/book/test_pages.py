@@ -1,0 +1,331 @@
+"""The pages as they are built: without network, in a browser, for everybody.
+
+The book is built once for all tests of this module, and one browser visits its pages.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import axe_core_python
+import pytest
+from support.browser import browser, find_browser
+from support.contents import toc_files
+from support.paths import ROOT
+
+from tools.visits import new_visitor, served, visit_all
+
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+ANSWER = "/* finds what is wrong */ axe.run(document, {resultTypes: ['violations'], %s}).then("
+ANSWER += "found => found.violations.filter(v => ['critical', 'serious'].includes(v.impact))"
+ANSWER += ".map(v => `${v.impact}: ${v.id}, ${v.nodes.length} times, first "
+ANSWER += "${v.nodes[0].target.join(' ')}: ${v.nodes[0].failureSummary}`))"
+COLOURS = "runOnly: ['color-contrast', 'link-in-text-block']"
+# Of what repeats a thousand times, such as coloured words of code, three of a kind are looked at.
+THINNED = """(() => {
+  const seen = {};
+  for (const e of [...document.querySelectorAll('.highlight span, svg *, td *, math *')]) {
+    const kind = e.tagName + e.getAttribute('class') + Boolean(e.closest('.cell_output'));
+    seen[kind] = (seen[kind] || 0) + 1;
+    if (seen[kind] > 3) e.closest('svg') ? e.remove() : e.replaceWith(...e.childNodes);
+  }
+  document.normalize();
+  const still = '<style>* { transition: none !important; }</style>';
+  document.head.insertAdjacentHTML('beforeend', still);
+})()"""
+WIDTH = "document.documentElement.scrollWidth"
+PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+SETTLED = "new Promise(done => setTimeout(done, 100))"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build the book once more, into a folder of its own, and return its pages."""
+    target = tmp_path_factory.mktemp("book")
+    command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT), "-W", "-n"]
+    done = subprocess.run(
+        [*command, "--path-output", str(target)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return target / "_build" / "html"
+
+
+LOADED = re.compile(
+    r"<(?:script|img|iframe|audio|video|source|embed)\b[^>]*\bsrc\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
+    r"|<link\b(?![^>]*rel=[\"'](?:canonical|license)[\"'])[^>]*\bhref\s*=\s*[\"']?((?:https?:)?//[^\"'\s>]+)"
+    r"|(?:@import|url\()\s*[\"']?((?:https?:)?//[^\"')\s]+)"
+    r"|<script\b[^>]*>[^<]*https?://"
+)
+
+
+def test_pages_load_nothing_from_the_network(built):
+    pages = list(built.rglob("*.html"))
+    assert len(pages) >= len(toc_files())
+    for page in pages:
+        found = LOADED.search(page.read_text(encoding="utf-8"))
+        assert not found, f"{page.name} loads {found[0]}"
+    for sheet in [*built.rglob("*.css")]:
+        found = LOADED.search(sheet.read_text(encoding="utf-8"))
+        assert not found, f"{sheet.name} loads {found[0]}"
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<script src="https://cdn.example/x.js"></script>',
+        '<link rel="stylesheet" href="//fonts.example/a.css">',
+        "<style>@import 'https://x.example/a.css'</style>",
+        '<script>const SOURCE = "https://cdn.example/x.js"</script>',
+        '<img alt="x" src=https://x.example/a.png>',
+    ],
+)
+def test_a_page_that_loads_something_would_be_found(tag):
+    assert LOADED.search(tag)
+    assert not LOADED.search('<a href="https://doi.org/10.1">a link is for the reader</a>')
+
+
+def test_links_between_pages_lead_somewhere(built):
+    for page in built.glob("**/*.html"):
+        for link in re.findall(r'<a [^>]*href="([^"#:?]+)(?:[#?][^"]*)?"', page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def page_names(built):
+    names = [p.relative_to(built).as_posix()[:-5] for p in built.rglob("*.html")]
+    return sorted(name for name in names if not name.startswith("_static"))
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    if not find_browser():
+        assert not os.environ.get("CI"), "no browser: apt-get install chromium"
+        pytest.skip("no browser: chromium is not installed")
+    with browser(tmp_path_factory.mktemp("profile")) as tab:
+        yield tab
+
+
+@pytest.fixture(scope="module")
+def site(built):
+    with served(built) as address:
+        yield address
+
+
+def impediments(visitor, options=""):
+    """Return what keeps people from using the page that is open."""
+    return visitor.ask(ANSWER % options, awaitPromise=True)
+
+
+def examine(visitor, address):
+    """Return all that is wrong with a page at an address, in short."""
+    visitor.visit(address)
+    origin = "file://" if address.startswith("file:") else address.split("/", 3)[2]
+    found = {
+        "said": visitor.said(),
+        "asked elsewhere": [r for r in visitor.requests() if origin not in r],
+        "ids that are not one": visitor.ask(
+            "[...document.querySelectorAll('[id]')].map(e => e.id)"
+            ".filter((id, i, all) => all.indexOf(id) < i)"
+        ),
+    }
+    visitor.call("Emulation.setDeviceMetricsOverride", **PHONE)
+    width = visitor.ask(WIDTH)
+    visitor.call("Emulation.clearDeviceMetricsOverride")
+    return {**found, "wider than a phone": width if width > PHONE["width"] else None}
+
+
+def faults(found):
+    """Return what was found, without the pages that are as they should be."""
+    found = {name: {k: v for k, v in page.items() if v} for name, page in found.items()}
+    return {name: page for name, page in found.items() if page}
+
+
+def test_every_page_is_quiet_and_narrow_from_a_server(built, site, tab):
+    def look(visitor, name):
+        return examine(visitor, f"{site}/{name}.html")
+
+    assert faults(visit_all(tab, page_names(built), look)) == {}
+
+
+def test_every_page_is_quiet_as_a_file(built, tab):
+    def look(visitor, name):
+        return examine(visitor, (built / f"{name}.html").as_uri())
+
+    assert faults(visit_all(tab, page_names(built), look)) == {}
+
+
+def test_every_page_is_for_everybody(built, site, tab):
+    def look(visitor, name):
+        visitor.visit(f"{site}/{name}.html")
+        visitor.ask(f"{AXE}; {THINNED}; 0")
+        light = impediments(visitor)
+        visitor.ask("document.documentElement.dataset.theme = 'dark'")
+        visitor.ask(SETTLED, awaitPromise=True)
+        return {"light": light, "dark": impediments(visitor, COLOURS)}
+
+    names = [name for name in page_names(built) if name != "index"]  # it only leads elsewhere
+    assert faults(visit_all(tab, names, look)) == {}
+
+
+BAD_PAGE = """<!DOCTYPE html><html lang="en"><title>x</title><body><main><h1>x</h1>
+<button></button><p id="a" style="color: #999; background: #aaa">faint</p><p id="a">twice</p>
+<div style="width: 600px">wide</div><img src="http://localhost:9/x.png" alt="x">
+<script>console.log("here"); undefined.name</script></main></body></html>"""
+
+
+def test_a_bad_page_would_be_found(tab, tmp_path):
+    (tmp_path / "bad.html").write_text(BAD_PAGE)
+    visitor = new_visitor(tab)
+    with served(tmp_path) as address:
+        found = examine(visitor, f"{address}/bad.html")
+    assert all(found.values()), found
+    for message in ('"here"', "Uncaught"):
+        assert message in " ".join(found["said"])
+    visitor.ask(f"{AXE}; 0")
+    wrong = " ".join(impediments(visitor))
+    assert "button-name" in wrong
+    assert "color-contrast" in wrong
+
+
+SEARCHES = {
+    "allreduce": "chapters/collectives.html",
+    "NCCL": "chapters/collectives.html",
+    "pinned memory": "chapters/auto-parallelism.html",
+    "torchrun": "chapters/multiple-gpus-concise.html",
+    "OOM": "chapters/memory-and-sharding.html",
+    "FSDP": "chapters/memory-and-sharding.html",
+}
+HITS = "[...document.querySelectorAll('#search-results li > a')].map(a => a.getAttribute('href'))"
+FOUND = "/found/.test(document.querySelector('#search-results')?.innerText)"
+
+
+@pytest.mark.parametrize("as_file", [False, True], ids=["server", "file"])
+def test_search_finds_the_page_that_teaches_a_word(built, site, tab, as_file):
+    page = (built / "search.html").as_uri() if as_file else f"{site}/search.html"
+
+    def look(visitor, word):
+        visitor.visit(f"{page}?q={word.replace(' ', '+')}")
+        visitor.wait(FOUND)
+        assert visitor.said() == []
+        return [re.split("[?#]", hit)[0] for hit in visitor.ask(HITS)]
+
+    hits = visit_all(tab, list(SEARCHES), look)
+    assert {word: found[0] for word, found in hits.items()} == SEARCHES
+    for word, found in hits.items():
+        last = [hit in ("records.html", "references.html") for hit in found]
+        assert last == sorted(last), f"{word}: records before chapters, {found}"
+
+
+def press(visitor, key, **more):
+    code = {"Tab": 9, "Enter": 13, "Escape": 27}.get(key, ord(key[0].upper()))
+    keys = {"key": key, "windowsVirtualKeyCode": code, **more}
+    text = {"text": "\r"} if key == "Enter" else {}
+    visitor.call("Input.dispatchKeyEvent", type="keyDown", **keys, **text)
+    visitor.call("Input.dispatchKeyEvent", type="keyUp", **keys)
+
+
+def test_a_page_is_used_by_keyboard(site, tab):
+    visitor = new_visitor(tab)
+    visitor.visit(f"{site}/chapters/devices.html")
+    visitor.call("Page.bringToFront")
+    press(visitor, "Tab")
+    assert visitor.ask("document.activeElement.getAttribute('href')") == "#main-content"
+    visitor.wait("document.activeElement.getBoundingClientRect().top >= 0")  # seen
+    press(visitor, "Enter")
+    assert visitor.wait("location.hash") == "#main-content"
+    press(visitor, "k", modifiers=2)
+    visitor.wait("document.querySelector('#pst-search-dialog').open")
+    assert visitor.ask("document.activeElement.name") == "q"
+    press(visitor, "Escape")
+    visitor.wait("!document.querySelector('#pst-search-dialog').open")
+
+
+FOCUS = """(() => { const e = document.activeElement, s = getComputedStyle(e);
+  return [e.tagName + '.' + e.className, s.outlineStyle, parseFloat(s.outlineWidth), s.boxShadow];
+})()"""
+
+
+def test_what_has_the_focus_is_seen(site, tab):
+    visitor = new_visitor(tab)
+    visitor.visit(f"{site}/chapters/devices.html")
+    visitor.call("Page.bringToFront")
+    unseen = set()
+    for _ in range(60):
+        press(visitor, "Tab")
+        name, style, width, shadow = visitor.ask(FOCUS)
+        if (style == "none" or width < 1) and shadow == "none" and not name.startswith("BODY"):
+            unseen.add(name)
+    assert unseen == set()
+
+
+def test_the_dark_mode_is_switched_on_and_kept(site, tab):
+    visitor = new_visitor(tab)
+    visitor.visit(f"{site}/intro.html")
+    theme = "document.documentElement.dataset.theme"
+    for _ in range(3):
+        if visitor.ask(theme) == "dark":
+            break
+        visitor.ask("document.querySelector('.theme-switch-button').click()")
+    assert visitor.ask(theme) == "dark"
+    ground = visitor.ask("getComputedStyle(document.body).backgroundColor")
+    assert sum(map(int, re.findall(r"\d+", ground)[:3])) < 150, ground
+    visitor.visit(f"{site}/chapters/devices.html")
+    assert visitor.ask(theme) == "dark", "the next page is dark, too"
+
+
+HEAVIEST = 1_500_000
+SIZE = "['navigation', 'resource'].flatMap(kind => performance.getEntriesByType(kind))"
+SIZE += ".reduce((sum, entry) => sum + entry.decodedBodySize, 0)"
+
+
+def test_no_page_is_heavy(built, site, tab):
+
+    def look(visitor, name):
+        visitor.call("Network.setCacheDisabled", cacheDisabled=True)
+        visitor.visit(f"{site}/{name}.html")
+        return visitor.ask(SIZE)
+
+    weights = visit_all(tab, page_names(built), look)
+    assert min(weights.values()) > 100_000, "style sheets and fonts are counted"
+    assert {name: bytes for name, bytes in weights.items() if bytes > HEAVIEST} == {}
+
+
+def test_anchors_lead_somewhere(built):
+    ids = {}
+    for page in built.rglob("*.html"):
+        ids[page] = set(re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8")))
+    for page in built.glob("**/*.html"):
+        for link, anchor in re.findall(r'<a [^>]*href="([^"#:?]*)#([^"]+)"', page.read_text()):
+            target = (page.parent / link).resolve() if link else page
+            assert anchor in ids[target], f"{page.name} links to {link}#{anchor}"
+
+
+def test_every_page_says_what_a_shared_link_shows(built):
+    for page in toc_files():
+        head = (built / f"{page}.html").read_text(encoding="utf-8").partition("</head>")[0]
+        found = dict(re.findall(r'<meta (?:name|property)="([\w:]+)" content="([^"]*)"', head))
+        assert len(found["description"]) >= 20, page
+        assert found["og:description"] == found["description"]
+        assert found["og:title"]
+        picture = built / Path(page).parent / found["og:image"]
+        assert picture.suffix == ".png", page
+        assert picture.exists(), f"{page}: {picture}"
+
+
+EXPLORABLE = """
+    [document.querySelectorAll('.d2l-tl').length,
+     document.querySelectorAll('.d2l-tl-live [role=application]').length,
+     document.querySelectorAll('.d2l-calculator .d2l-output, .d2l-gpu').length]
+"""
+
+
+def test_timelines_and_calculators_of_the_pages_work(site, tab):
+    def look(visitor, name):
+        visitor.visit(f"{site}/{name}.html")
+        return visitor.ask(EXPLORABLE)
+
+    found = visit_all(tab, [name for name in toc_files() if name.startswith("chapters/")], look)
+    assert {name for name, (drawn, explorable, _) in found.items() if drawn != explorable} == set()
+    assert sum(drawn for drawn, _, _ in found.values()) > 10
+    assert sum(shown for _, _, shown in found.values()) == 3 + 4

@@ -1,0 +1,54 @@
+"""The book's pages: lighter, readable for everybody, and with a picture where they are shared.
+
+An extension of Sphinx. `formulas` writes MathML, `fonts` and `icons` bring what the pages need of a
+typeface and of an icon set, `shared` describes a page to those who get its link, `mended` repairs
+what the theme leaves to be wished for.
+"""
+
+from pathlib import Path
+
+from tools.pages import fonts, formulas, icons, mended, shared
+
+CACHE = Path("_build") / "fonts"
+
+
+def start(app):
+    """Write the style sheets that all pages link."""
+    if app.builder.format != "html":
+        return
+    static = Path(app.outdir) / "_static"
+    static.mkdir(parents=True, exist_ok=True)
+    fonts.write(static, Path(app.srcdir) / CACHE)
+    (static / "icons.css").write_text("", encoding="utf-8")  # known when all pages are written
+    for name in ("fonts.css", "icons.css"):
+        app.add_css_file(name)
+
+
+def finish(app, exception):
+    """Mend the pages, and write the icons that they show."""
+    if exception or app.builder.format != "html":
+        return
+    used = set()
+    for path in sorted(Path(app.outdir).rglob("*.html")):
+        if path.parent.name == "_static":
+            continue
+        page = path.read_text(encoding="utf-8")
+        mended_page = mended.mend(page)
+        if mended_page != page:
+            path.write_text(mended_page, encoding="utf-8")
+        used |= icons.names(mended_page)
+    static = Path(app.outdir) / "_static"
+    (static / "icons.css").write_text(icons.sheet(used), encoding="utf-8")
+    (Path(app.outdir) / "index.html").write_text(shared.front_door(app), encoding="utf-8")
+    mended.mend_scripts(static)
+    mended.mend_sheets(static)
+    mended.drop_unused(static)
+
+
+def setup(app):
+    """Register with Sphinx."""
+    formulas.setup(app)
+    app.connect("builder-inited", start)
+    app.connect("html-page-context", shared.describe, priority=600)
+    app.connect("build-finished", finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,70 @@
+"""What the theme leaves to be wished for, mended in the finished pages.
+
+Each rule is a pattern and what takes its place; a rule that is no longer needed changes nothing.
+"""
+
+import re
+import shutil
+
+RULES = [
+    # A script with 2000 icons: a style sheet has those that are shown (tools.pages.icons).
+    (r"<script [^>]*fontawesome\.js[^>]*></script>\n?", ""),
+    # A button's name is what stands on it.
+    (r'(<button class="btn search-button-field[^>]*?) title="Search" aria-label="Search"', r"\1"),
+    (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
+    # The entries of a list of sources are its items.
+    (r'(<div class="citation"[^>]*) role="doc-biblioentry"', r'\1 role="listitem"'),
+    # No advertisement will ever stand there.
+    (r'(?s)<div class="sidebar-primary-item">\s*<div id="ethical-ad-placement".*?</div></div>', ""),
+]
+IN_SCRIPTS = [
+    ("console.log(", "void("),  # nobody reads what a script has done
+    # A page that is opened as a file may not read other files: no excerpts, instead of errors.
+    ("else if (showSearchSummary)", 'else if (showSearchSummary && location.protocol !== "file:")'),
+    ('<button class="copybtn', '<button aria-label="Copy" class="copybtn'),
+]
+SEARCH_SCRIPTS = (
+    r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>'
+)
+IN_SHEETS = [  # the letters of an icon font, for icons that are drawn in another way
+    (r"@font-face\{[^}]*Font Awesome[^}]*\}", ""),
+    (r"(?<=\})(?:\.fa-[a-z0-9-]+:{1,2}(?:before|after),?)+\{content:[^}]*\}", ""),
+]
+UNUSED = ("scripts/fontawesome.js", "vendor/fontawesome", "scripts/*.map", "styles/*.map")
+
+
+def mend(page):
+    """Return the HTML of a page, mended."""
+    for pattern, replacement in RULES:
+        page = re.sub(pattern, replacement, page)
+    page = page.replace("console.log(", "void(")
+    if 'id="search-results"' not in page:  # that page searches; no other one needs the index
+        page = re.sub(SEARCH_SCRIPTS, "", page)
+    return page
+
+
+def mend_scripts(static):
+    """Mend the theme's scripts, in the copies that the pages load."""
+    for path in [*static.glob("*.js"), *static.glob("scripts/*.js")]:
+        script = path.read_text(encoding="utf-8")
+        mended = script
+        for old, new in IN_SCRIPTS:
+            mended = mended.replace(old, new)
+        if mended != script:
+            path.write_text(mended, encoding="utf-8")
+
+
+def mend_sheets(static):
+    """Mend the theme's style sheets, in the copies that the pages load."""
+    for path in static.glob("styles/*.css"):
+        sheet = path.read_text(encoding="utf-8")
+        for pattern, replacement in IN_SHEETS:
+            sheet = re.sub(pattern, replacement, sheet)
+        path.write_text(sheet, encoding="utf-8")
+
+
+def drop_unused(static):
+    """Remove what no page loads."""
+    for pattern in UNUSED:
+        for path in static.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,16 @@
+// What the search shows first: the page that teaches a word, then chapters, then what has only sources.
+const LATER = { records: -60, references: -50, "chapters/other-editions": -20, "chapters/accuracies": -10 };
+const TAUGHT = {
+  "allreduce": "collectives", "all-reduce": "collectives", "nccl": "collectives",
+  "pinned memory": "auto-parallelism", "pinned": "auto-parallelism", "stream": "auto-parallelism",
+  "torchrun": "multiple-gpus-concise", "ddp": "multiple-gpus-concise", "bucket": "overlap-and-scaling",
+  "oom": "memory-and-sharding", "out of memory": "memory-and-sharding", "fsdp": "memory-and-sharding",
+  "gpipe": "pipeline-parallelism", "roofline": "devices",
+};
+const ASKED = (new URLSearchParams(location.search).get("q") || "").trim().toLowerCase();
+var Scorer = {
+  score: ([docname, title, anchor, description, score]) =>
+    score + (LATER[docname] || 0) + ("chapters/" + TAUGHT[ASKED] === docname ? 40 : 0),
+  objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 15, 1: 5, 2: -5 }, objPrioDefault: 0,
+  title: 15, partialTitle: 7, term: 5, partialTerm: 2,
+};

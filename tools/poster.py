@@ -1,0 +1,133 @@
+"""The pictures of the front page: ``python -m tools.poster`` draws them.
+
+The timeline is that of a real program on simulated GPUs: one step of ResNet-18 on four A100s.
+"""
+
+from pathlib import Path
+
+from tools.figures.canvas import FONT, LINK
+from tools.pictographs import pictographs
+
+FOLDER = Path(__file__).parents[1] / "assets" / "front"
+RANKS, IMAGES, STEPS = 4, 256, 3
+WIDTH, LANE, ROW, LEFT, RIGHT, TOP, BOTTOM = 960, 20, 62, 84, 12, 40, 34
+COMPUTE = "#0072B2"
+CLOSE = 2e-5  # seconds: spans nearer than that look like one
+STYLE = "text{fill:#24292f}.faint{fill:#57606a}line{stroke:#8c959f;stroke-opacity:.5}"
+
+
+def train(rank):
+    """Train on one rank, as a script would; return how long the last step took."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn import functional
+    from torch.nn.parallel import DistributedDataParallel
+
+    from d2lmini import Timer, resnet18
+
+    dist.init_process_group()
+    device = torch.accelerator.current_accelerator()
+    network = DistributedDataParallel(resnet18(10, 1).to(device))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    X, y = torch.zeros(IMAGES, 1, 28, 28), torch.zeros(IMAGES).long()
+    X, y, timer = X.to(device), y.to(device), Timer(device)
+    for _ in range(STEPS):
+        timer.start()
+        functional.cross_entropy(network(X), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        timer.stop()
+    dist.destroy_process_group()
+    return timer.times[-1]
+
+
+def simulate():
+    """Return the timeline of a step, and what it shows of each rank."""
+    from d2lmini import Timeline, sim
+
+    how = {"nprocs": RANKS, "gpu": "a100", "link": "pcie4", "ranks": list(range(RANKS))}
+    seconds = sim.spawn(train, (), numerics=False, **how)
+    return Timeline(sim.trace()).last(max(seconds))
+
+
+def joined(spans):
+    """Return the times in which something ran, ``[(start, end), ...]``."""
+    times = []
+    for span in sorted(spans, key=lambda span: span.start):
+        if times and span.start - times[-1][1] < CLOSE:
+            times[-1][1] = max(times[-1][1], span.start + span.duration)
+        else:
+            times.append([span.start, span.start + span.duration])
+    return times
+
+
+def row(lanes, rank):
+    """Return the lanes of a rank: name, colour, times."""
+    kinds = {"computes": ("compute", COMPUTE), "sends": ("comm", LINK)}
+    for word, (engine, colour) in kinds.items():
+        yield word, colour, joined(lanes.get((f"rank {rank} sim:{rank}", engine), []))
+
+
+def draw(timeline):
+    """Return a timeline as SVG: computation above, communication below, for every GPU."""
+    lanes, start, end = timeline.lanes(), timeline.start, timeline.end
+    scale = (WIDTH - LEFT - RIGHT) / (end - start)
+    height = TOP + RANKS * ROW + BOTTOM
+    out = []
+    for tick in range(int((end - start) * 1e3) + 1):
+        if tick % 2 == 0:
+            x = LEFT + tick * 1e-3 * scale
+            out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{height - 24}"/>')
+            out.append(f'<text class="faint" x="{x:.1f}" y="{height - 8}">{tick}</text>')
+    for rank in range(RANKS):
+        top = TOP + rank * ROW
+        out.append(f'<text class="gpu" x="{LEFT - 12}" y="{top + LANE + 6}">GPU {rank}</text>')
+        for lane, (_, colour, times) in enumerate(row(lanes, rank)):
+            y = top + lane * (LANE + 3)
+            for begin, finish in times:
+                x, width = (begin - start) * scale, max(0.6, (finish - begin) * scale)
+                out.append(
+                    f'<rect x="{LEFT + max(x, 0):.1f}" y="{y}" width="{width:.1f}" '
+                    f'height="{LANE}" fill="{colour}"/>'
+                )
+    return document(height, end - start, out)
+
+
+def document(height, seconds, marks):
+    """Return the drawing as a document, with what it shows in words."""
+    title = "One training step on four GPUs"
+    words = (
+        f"A timeline of {seconds * 1e3:.1f} ms. Each of four GPUs computes nearly all the time; "
+        "while it computes backwards, it already sends its gradients to the others."
+    )
+    head = [
+        f'<rect x="{LEFT}" y="12" width="12" height="12" fill="{COMPUTE}"/>',
+        f'<text class="key" x="{LEFT + 18}" y="23">computes</text>',
+        f'<rect x="{LEFT + 120}" y="12" width="12" height="12" fill="{LINK}"/>',
+        f'<text class="key" x="{LEFT + 138}" y="23">exchanges gradients</text>',
+        f'<text class="faint end" x="{WIDTH - RIGHT}" y="23">milliseconds, simulated</text>',
+    ]
+    style = STYLE + "text{font-size:15px;text-anchor:middle}.key{text-anchor:start}"
+    style += ".gpu,.end{text-anchor:end}.gpu{font-weight:600}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="t d" '
+        f'font-family="{FONT}">\n<title id="t">{title}</title>\n<desc id="d">{words}</desc>\n'
+        f"<style>{style}</style>\n" + "\n".join([*head, *marks]) + "\n</svg>\n"
+    )
+
+
+def render_all():
+    """Return every picture of the front page, by its file's name."""
+    return {"timeline.svg": draw(simulate()), **pictographs()}
+
+
+def main():
+    """Write the pictures."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, svg in render_all().items():
+        (FOLDER / name).write_text(svg, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
