@@ -18,7 +18,7 @@ from d2lmini.checks._results import describe, number
 from d2lmini.checks._solution import checker
 
 
-@checker("reduce_scatter(chunks)")
+@checker("reduce_scatter(chunks)", may_change=["chunks"])
 def check_reduce_scatter(reduce_scatter):
     """Check a reduce-scatter that is built from sends.
 
@@ -43,7 +43,7 @@ def check_reduce_scatter(reduce_scatter):
             dist.init_process_group()
             gpu = torch.accelerator.current_accelerator()
             chunks = [_chunk(rank, j).to(gpu) for j in range(n)]
-            got = solution.function(chunks)
+            got = solution(chunks)
             if not isinstance(got, torch.Tensor):
                 solution.fail(f"returned {describe(got)}; a tensor is needed")
             return got.cpu()
@@ -214,7 +214,7 @@ def check_seconds_of(seconds_of):
     print("seconds_of: passed")
 
 
-@checker("average(gradients)")
+@checker("average(gradients)", may_change=["gradients"])
 def check_average(average):
     """Check a function that averages gradients over ranks, in place.
 
@@ -239,9 +239,7 @@ def check_average(average):
             gpu = torch.accelerator.current_accelerator()
             gradients = {name: gradient(rank, name, lengths).to(gpu) for name in lengths}
             given = {name: gradients[name] for name in order(rank, lengths)}
-            got = solution.function(given)
-            if given.keys() != gradients.keys():
-                solution.fail(f"left {describe(given)} with other names; average in place")
+            got = solution(given)
             if got is not None and not isinstance(got, dict):
                 solution.fail(f"returned {describe(got)}; average in place")
             return {name: value.cpu() for name, value in gradients.items()}

@@ -9,12 +9,22 @@ import pytest
 import torch
 
 from d2lmini import checks, sim
-from d2lmini.checks import concise, devices, overlap, parallelism, scratch, tensor_parallel, unequal
+from d2lmini.checks import (
+    collectives,
+    concise,
+    devices,
+    overlap,
+    parallelism,
+    scratch,
+    tensor_parallel,
+    unequal,
+)
 
 CHECKERS = {
     name: getattr(module, name)
     for module in (
         checks,
+        collectives,
         concise,
         devices,
         overlap,

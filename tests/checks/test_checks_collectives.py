@@ -226,7 +226,7 @@ WRONG_AVERAGE = {
     "in the same order, such as": average_of_equal_lengths,
     "it must be the sum": lambda gradients: average(gradients, divide=3),
     "write the mean into the tensor itself": average_copies,
-    "with other names": lambda gradients: gradients.clear(),
+    "changed `gradients`: it has 0 instead of 3": lambda gradients: gradients.clear(),
     "average in place": lambda gradients: list(gradients.values()),
 }
 
@@ -295,3 +295,8 @@ def test_share_of_wire_accepts_the_right_shares(capsys):
 @pytest.mark.parametrize("reason", WRONG_SHARE_OF_WIRE)
 def test_share_of_wire_names_the_mistake(reason):
     refuses(checks.check_share_of_wire, WRONG_SHARE_OF_WIRE[reason], reason)
+
+
+@pytest.mark.parametrize("check", [checks.check_average, checks.check_reduce_scatter])
+def test_a_program_of_ranks_that_cannot_be_called_is_refused(check):
+    refuses(check, None, "give it the function itself, which is called as")
