@@ -124,10 +124,20 @@ def numbers(tables):
     found = programs(tables)
     predictions = [p for table in found for p in table.predictions]
     ratios = [p.ratio for p in predictions if p.measured is not None] or [float("nan")]
+    lowest = {name: _lowest(found, name) for name in ("nanotron", "resnet50")}
+    peaks = [p.memory[1] / p.memory[0] for table in found if table.family == "torchtitan"
+             for p in table.predictions if p.memory]  # fmt: skip
     return {
+        **{f"{name}_low": low for name, low in lowest.items()},
+        "torchtitan_memory": min(peaks, default=float("nan")),
         "programs_rows": len(predictions),
         "programs_tables": len(found),
         "programs_low": min(ratios),
         "programs_high": max(ratios),
         "programs_below": sum(ratio < 1 for ratio in ratios) / len(ratios),
     }
+
+
+def _lowest(tables, family):
+    ratios = [p.ratio for table in tables if table.family == family for p in table.predictions]
+    return min(ratios, default=float("nan"))

@@ -140,3 +140,10 @@ def test_balance_by_hand():
     assert balance([1, 1, 1, 1], 2) == [2, 2]
     assert balance([5, 1, 1, 1], 2) == [1, 3]
     assert balance([1, 2, 3, 4, 5], 3) == [3, 1, 1]
+
+
+def test_what_one_job_recomputes_does_not_change_the_next():
+    job = Job(SMALL, replace(PLAIN, recompute="full"), NODE, 2, 2, 2)
+    before = run(job)
+    run(replace(job, program=replace(PLAIN, recompute="all")))
+    assert run(job) == before
