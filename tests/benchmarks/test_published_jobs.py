@@ -35,8 +35,8 @@ def test_an_extended_step_is_the_full_one(program, tensor, data, pipeline, micro
 
 
 def test_stages_are_extended_too():
-    cluster = build_cluster(48, "a100", "nvlink3", 6, "hdr")
-    job = Job(replace(SMALL, layers=12), PLAIN, cluster, 8, 1, 6, 1, 12)
+    cluster = build_cluster(40, "a100", "nvlink3", 5, "hdr")
+    job = Job(replace(SMALL, layers=5), PLAIN, cluster, 8, 1, 5, 1, 9)
     assert simulate(job).seconds == pytest.approx(run(job).seconds, rel=0.01)
 
 
