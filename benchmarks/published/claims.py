@@ -23,7 +23,7 @@ def broken(numbers, launches, ranges, missed=None):
     claims = {
         **_messages(numbers), **_steps(numbers), **_orders(numbers),
         **_conclusions(launches, ranges),
-        **_programs(missed or {}),
+        **(_programs(missed) | _worst(numbers) if missed else {}),
     }  # fmt: skip
     return [words for words, holds in claims.items() if not holds]
 
@@ -33,6 +33,14 @@ def _programs(missed):
         f"goal {goal!r}: missed by {', '.join(sorted(MISSED[goal])) or 'none'}": found
         == MISSED[goal]
         for goal, found in missed.items()
+    }
+
+
+def _worst(n):
+    return {
+        "nanotron: the worst really took three times as long": 2.5 < 1 / n["nanotron_low"] < 3.5,
+        "ResNet-50: really almost twice as long": 1.7 < 1 / n["resnet50_low"] < 2,
+        "torchtitan: memory up to a third too low": 0.64 < n["torchtitan_memory"] < 0.7,
     }
 
 

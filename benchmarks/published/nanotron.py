@@ -32,8 +32,8 @@ def find_model(billions):
     )
 
 
-def predict(row):
-    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
+def job_of(row):
+    """Return the `Job` of a row and its preset; raise `UnpredictableError` if there is none."""
     nodes, gpus, data, tensor, pipeline, count, micro = (
         whole(row, name)
         for name in ("nodes", "gpus", "DP", "TP", "PP", "grad_accum", "micro_batch")
@@ -48,17 +48,25 @@ def predict(row):
         attention=attention_work(cluster.gpu), loss_in_place=True,
     )  # fmt: skip
     try:
-        job = Job(model, program, cluster, tensor, data, pipeline, micro, count)
+        return Job(model, program, cluster, tensor, data, pipeline, micro, count), preset
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
-    batch = data * count * micro
+
+
+def predict(row):
+    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
+    job, preset = job_of(row)
+    model, gpus, data, tensor, pipeline = (
+        job.model, job.cluster.world_size, job.data, job.tensor, job.pipeline,
+    )  # fmt: skip
+    batch = data * job.micro_batches * job.micro_batch
     flops = 6 * model.parameters + 12 * model.layers * model.hidden * SEQ
     measured = batch * SEQ * flops / (gpus * PEAK * positive(row, "MFU_pct") / 100)
     found = simulate(job)
     return Prediction(
         "nanotron, H100 nodes", preset,
-        f"{row['params_B']}B, {nodes} nodes, DP{data} TP{tensor} PP{pipeline} {zero}, "
-        f"{count} x micro-batch {micro}",
+        f"{row['params_B']}B, {row['nodes']} nodes, DP{data} TP{tensor} PP{pipeline} "
+        f"{row['zero'].strip()}, {job.micro_batches} x micro-batch {job.micro_batch}",
         measured, found.seconds, memory=(positive(row, "memory_GB") * 1e9, found.memory),
         job=f"{row['params_B']}B on {gpus} GPUs",
     )  # fmt: skip

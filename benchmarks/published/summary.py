@@ -35,19 +35,23 @@ def lines(tables):
     """Return the cells of the summary, a line for each table; bold: a goal is missed."""
     found = []
     for table in sorted(tables, key=lambda table: list(NAMES).index(table.family)):
-        s = score(table.predictions)
+        s = score(_not_fitted(table))
         point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
         systems = {p.system.rpartition(", ")[2] for p in table.predictions}
         where = (
             f", {plain(systems.pop())}" if table.family == "vtrain" and len(systems) == 1 else ""
         )
         found.append((
-            NAMES[table.family] + where, len(table.predictions),
+            NAMES[table.family] + where, len(_not_fitted(table)),
             _share(s["median_error"], BEFORE), _share(point["median_error"], AFTER),
             _order(s["rank_correlation"]), _order(splits and splits["mean"]),
             _share(memory and memory["median_error"], MEMORY),
         ))  # fmt: skip
     return found
+
+
+def _not_fitted(table):
+    return [p for p in table.predictions if not p.fitted]
 
 
 def _share(value, goal):
@@ -67,7 +71,7 @@ def missed(tables):
     """Return the families that miss a goal: ``{goal: set of families}``."""
     result = {"before": set(), "after": set(), "order": set(), "splits": set(), "memory": set()}
     for table in tables:
-        s = score(table.predictions)
+        s = score(_not_fitted(table))
         point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
         for name, value, goal in (
             ("before", s["median_error"], BEFORE),
@@ -120,10 +124,20 @@ def numbers(tables):
     found = programs(tables)
     predictions = [p for table in found for p in table.predictions]
     ratios = [p.ratio for p in predictions if p.measured is not None] or [float("nan")]
+    lowest = {name: _lowest(found, name) for name in ("nanotron", "resnet50")}
+    peaks = [p.memory[1] / p.memory[0] for table in found if table.family == "torchtitan"
+             for p in table.predictions if p.memory]  # fmt: skip
     return {
+        **{f"{name}_low": low for name, low in lowest.items()},
+        "torchtitan_memory": min(peaks, default=float("nan")),
         "programs_rows": len(predictions),
         "programs_tables": len(found),
         "programs_low": min(ratios),
         "programs_high": max(ratios),
         "programs_below": sum(ratio < 1 for ratio in ratios) / len(ratios),
     }
+
+
+def _lowest(tables, family):
+    ratios = [p.ratio for table in tables if table.family == family for p in table.predictions]
+    return min(ratios, default=float("nan"))

@@ -75,6 +75,12 @@ def find_family(columns):
     return next((n for n, family in FAMILIES.items() if family.COLUMNS.issubset(columns)), None)
 
 
+def read_rows(path):
+    """Return the rows of a file, each a dict."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, restval=""))
+
+
 def read(path):
     """Return the `Table` in a file; raise `UnknownTableError` if no family knows it."""
     with open(path, encoding="utf-8", newline="") as file:

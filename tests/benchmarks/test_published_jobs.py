@@ -35,8 +35,8 @@ def test_an_extended_step_is_the_full_one(program, tensor, data, pipeline, micro
 
 
 def test_stages_are_extended_too():
-    cluster = build_cluster(48, "a100", "nvlink3", 6, "hdr")
-    job = Job(replace(SMALL, layers=12), PLAIN, cluster, 8, 1, 6, 1, 12)
+    cluster = build_cluster(40, "a100", "nvlink3", 5, "hdr")
+    job = Job(replace(SMALL, layers=5), PLAIN, cluster, 8, 1, 5, 1, 9)
     assert simulate(job).seconds == pytest.approx(run(job).seconds, rel=0.01)
 
 
@@ -140,3 +140,10 @@ def test_balance_by_hand():
     assert balance([1, 1, 1, 1], 2) == [2, 2]
     assert balance([5, 1, 1, 1], 2) == [1, 3]
     assert balance([1, 2, 3, 4, 5], 3) == [3, 1, 1]
+
+
+def test_what_one_job_recomputes_does_not_change_the_next():
+    job = Job(SMALL, replace(PLAIN, recompute="full"), NODE, 2, 2, 2)
+    before = run(job)
+    run(replace(job, program=replace(PLAIN, recompute="all")))
+    assert run(job) == before

@@ -6,10 +6,12 @@ import pytest
 
 from benchmarks.published import __main__ as published
 from benchmarks.published import (
+    best_splits,
     large_models,
     nanotron,
     tables,
 )
+from benchmarks.published.jobs.simulate import Simulated
 from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import score
 
@@ -179,3 +181,19 @@ def test_memory_and_orders_within_jobs_by_hand():
     assert "memory" not in found
     found = score([p("", 1, 1, (10, 11)), p("", 1, 1, (10, 8)), p("", 1, 1)])
     assert found["memory"] == {"rows": 2, "median_error": 0.15, "worst_error": 0.2}
+
+
+def test_where_a_published_split_comes():
+    """Faster with more tensor parallelism here, but eight do not fit."""
+    job, _ = nanotron.job_of(ROWS["nanotron"])
+
+    def step(job):
+        if job.pipeline > 1:
+            raise UnpredictableError("no pipelines")
+        return Simulated(10 - job.tensor, 2**40 if job.tensor == 8 else 2**30)
+
+    found = best_splits.place(job, step)
+    assert found.best != found.what
+    assert 1 < found.place <= found.splits
+    assert found.loss == pytest.approx(9 / 6 - 1)
+    assert "TP4" in found.best

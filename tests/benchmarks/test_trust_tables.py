@@ -27,7 +27,7 @@ def test_goals_that_are_missed_are_bold():
     assert [len(summary.lines([table])) for table in (GOOD, POOR)] == [1, 1]
     good, poor = ("|".join(map(str, summary.lines([table])[0])) for table in (GOOD, POOR))
     assert "**" not in good
-    assert good.endswith("|3|0.0%|4.5%|1.00|1.00|5.0%")
+    assert good.endswith("|3|0.0%|5.0%|1.00|1.00|5.0%")
     assert poor.count("**") == 2 * 5
     assert "-1.00" in poor
 

@@ -10,7 +10,6 @@ from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
     create_selective_checkpoint_contexts,
-    set_checkpoint_early_stop,
 )
 
 from benchmarks.published.jobs.kernels import flash_attention
@@ -65,9 +64,8 @@ class Layer(nn.Module):
     def forward(self, x):
         """Run the layer, so that what is recomputed is not kept."""
         kind = self.program.recompute
-        if kind in ("full", "all"):  # PyTorch stops when all is there that backward needs
-            with set_checkpoint_early_stop(kind == "full"):
-                return checkpoint(self._run, x, use_reentrant=False, preserve_rng_state=False)
+        if kind in ("full", "all"):
+            return checkpoint(self._run, x, use_reentrant=False, preserve_rng_state=False)
         if kind == "products":
             return checkpoint(
                 self._run, x, use_reentrant=False, preserve_rng_state=False,

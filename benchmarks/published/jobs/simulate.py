@@ -9,6 +9,8 @@ import itertools
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from torch.utils.checkpoint import set_checkpoint_early_stop
+
 from benchmarks.published.jobs.program import step
 from benchmarks.published.rows import UnpredictableError
 from d2lmini import sim
@@ -38,12 +40,15 @@ class Simulated:
 def run(job):
     """Simulate a step in full, on one rank of each pipeline stage."""
     cluster, size = job.cluster, job.tensor * job.data
+    # PyTorch stops once all is there that the backward pass needs. The switch is one for all ranks.
+    stops = set_checkpoint_early_stop(job.program.recompute != "all")
     try:
-        found = sim.spawn(
-            step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
-            link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
-            ranks=[size * stage for stage in range(job.pipeline)],
-        )  # fmt: skip
+        with stops:
+            found = sim.spawn(
+                step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
+                link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
+                ranks=[size * stage for stage in range(job.pipeline)],
+            )  # fmt: skip
     except (ValueError, RuntimeError) as error:
         raise UnpredictableError(f"its program does not run: {error}") from None
     return Simulated(max(seconds for seconds, _ in found), max(memory for _, memory in found))
