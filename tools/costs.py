@@ -87,11 +87,15 @@ def measure(path):
     return max(1, math.ceil((processor_seconds() - before) / 60)), peak.bytes
 
 
+def title_of(path):
+    """Return a chapter's title."""
+    return nbformat.read(path, as_version=4).cells[0].source.partition("\n")[0].removeprefix("# ")
+
+
 def row(path, minutes, num_bytes):
     """Return a chapter's row."""
-    title = nbformat.read(path, as_version=4).cells[0].source.partition("\n")[0].removeprefix("# ")
     gigabytes = math.ceil(num_bytes / 1e8) / 10
-    return f"| [{title}](chapters/{path.name}) | {minutes} min | {gigabytes:.1f} GB |"
+    return f"| [{title_of(path)}](chapters/{path.name}) | {minutes} min | {gigabytes:.1f} GB |"
 
 
 def update(text, rows):
@@ -109,12 +113,25 @@ def update(text, rows):
     return f"{text[:start]}\n{head}" + "\n".join(lines.values()) + f"\n{text[end:]}"
 
 
+def with_titles(text):
+    """Return the README with the chapters' titles as they are now."""
+
+    def titled(match):
+        return match[0].replace(f"[{match[1]}]", f"[{title_of(ROOT / match[2])}]", 1)
+
+    return ROW.sub(titled, text)
+
+
 def main(arguments=None):
     """Command line: measures chapters, by default all, and writes their rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: all chapters")
     parser.add_argument("--print", action="store_true", help="change nothing")
+    parser.add_argument("--titles", action="store_true", help="renew the titles, measure nothing")
     options = parser.parse_args(arguments)
+    if options.titles:
+        README.write_text(with_titles(README.read_text(encoding="utf-8")), encoding="utf-8")
+        return
     os.environ |= {"D2LMINI_GPUS": "sim", "OMP_NUM_THREADS": "1"}
     for path in options.notebooks or sorted((ROOT / "chapters").glob("*.ipynb")):
         start = time.monotonic()
