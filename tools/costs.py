@@ -1,9 +1,9 @@
 """What running a chapter takes: ``python -m tools.costs`` measures it and writes it to the README.
 
-Memory is the largest sum over all processes of a run, of what each has for itself and its share of
-what it shares (Linux says so in ``/proc``). Chapters run on simulated GPUs, in their own folder, and
-nothing is stored. Minutes are those under a page's title; ``--minutes`` renews them and the titles,
-and measures nothing.
+Memory is the largest sum over all processes of a run, of what each has for itself and its share
+of what it shares (Linux says so in ``/proc``). Chapters run on simulated GPUs, in their own folder,
+and nothing is stored. Minutes are those under a page's title; ``--minutes`` renews them and the
+titles, and measures nothing.
 """
 
 import argparse
