@@ -1,8 +1,9 @@
 """What running a chapter takes: ``python -m tools.costs`` measures it and writes it to the README.
 
-Minutes are those of processor time, on one thread, as under a page's title. Memory is the largest
-sum over all processes of a run, of what each has for itself and its share of what it shares (Linux
-says so in ``/proc``). Every chapter runs on simulated GPUs, in its own folder; nothing is stored.
+Memory is the largest sum over all processes of a run, of what each has for itself and its share
+of what it shares (Linux says so in ``/proc``). Chapters run on simulated GPUs, in their own folder,
+and nothing is stored. Minutes are those under a page's title; ``--minutes`` renews them and the
+titles, and measures nothing.
 """
 
 import argparse
@@ -10,17 +11,18 @@ import math
 import os
 import re
 import threading
-import time
 from pathlib import Path
 
 import nbformat
+import yaml
 
-from tools.notebooks import processor_seconds
+from tools.reading import TIME_LINE
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+UNKNOWN = "not measured"
 ROW = re.compile(
-    r"^\| \[([^\]]+)\]\((chapters/[\w-]+\.ipynb)\) \| (\d+) min \| ([\d.]+) GB \|$", re.M
+    rf"^\| \[([^\]]+)\]\((chapters/[\w-]+\.ipynb)\) \| (\d+) min \| ([\d.]+ GB|{UNKNOWN}) \|$", re.M
 )
 BEGIN, END = "<!-- costs: written by python -m tools.costs -->", "<!-- end of costs -->"
 
@@ -76,53 +78,79 @@ class Peak:
 
 
 def measure(path):
-    """Run a notebook; return minutes of processor time and bytes."""
+    """Run a notebook; return the bytes that it takes."""
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    before = processor_seconds()
     with Peak() as peak:
         place = {"metadata": {"path": str(path.parent)}}
         NotebookClient(notebook, timeout=1800, resources=place).execute()
-    return max(1, math.ceil((processor_seconds() - before) / 60)), peak.bytes
+    return peak.bytes
 
 
-def row(path, minutes, num_bytes):
-    """Return a chapter's row."""
-    title = nbformat.read(path, as_version=4).cells[0].source.partition("\n")[0].removeprefix("# ")
-    gigabytes = math.ceil(num_bytes / 1e8) / 10
-    return f"| [{title}](chapters/{path.name}) | {minutes} min | {gigabytes:.1f} GB |"
+def row(path, memory):
+    """Return a chapter's row.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    memory : str
+        As `gigabytes` writes it, or `UNKNOWN`.
+    """
+    first = nbformat.read(path, as_version=4).cells[0].source
+    title = first.partition("\n")[0].removeprefix("# ")
+    minutes = TIME_LINE.search(first)[2]
+    return f"| [{title}](chapters/{path.name}) | {minutes} min | {memory} |"
 
 
-def update(text, rows):
-    """Return the README with these rows in place of the chapters' old ones.
+def gigabytes(num_bytes):
+    """Write a number of bytes, rounded up."""
+    return f"{math.ceil(num_bytes / 1e8) / 10:.1f} GB"
+
+
+def chapters():
+    """Return the paths of all chapters, in the book's order."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    files = [entry["file"] for part in toc["parts"] for entry in part["chapters"]]
+    return [path for file in files if (path := ROOT / f"{file}.ipynb").exists()]
+
+
+def update(text, measured):
+    """Return the README with a row for each chapter.
 
     Parameters
     ----------
     text : str
-    rows : list of str
+    measured : dict of pathlib.Path to int
+        Bytes of chapters; the others keep what they have.
     """
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    lines = {match[2]: match[0] for match in ROW.finditer(text[start:end])}
-    lines |= {match[2]: match[0] for match in map(ROW.match, rows)}
+    memory = {match[2]: match[4] for match in ROW.finditer(text[start:end])}
+    memory |= {f"chapters/{path.name}": gigabytes(size) for path, size in measured.items()}
+    rows = [row(path, memory.get(f"chapters/{path.name}", UNKNOWN)) for path in chapters()]
     head = "| chapter | to run | memory |\n|---|---|---|\n"
-    return f"{text[:start]}\n{head}" + "\n".join(lines.values()) + f"\n{text[end:]}"
+    return f"{text[:start]}\n{head}" + "\n".join(rows) + f"\n{text[end:]}"
+
+
+def write(measured):
+    """Write what was measured to the README."""
+    README.write_text(update(README.read_text(encoding="utf-8"), measured), encoding="utf-8")
 
 
 def main(arguments=None):
     """Command line: measures chapters, by default all, and writes their rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: all chapters")
-    parser.add_argument("--print", action="store_true", help="change nothing")
+    parser.add_argument("--minutes", action="store_true", help="measure nothing")
     options = parser.parse_args(arguments)
+    if options.minutes:
+        return write({})
     os.environ |= {"D2LMINI_GPUS": "sim", "OMP_NUM_THREADS": "1"}
-    for path in options.notebooks or sorted((ROOT / "chapters").glob("*.ipynb")):
-        start = time.monotonic()
-        new = row(path, *measure(path))
-        print(f"{new} in {time.monotonic() - start:.0f} s", flush=True)
-        if not options.print:
-            text = update(README.read_text(encoding="utf-8"), [new])
-            README.write_text(text, encoding="utf-8")
+    for path in options.notebooks or chapters():
+        size = measure(path)
+        print(row(path, gigabytes(size)), flush=True)
+        write({path: size})
+    return None
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import yaml
 from support.paths import ROOT
 
 from d2lmini import checks, sim
+from tools import reference
 from tools.readers.text import documented
 
 PAGES = sorted((ROOT / "api").glob("*.md"))
@@ -86,3 +87,8 @@ def test_readers_notebooks_list_the_names():
         ".. currentmodule:: d2lmini\n\n.. autofunction:: gpus\n.. autoclass:: Timer\n   :members:"
     )
     assert documented(body).splitlines()[2:] == ["- `d2lmini.gpus`", "- `d2lmini.Timer`"]
+
+
+def test_the_page_of_checkers_is_that_of_the_chapters():
+    text = reference.PAGE.read_text(encoding="utf-8")
+    assert text == reference.page(), "python -m tools.reference writes it"

@@ -209,3 +209,14 @@ def test_readers_notebooks_have_the_entries_and_their_sections(tmp_path):
     assert "- **bucket**, gradient bucket: A group of *gradients*" in own.source
     assert "See [The end: what remains](one.ipynb#The-end:-what-remains)." in own.source
     assert "{glossary}" not in own.source
+
+
+@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
+def test_a_search_finds_the_entry_first_by_any_of_its_names(built, tmp_path):
+    with browser(tmp_path) as tab:
+        for query, entry in (("NCCL", "term-NCCL"), ("gradient bucket", "term-gradient-bucket")):
+            address = f"{(built / 'search.html').as_uri()}?q={query.replace(' ', '+')}"
+            tab.open(address)
+            tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
+            first = "document.querySelector('#search-results li > a')?.getAttribute('href')"
+            assert tab.wait(first, 30).split("#")[-1] == entry
