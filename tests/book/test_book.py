@@ -216,7 +216,8 @@ EXPLORABLE = """
 COMPLAINTS = """
     window.d2lComplaints = [];
     addEventListener('error', event => d2lComplaints.push(event.message || event.target.src), true);
-    for (const kind of ['warn', 'error']) console[kind] = (...words) => d2lComplaints.push(words.join());
+    for (const kind of ['warn', 'error'])
+        console[kind] = (...words) => d2lComplaints.push(words.join());
 """
 
 
