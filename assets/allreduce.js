@@ -54,7 +54,7 @@ function cost(kind, k) {
 function places(kind, k) {
   const around = (i, n) => {
     const angle = 2 * Math.PI * i / n - Math.PI / 2;
-    return [WIDTH / 2 + 155 * Math.cos(angle), HEIGHT / 2 - 4 + 150 * Math.sin(angle)];
+    return [WIDTH / 2 + 168 * Math.cos(angle), HEIGHT / 2 - 4 + 150 * Math.sin(angle)];
   };
   if (kind === "ring") return [...Array(k).keys()].map((i) => around(i, k));
   if (kind === "star") {
@@ -62,7 +62,7 @@ function places(kind, k) {
   }
   const rounds = Math.ceil(Math.log2(k)), level = (i) => (i ? Math.log2(i & -i) : rounds);
   return [...Array(k).keys()].map((i) =>
-    [WIDTH * (i + 0.5) / k, 40 + (HEIGHT - 100) * (rounds - level(i)) / rounds]);
+    [WIDTH * (i + 0.5) / k, 48 + (HEIGHT - 100) * (rounds - level(i)) / rounds]);
 }
 
 const list = (items) => (items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`);
@@ -180,8 +180,10 @@ class Steps {
     this.picture.append(svg("path", { d: `M${at(gap)}L${at(length - gap)}`,
       class: `d2l-arrow${add ? "" : " d2l-copy"}`, "marker-end": "url(#d2l-head)" }));
     const label = add ? "add" : "copy", text = this.kind === "ring" ? `${label} ${chunk}` : label;
-    const [p, q] = at(length / 2).map(Number), anchor = dy > 0.3 ? "start" : dy < -0.3 ? "end" : "middle";
-    this.picture.append(svg("text", { x: p + 8 * dy, y: q + 4 - 9 * dx, class: "d2l-word",
+    const way = this.kind === "ring" ? -1 : 1;  // inside the ring there is room
+    const [p, q] = at(length / 2).map(Number), right = way * dy;
+    const anchor = right > 0.5 ? "start" : right < -0.5 ? "end" : "middle";
+    this.picture.append(svg("text", { x: p + 8 * right, y: q + 4 - 14 * way * dx, class: "d2l-word",
       "text-anchor": anchor }, text));
   }
 

@@ -171,7 +171,8 @@ function showMemory(input, room) {
   for (const [part, bytes] of Object.entries(found.parts)) {
     if (bytes <= 0) continue;
     parts.push(svg("rect", { x, y: 20, width: bytes * scale, height: 28, fill: PARTS[part][1] }));
-    shown.push([`${PARTS[part][0]} ${memorySize(bytes)}`, PARTS[part][1]]);
+    const name = part === "work" && "gradients" in found.parts ? "work space" : PARTS[part][0];
+    shown.push([`${name} ${memorySize(bytes)}`, PARTS[part][1]]);
     x += bytes * scale;
   }
   const limit = capacity * scale;

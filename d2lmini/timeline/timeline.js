@@ -31,13 +31,13 @@ const STYLE = `
 .d2l-tl-cursor{stroke:currentColor;stroke-dasharray:3 2;pointer-events:none}
 .d2l-tl-now{font:600 11px system-ui,sans-serif;fill:currentColor;pointer-events:none}
 .d2l-tl-mark{fill:none;stroke:currentColor;stroke-width:2.4;pointer-events:none}
-.d2l-tl-tip{position:absolute;z-index:5;max-width:min(320px,100%);padding:5px 9px;border-radius:5px;
+.d2l-tl-tip{position:fixed;z-index:5;max-width:min(320px,100vw);padding:5px 9px;border-radius:5px;
  font:12px/1.45 system-ui,sans-serif;pointer-events:none;overflow-wrap:anywhere;box-sizing:border-box;
  color:var(--pst-color-text-base,CanvasText);background:var(--pst-color-surface,Canvas);
  border:1px solid var(--pst-color-border,GrayText);box-shadow:0 2px 8px rgba(0,0,0,.3)}
 .d2l-tl-tip[hidden]{display:none}
 .d2l-tl-tip b,.d2l-tl-tip span{display:block}
-.d2l-tl-unseen{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);margin:0}
+.d2l-tl-unseen{position:absolute;top:0;left:0;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);margin:0}
 @media print{.d2l-tl-bar,.d2l-tl-tip{display:none}}`;
 
 /* Reading */
@@ -381,13 +381,19 @@ class Widget {
     const lane = [box.lane.name, box.lane.hint, box.kind].filter(Boolean).join(" · ");
     const lines = [lane, box.when, ...box.more].map((line) => html("span", {}, line));
     this.tip.replaceChildren(html("b", {}, box.name), ...lines);
+    this.told = box;
+    this.place();
+  }
+
+  /** Put the read-out beside its box: in the window, since what scrolls would cut it off. */
+  place() {
+    const box = this.told, { tip, width } = this;
     const frame = this.root.getBoundingClientRect(), area = this.area.getBoundingClientRect();
-    const left = Math.max(this.x(box.start), 0), right = Math.min(this.x(box.end), this.width);
-    const x = area.left - frame.left + (left + right) / 2 - this.tip.offsetWidth / 2;
-    const y = area.top - frame.top + box.y + box.lane.shift;
-    const below = area.top + box.y + box.lane.shift + ROW + this.tip.offsetHeight < innerHeight;
-    this.tip.style.left = `${Math.max(0, Math.min(x, frame.width - this.tip.offsetWidth))}px`;
-    this.tip.style.top = `${below ? y + ROW + 2 : y - this.tip.offsetHeight - 6}px`;
+    const left = Math.max(this.x(box.start), 0), right = Math.min(this.x(box.end), width);
+    const x = area.left + (left + right) / 2 - tip.offsetWidth / 2, y = area.top + box.y + box.lane.shift;
+    const below = y + ROW + 2 + tip.offsetHeight < innerHeight;
+    tip.style.left = `${Math.max(frame.left, Math.min(x, frame.right - tip.offsetWidth))}px`;
+    tip.style.top = `${below ? y + ROW + 2 : y - tip.offsetHeight - 6}px`;
   }
 
   /** The box at a place of the drawing, or the nearest in the same row. */
@@ -416,7 +422,7 @@ class Widget {
     const step = (by) => {
       if (event.shiftKey) return this.pan(by * 0.25);
       const lanes = this.model.lanes, next = here < 0
-        ? lanes.find((lane) => lane.boxes.length).boxes.find((b) => b.end > this.from) : boxes[here + by];
+        ? lanes.find((lane) => lane.boxes.length).boxes.find((b) => b.end >= this.from) : boxes[here + by];
       if (next) this.choose(next, true);
     };
     const go = (box) => box && this.choose(box, true);
@@ -477,6 +483,7 @@ class Widget {
       if (this.chosen) this.choose(this.chosen, false);
       else this.forget();
     });
+    addEventListener("scroll", () => this.tip.hidden || this.place(), { passive: true, capture: true });
     addEventListener("beforeprint", () => { this.show(0, this.model.seconds); this.draw(660); });
     addEventListener("afterprint", () => this.draw());
   }

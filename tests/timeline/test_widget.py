@@ -431,6 +431,31 @@ def test_a_tap_shows_a_read_out_that_stays(tab):
     assert inside
 
 
+def test_a_read_out_is_not_cut_off_by_what_scrolls(tab):
+    show(tab, page(['<div id="out" style="overflow-x:auto">', svg.html(TIMELINES[3]), "</div>"]))
+    focus(tab)
+    press(tab, "ArrowRight")
+    assert state(tab)["tip"]
+    heights = tab.ask("[document.all.out.scrollHeight, document.all.out.clientHeight]")
+    assert heights[0] == heights[1]
+    seen = """(() => {
+        const f = document.querySelector('.d2l-tl-tip').getBoundingClientRect();
+        const box = document.querySelector('.d2l-tl-mark').getBoundingClientRect();
+        return [f.top - box.bottom, f.height, f.bottom - innerHeight];
+    })()"""
+    distance, height, below = tab.ask(seen)
+    assert 0 < distance < 10
+    assert height > 30
+    assert below < 0
+
+
+def test_a_timeline_in_a_fold_is_drawn_when_it_is_opened(tab):
+    show(tab, page(["<details><summary>more</summary>", svg.html(TIMELINES[0]), "</details>"]))
+    tab.ask("document.querySelector('details').open = true")
+    tab.wait("document.querySelectorAll('.d2l-tl-scroll .d2l-tl-grid').length > 3", 20)
+    check_drawn(state(tab))
+
+
 def test_focus_goes_through_buttons_then_the_picture(tab):
     show(tab, page(map(svg.html, TIMELINES[:2])))
     tab.ask("document.body.tabIndex = -1; document.body.focus()")
