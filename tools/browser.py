@@ -75,9 +75,9 @@ class Tab:
             raise NoAnswerError(result)
         return result["result"].get("value")
 
-    def wait(self, expression, seconds=90):
+    def wait(self, expression, seconds=90, **options):
         """Wait until an expression is true; return its value."""
-        return wait_for(lambda: self.ask(expression), seconds, expression)
+        return wait_for(lambda: self.ask(expression, **options), seconds, expression)
 
     def picture(self, path):
         """Write what is to be seen as PNG."""

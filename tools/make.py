@@ -31,8 +31,6 @@ DOUBLE = "tests/book/test_chapters_on_gpus.py"
 COMMANDS = {
     "setup": [],
     "book": [BOOK],
-    "pdf": [BOOK, ["-m", "tools.pdf"]],
-    "screenshots": [BOOK, ["-m", "tools.screenshots"]],
     "test": LINT + [TEST, BOOK],
     "test-gpu": [NBVAL + ["tests/sanitise-gpu.cfg", "chapters"]],
     "test-double": [["-m", "pytest", "-n", "2", "-m", "long", DOUBLE]],
@@ -47,6 +45,8 @@ COMMANDS = {
     "wheels": [["-m", "tools.wheels"]],
     "bench": [["-m", "benchmarks"]],
     "bench-check": [["-m", "benchmarks", "--check"]],
+    "pdf": [BOOK, ["-m", "tools.pdf"]],
+    "screenshots": [BOOK, ["-m", "tools.screenshots"]],
 }
 
 # Reproducible: simulated GPUs, whose times and outputs are the same on every machine.

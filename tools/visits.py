@@ -12,6 +12,8 @@ from tools.browser import Tab, wait_for
 
 SPOKE = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
 ASKED = "Network.requestWillBeSent"
+LOADED = "Page.loadEventFired"
+SETTLES = 100  # milliseconds: scripts that run after a page was loaded
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -44,16 +46,16 @@ class Visitor(Tab):
 
     def heard(self, message):
         """Keep an event."""
-        self.events.append(message)
+        if "method" in message:
+            self.events.append(message)
 
     def visit(self, address):
         """Open a page, wait until it has settled, forget what was before."""
-        self.open("about:blank")
-        self.wait("location.href == 'about:blank'")
         self.events.clear()
         self.open(address)
-        self.wait("document.readyState == 'complete' && location.href != 'about:blank'")
-        self.ask("new Promise(done => setTimeout(done, 150))", awaitPromise=True)
+        while not any(event["method"] == LOADED for event in self.events):
+            self.heard(json.loads(self.socket.recv()))
+        self.wait(f"new Promise(done => setTimeout(done, {SETTLES}, true))", awaitPromise=True)
 
     def said(self):
         """Return the console's messages and the exceptions since the visit began."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from tools.figures import (
     collectives,
-    cover,
     decisions,
     devices,
     eight_collectives,
     graphs,
+    logo,
     processes,
     splitting,
     tensor,
@@ -20,8 +20,7 @@ from tools.figures import (
 IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
 FIGURES = {
-    "cover.svg": cover.cover,
-    "logo.svg": cover.logo,
+    "logo.svg": logo.logo,
     "three-lines.svg": graphs.three_lines,
     "mlp-graph.svg": graphs.mlp_graph,
     "overlap.svg": timelines.overlap,

@@ -1,6 +1,7 @@
 """The book's typefaces, from packages, cut down to the characters that its pages have."""
 
 import importlib.util
+import re
 import shutil
 from pathlib import Path
 
@@ -22,6 +23,22 @@ ITALIC = [*range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C)]
 BASIC = [*range(0x20, 0x7F), 0xA0, 0xB0, 0xB1, 0xB7, 0xD7, 0xF7, *range(0x2010, 0x2027)]
 MATH = [*BASIC, *GREEK, *OPERATORS, *ITALIC]
 
+THEME = "pydata_sphinx_theme/theme/pydata_sphinx_theme/static/"
+
+
+def find(name):
+    """Return where a file of a package is, without importing the package."""
+    package, _, rest = name.partition("/")
+    return Path(importlib.util.find_spec(package).origin).parent / rest
+
+
+def glyphs():
+    """Return the letters of the icon font that the theme's style sheet names."""
+    sheet = find(THEME + "styles/pydata-sphinx-theme.css").read_text(encoding="utf-8")
+    named = re.findall('--pst-icon[a-z-]*:"(.)"', sheet)
+    return [*map(ord, named), 0xF107]
+
+
 SANS = "font_source_sans_pro/files/SourceSansPro-"
 SERIF = "font_source_serif_pro/files/SourceSerifPro-"
 # name: where it is, its characters, the family, weight and style that the style sheet calls it by
@@ -31,15 +48,17 @@ FONTS = {
     "text-bold": (SERIF + "Semibold.ttf", TEXT, "Book Text", 600, "normal"),
     "heading": (SANS + "Regular.ttf", TEXT, "Book Sans", 400, "normal"),
     "heading-bold": (SANS + "Semibold.ttf", TEXT, "Book Sans", 600, "normal"),
+    "icons": (
+        THEME + "vendor/fontawesome/webfonts/fa-solid-900.ttf",
+        glyphs(),
+        "Font Awesome 6 Free",
+        900,
+        "normal",
+    ),
     "formula": ("ziamath/fonts/STIXTwoMath-Regular.ttf", MATH, "Book Math", 400, "normal"),
 }
-LICENCE = "SIL Open Font License 1.1: Source Serif and Source Sans, Adobe; STIX Two, STIX authors"
-
-
-def find(name):
-    """Return where a font of a package is, without importing the package."""
-    package, _, rest = name.partition("/")
-    return Path(importlib.util.find_spec(package).origin).parent / rest
+LICENCE = "SIL Open Font License 1.1: Source Serif and Source Sans, Adobe; STIX Two, the STIX"
+LICENCE += " authors; Font Awesome Free, Fonticons"
 
 
 def cut(source, characters, target):

@@ -8,6 +8,7 @@ from latex2mathml.converter import convert
 from sphinx.errors import ExtensionError
 from sphinx.util.math import get_node_equation_number
 
+KNOWN_AS = {"aligned": "split"}  # by the converter, which draws them alike
 SPACES = re.compile(r"\s+")
 
 
@@ -26,12 +27,17 @@ def mathml(tex, display="inline"):
     >>> mathml("x_1").partition("<mrow>")[2]
     '<msub><mi>x</mi><mn>1</mn></msub></mrow></math>'
     """
-    if r"\\" in tex and r"\begin" not in tex:
-        tex = rf"\begin{{aligned}}{tex}\end{{aligned}}"
-    made = convert(tex, display=display)
+    source = tex
+    for name, other in KNOWN_AS.items():
+        for end in ("begin", "end"):
+            source = source.replace(rf"\{end}{{{name}}}", rf"\{end}{{{other}}}")
+    if r"\\" in source and r"\begin" not in source:
+        source = rf"\begin{{split}}{source}\end{{split}}"
+    made = convert(source, display=display)
     left = re.search(r"\\[a-zA-Z]+", html.unescape(re.sub("<[^>]+>", "", made)))
-    if left:
-        raise ExtensionError(f"formula: {left[0]} is not known, in {tex}")
+    if left or "<mi>&</mi>" in made or 'linebreak="newline"' in made:
+        what = left[0] if left else "an alignment"
+        raise ExtensionError(f"formula: {what} is not known, in {tex}")
     return made.replace(
         "<math ", f'<math alttext="{html.escape(SPACES.sub(" ", tex.strip()))}" ', 1
     )

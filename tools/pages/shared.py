@@ -9,7 +9,7 @@ import resvg_py
 from docutils import nodes
 
 LONGEST = 200
-COVER = "chapters/img/cover.svg"  # for a page without a picture
+COVER = "assets/front/timeline.svg"  # for a page without a picture
 FRONT_DOOR = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -46,9 +46,9 @@ def shorten(text, longest=LONGEST):
     """
     if len(text) <= longest:
         return text
-    sentences = re.match(rf"(?s).{{20,{longest}}}[.?!](?=\s)|.{{1,{longest}}}?[.?!](?=\s)", text)
-    if sentences and sentences.end() <= longest:
-        return sentences[0]
+    sentence = text[: longest + 1].rpartition(". ")[0]
+    if sentence:
+        return sentence + "."
     return text[: longest - 1].rpartition(" ")[0] + " …"
 
 
