@@ -134,6 +134,8 @@ def test_jobs_that_cannot_be_split():
     for sizes, reason in (((3, 1, 1), "is not 8 GPUs"), ((1, 2, 4), "layers cannot be split")):
         with pytest.raises(ValueError, match=reason):
             Job(SMALL, PLAIN, NODE, *sizes)
+    with pytest.raises(ValueError, match="multiple of the 8"):
+        Job(SMALL, Program("hybrid"), NODE, 2, 4)
 
 
 def test_balance_by_hand():

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from d2lmini.sim.hardware.cluster import Cluster
 
+HYBRID = 8  # ranks that share the shards, with replicas across
+
 
 @dataclass(frozen=True)
 class Model:
@@ -144,6 +146,10 @@ class Job:
             raise ValueError(
                 f"{self.tensor} x {self.data} x {self.pipeline} is not "
                 f"{self.cluster.world_size} GPUs; change the split or the cluster"
+            )
+        if self.program.shard == "hybrid" and self.data % HYBRID:
+            raise ValueError(
+                f"{self.data} data parallel ranks are no multiple of the {HYBRID} that share shards"
             )
         for what, size, parts in (
             ("layers", self.model.layers, self.pipeline * self.program.chunks),

@@ -9,11 +9,10 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, schedules
 
 from benchmarks.published.jobs.gradients import HALF, TYPES, Buckets, adam
+from benchmarks.published.jobs.job import HYBRID
 from benchmarks.published.jobs.layers import Embedding, Head, Layer
 from benchmarks.published.jobs.tensor_parallel import Split
 from d2lmini import sim
-
-HYBRID = 8  # ranks that share the shards, with replicas across
 
 
 class Stage(nn.Sequential):

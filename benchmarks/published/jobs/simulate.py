@@ -49,8 +49,10 @@ def run(job):
                 link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
                 ranks=[size * stage for stage in range(job.pipeline)],
             )  # fmt: skip
-    except (ValueError, RuntimeError) as error:
-        raise UnpredictableError(f"its program does not run: {error}") from None
+    except (ValueError, RuntimeError, AssertionError) as error:
+        raise UnpredictableError(
+            f"its program does not run: {error or type(error).__name__}"
+        ) from None
     return Simulated(max(seconds for seconds, _ in found), max(memory for _, memory in found))
 
 
