@@ -35,8 +35,10 @@ For the exercises of [](../chapters/{chapter}.ipynb).
 
 def checkers(module):
     """Return the names of a module's checkers, in its order, without the parts of others."""
-    names = vars(importlib.import_module(module)).items()
-    return [n for n, thing in names if n.startswith("check_") and "._" not in thing.__module__]
+    here = importlib.import_module(module)
+    named = getattr(here, "__all__", ())
+    found = [(name, thing) for name, thing in vars(here).items() if name.startswith("check_")]
+    return [name for name, thing in found if name in named or "._" not in thing.__module__]
 
 
 def page():

@@ -6,12 +6,15 @@ import pkgutil
 import re
 from collections import Counter
 
+import nbformat
 import pytest
 import yaml
 from support.paths import ROOT
 
 from d2lmini import checks, sim
 from tools import reference
+from tools.classroom import exercises
+from tools.costs import chapters
 from tools.readers.text import documented
 
 PAGES = sorted((ROOT / "api").glob("*.md"))
@@ -34,11 +37,6 @@ def things(pairs):
     return [getattr(importlib.import_module(module), name) for module, name in pairs]
 
 
-def is_checker(name, thing):
-    """Say whether a name of a module is a checker, and not a part of one."""
-    return name.startswith("check_") and "._" not in thing.__module__
-
-
 def public():
     """Return all public names: (module, name)."""
     pairs = [
@@ -48,8 +46,7 @@ def public():
     ]
     for module in pkgutil.iter_modules(checks.__path__, "d2lmini.checks."):
         if "._" not in module.name:
-            names = vars(importlib.import_module(module.name)).items()
-            pairs += [(module.name, name) for name, thing in names if is_checker(name, thing)]
+            pairs += [(module.name, name) for name in reference.checkers(module.name)]
     return [pair for pair in pairs if pair != ("d2lmini", "sim")]
 
 
@@ -92,3 +89,10 @@ def test_readers_notebooks_list_the_names():
 def test_the_page_of_checkers_is_that_of_the_chapters():
     text = reference.PAGE.read_text(encoding="utf-8")
     assert text == reference.page(), "python -m tools.reference writes it"
+
+
+def test_every_checker_that_an_exercise_calls_is_listed():
+    for path in chapters():
+        for exercise in exercises(nbformat.read(path, as_version=4)).values():
+            for module, checker, _ in exercise.calls:
+                assert checker in reference.checkers(module), f"{module}.{checker}"
