@@ -35,7 +35,7 @@ class Kernel {
   }
 
   async start() {
-    this.id = (await ask("", "POST", { name: "python3" })).id;
+    this.id = (await ask("", "POST", { name: "python3", path: "" })).id;
     await this.connect();
   }
 
@@ -394,7 +394,12 @@ class Page {
   async start() {
     this.say("Starting a kernel ...");
     const kernel = new Kernel(() => this.forget(kernel));
-    await kernel.start();
+    try {
+      await kernel.start();
+    } catch (error) {
+      kernel.end();
+      throw error;
+    }
     this.kernel = kernel;
   }
 

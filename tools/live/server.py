@@ -21,9 +21,9 @@ UNUSED_AFTER = 300  # seconds until a kernel ends whose page has gone without a 
 class BookHandler(JupyterHandler):
     """Hands out files to whoever has the token, and nothing to anybody else."""
 
-    def initialize(self, folder=None):
+    def initialize(self, folder):
         """Note the folder of the files."""
-        self.folder = folder
+        self.folder = folder.resolve()
 
     async def get(self, name):
         """Answer a request."""
@@ -95,8 +95,7 @@ class Live(ServerApp):
 
 def settings(notebooks, port, token, opens_browser):
     """Return the settings of the server."""
-    config = Config()
-    config.ServerApp = {
+    server = {
         "ip": "127.0.0.1",
         "port": port,
         "port_retries": 0,
@@ -108,9 +107,9 @@ def settings(notebooks, port, token, opens_browser):
         "allow_root": True,  # loopback and a token are what protects it
         "log_level": "ERROR",
     }
-    config.IdentityProvider = {"token": token, "cookie_options": {"samesite": "Lax"}}
-    config.MappingKernelManager = {"cull_idle_timeout": UNUSED_AFTER, "cull_interval": 60}
-    return config
+    identity = {"token": token, "cookie_options": {"samesite": "Lax"}}
+    kernels = {"cull_idle_timeout": UNUSED_AFTER, "cull_interval": 60}
+    return Config(ServerApp=server, IdentityProvider=identity, MappingKernelManager=kernels)
 
 
 def serve(root, port, opens_browser):
