@@ -268,6 +268,7 @@ class Cell {
     this.pre.replaceChildren(...coloured(text));
     this.pre.scrollLeft = this.area.scrollLeft;
     this.reset.hidden = text.trim() === this.original;
+    this.said.textContent = this.reset.hidden ? "" : "edited, not run yet";
     const all = drafts();
     if (this.reset.hidden) delete all[this.key];
     else all[this.key] = text;
