@@ -39,7 +39,7 @@ class BookHandler(JupyterHandler):
 
     def deliver(self, name):
         """Send a file of the folder."""
-        path = (self.folder / name).resolve()
+        path = (self.folder / (name or "index.html")).resolve()
         if not path.is_relative_to(self.folder) or not path.is_file():
             raise web.HTTPError(404)
         self.set_header("Content-Type", mimetypes.guess_type(path.name)[0] or "text/plain")
