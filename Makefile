@@ -2,7 +2,7 @@
 # `make PYTHON=python3.12 ...` names another Python for .venv; ARGS=... is handed on.
 PYTHON ?= python3
 
-COMMANDS = setup book pdf screenshots test test-gpu test-double test-another-day torture lint outputs notebooks lab edit student wheels bench bench-check clean
+COMMANDS = setup book pdf screenshots test test-gpu test-double test-another-day torture lint outputs notebooks lab live edit student wheels bench bench-check clean
 .PHONY: help $(COMMANDS)
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test-another-day  every notebook with other seeds and one thread more"
 	@echo "make torture   random programs, operations and signals, for many minutes"
 	@echo "make lab       JupyterLab on the notebooks for readers; what you change is kept"
+	@echo "make live      the book with cells that run in the page"
 	@echo "make notebooks  write these notebooks: _build/notebooks"
 	@echo "make edit      JupyterLab on the sources of the chapters, for authors"
 	@echo "make student   the readers' notebooks without solutions: _build/student"

@@ -41,6 +41,7 @@ COMMANDS = {
     "outputs": [["-m", "tools.notebooks", "--run"]],
     "notebooks": [["-m", "tools.readers"]],
     "lab": [["-m", "tools.readers", "--trust"], ["-m", "jupyterlab", NOTEBOOKS + "/intro.ipynb"]],
+    "live": [["-m", "tools.live"]],
     "edit": [["-m", "jupyterlab", "chapters"]],
     "student": [["-m", "tools.classroom", "student"]],
     "wheels": [["-m", "tools.wheels"]],

@@ -1,13 +1,13 @@
 """The book's pages: lighter, readable for everybody, and with a picture where they are shared.
 
 An extension of Sphinx. `formulas` writes MathML, `fonts` and `icons` bring what the pages need of a
-typeface and of an icon set, `shared` describes a page to those who get its link, `mended` repairs
-what the theme leaves to be wished for.
+typeface and of an icon set, `launch` opens chapters elsewhere, `shared` describes a page to those
+who get its link, `mended` repairs what the theme leaves to be wished for.
 """
 
 from pathlib import Path
 
-from tools.pages import fonts, formulas, icons, mended, shared
+from tools.pages import fonts, formulas, icons, launch, mended, shared
 
 CACHE = Path("_build") / "fonts"
 
@@ -48,6 +48,7 @@ def finish(app, exception):
 def setup(app):
     """Register with Sphinx."""
     formulas.setup(app)
+    launch.setup(app)
     app.connect("builder-inited", start)
     app.connect("html-page-context", shared.describe, priority=600)
     app.connect("build-finished", finish)

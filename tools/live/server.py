@@ -1,0 +1,135 @@
+"""A Jupyter server, on loopback alone, that hands out the book's pages as well."""
+
+import json
+import mimetypes
+import secrets
+import signal
+from pathlib import Path
+
+import nbformat
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.serverapp import ServerApp
+from tornado import web
+from traitlets.config import Config
+
+OWN = Path(__file__).parent
+FILES = ("live.js", "live.css")
+REFUSED = "This address needs the token that make live has printed.\n"
+UNUSED_AFTER = 300  # seconds until a kernel ends whose page has gone without a word
+
+
+class BookHandler(JupyterHandler):
+    """Hands out files to whoever has the token, and nothing to anybody else."""
+
+    def initialize(self, folder):
+        """Note the folder of the files."""
+        self.folder = folder.resolve()
+
+    async def get(self, name):
+        """Answer a request."""
+        if not self.current_user:
+            self.set_status(403)
+            self.set_header("Content-Type", "text/plain")
+            self.finish(REFUSED)
+        elif self.get_query_argument("token", None):  # a cookie has it from now on
+            self.redirect(self.request.path)
+        else:
+            self.set_header("Cache-Control", "no-store")
+            self.deliver(name)
+
+    def deliver(self, name):
+        """Send a file of the folder."""
+        path = (self.folder / (name or "index.html")).resolve()
+        if not path.is_relative_to(self.folder) or not path.is_file():
+            raise web.HTTPError(404)
+        self.set_header("Content-Type", mimetypes.guess_type(path.name)[0] or "text/plain")
+        content = path.read_bytes()
+        if path.suffix == ".html":
+            content = with_script(content, self.settings["live_token"])
+        self.finish(content)
+
+
+class CellsHandler(BookHandler):
+    """Hands out the code cells of a page, those as well that the page does not show."""
+
+    def deliver(self, name):
+        """Send the cells of the notebook behind a page; none if there is no notebook."""
+        path = (self.folder / f"{name}.ipynb").resolve()
+        if not path.is_relative_to(self.folder):
+            raise web.HTTPError(404)
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps(code_cells(path) if path.is_file() else []))
+
+
+def with_script(page, token):
+    """Return a page with the script that makes its cells run."""
+    tag = '<link rel="stylesheet" href="/live/live.css"/>'
+    tag += f'<script defer src="/live/live.js" data-token="{token}"></script></head>'
+    return page.replace(b"</head>", tag.encode(), 1)
+
+
+def code_cells(path):
+    """Return source and tags of a notebook's code cells."""
+    cells = nbformat.read(path, as_version=4).cells
+    return [
+        {"source": cell.source, "tags": cell.metadata.get("tags", [])}
+        for cell in cells
+        if cell.cell_type == "code"
+    ]
+
+
+class Live(ServerApp):
+    """A Jupyter server that takes no settings of the user's and asks nothing when it ends."""
+
+    name = "live"
+    description = "The book with cells that run."
+
+    def load_config_file(self, *args, **kwargs):
+        """Ignore the user's settings: they may open a server to others."""
+
+    def init_signal(self):
+        """Have Ctrl-C end it, kernels and all."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.stop(from_signal=True))
+
+
+def settings(notebooks, port, token, opens_browser):
+    """Return the settings of the server."""
+    server = {
+        "ip": "127.0.0.1",
+        "port": port,
+        "port_retries": 0,
+        "root_dir": str(notebooks),
+        "default_url": "/book/index.html",
+        "cookie_secret": secrets.token_bytes(32),  # no cookie outlives the server
+        "open_browser": opens_browser,
+        "terminals_enabled": False,
+        "allow_root": True,  # loopback and a token are what protects it
+        "log_level": "ERROR",
+    }
+    identity = {"token": token, "cookie_options": {"samesite": "Lax"}}
+    kernels = {"cull_idle_timeout": UNUSED_AFTER, "cull_interval": 60}
+    return Config(ServerApp=server, IdentityProvider=identity, MappingKernelManager=kernels)
+
+
+def serve(root, port, opens_browser):
+    """Serve the built book of a folder until Ctrl-C; return the exit status."""
+    token = secrets.token_hex(24)
+    notebooks, pages = root / "_build" / "notebooks", root / "_build" / "html"
+    app = Live(config=settings(notebooks, port, token, opens_browser))
+    app.initialize(argv=[], find_extensions=False)
+    app.web_app.settings["live_token"] = token
+    app.web_app.add_handlers(
+        ".*",
+        [
+            (r"/book/(.*)", BookHandler, {"folder": pages}),
+            (r"/live/cells/(.*)", CellsHandler, {"folder": root}),
+            (rf"/live/({'|'.join(FILES)})", BookHandler, {"folder": OWN}),
+        ],
+    )
+    print(f"live: kernels work in {notebooks}; what they write stays there")
+    print("live: Ctrl-C ends everything; the book is at")
+    print(f"http://127.0.0.1:{app.port}/book/index.html?token={token}", flush=True)
+    app.start()
+    print("live: ended")
+    return 0
