@@ -135,9 +135,11 @@
         button.classList.toggle("d2l-is-right", open && index === right);
       });
       let text = open ? `The answer: ${answer}.` : "";
-      if (chosen === right) text = `You guessed ${words[chosen]}, and so it is: ${answer}.`;
-      else if (chosen >= 0) text = `You guessed ${words[chosen]}; the answer is ${answer}.`;
-      if (chosen === right && !special) text = `You guessed ${answer}, and so it is.`;
+      if (chosen >= 0) text = `You guessed ${words[chosen]}; the answer is ${answer}.`;
+      if (chosen === right) text = `You guessed ${words[chosen]}, which is right.`;
+      if (chosen === right && answer !== words[right]) {
+        text = `You guessed ${words[chosen]}, which is the nearest: ${answer}.`;
+      }
       if (result.textContent !== text) result.textContent = text;
       show.hidden = open;
       all.textContent = read(ALL) ? "Cover all answers again" : "Show all answers, on every page";
