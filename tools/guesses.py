@@ -20,6 +20,8 @@ One of ``answer`` with a number and ``checked`` has to be there; ``tests/book/te
 compares them with the right option.
 """
 
+from typing import ClassVar
+
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
@@ -32,7 +34,7 @@ class Guess(SphinxDirective):
 
     has_content = True
     optional_arguments, final_argument_whitespace = 1, True
-    option_spec = {
+    option_spec: ClassVar = {
         "right": directives.positive_int,
         "answer": directives.unchanged,
         "checked": directives.unchanged,
@@ -46,7 +48,11 @@ class Guess(SphinxDirective):
         self.state.nested_parse(self.content, self.content_offset, box)
         items = list(box.findall(nodes.list_item))
         right = self.options.get("right", 0)
-        if not (isinstance(box[-1], nodes.bullet_list) and 1 <= right <= len(items) <= 4):
+        if not (
+            isinstance(box[-1], nodes.bullet_list)
+            and 2 <= len(items) <= 4
+            and 1 <= right <= len(items)
+        ):
             raise self.error("a guess needs two to four options, and the number of the right one")
         items[right - 1]["classes"].append("d2l-right")
         if "cells" in self.options:
