@@ -58,7 +58,10 @@
   function spoilers(cells) {
     const after = cells.at(-1)?.nextElementSibling;
     const said = after?.matches("p") ? [after] : [];
-    const checks = cells.filter((cell) => /^\s*Checked:/.test(cell.textContent));
+    const isCheck = (cell) => cell.matches(".cell") && /^\s*Checked:/.test(cell.textContent);
+    const checks = [...cells, ...said.map((text) => text.nextElementSibling)].filter(
+      (cell) => cell && isCheck(cell),
+    );
     const open = cells.filter((cell) => !cell.querySelector("details.hide .cell_output"));
     const outputs = open.flatMap((cell) => [...cell.querySelectorAll(".cell_output")]);
     const seen = outputs.filter((e) => !checks.some((check) => check.contains(e)));
