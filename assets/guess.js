@@ -54,14 +54,17 @@
   }
 
   // What is covered of them: outputs, checks whose first line gives the answer away, and the
-  // paragraph that follows and says it.
+  // paragraph that follows and says it, with its formulas.
   function spoilers(cells) {
-    const after = cells.at(-1)?.nextElementSibling;
-    const said = after?.matches("p") ? [after] : [];
+    const said = [];
+    let after = cells.at(-1)?.nextElementSibling;
+    for (let more = after?.matches("p"); more; after = after.nextElementSibling) {
+      said.push(after);
+      const next = after.nextElementSibling;
+      more = next && (next.matches(".math") || (after.matches(".math") && next.matches("p")));
+    }
     const isCheck = (cell) => cell.matches(".cell") && /^\s*Checked:/.test(cell.textContent);
-    const checks = [...cells, ...said.map((text) => text.nextElementSibling)].filter(
-      (cell) => cell && isCheck(cell),
-    );
+    const checks = [...cells, after].filter((cell) => cell && isCheck(cell));
     const open = cells.filter((cell) => !cell.querySelector("details.hide .cell_output"));
     const outputs = open.flatMap((cell) => [...cell.querySelectorAll(".cell_output")]);
     const seen = outputs.filter((e) => !checks.some((check) => check.contains(e)));
@@ -100,7 +103,7 @@
     const show = element("button", "Show", more);
     const all = element("button", "", more);
     const covers = loud.map((output) => {
-      const cover = element("button", "Covered until you have guessed. Show", null, "d2l-cover");
+      const cover = element("button", "The answer is covered until you have guessed. Show", null, "d2l-cover");
       output.before(cover);
       cover.onclick = () => {
         reveal();
