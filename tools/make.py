@@ -22,7 +22,8 @@ LINT = [
 NBVAL = ["-m", "pytest", "--nbval", "--nbval-cell-timeout", "600", "--nbval-sanitize-with"]
 TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 TEST += ["--doctest-modules", "--ignore-glob", "*_plain.py"]  # scripts of torchrun alone
-TEST += ["--ignore-glob", "*/scripts/ddp_*.py"]
+for name in ("ddp_*", "pipeline", "tensor_parallel"):
+    TEST += ["--ignore-glob", f"*/scripts/{name}.py"]
 TEST += ["chapters", "d2lmini", "tests"]
 NOTEBOOKS = "_build/notebooks"  # for readers, who work there
 DOUBLE = "tests/book/test_chapters_on_gpus.py"

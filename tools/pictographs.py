@@ -1,8 +1,8 @@
 """A small drawing for each chapter: what it is about, in a few boxes and lines."""
 
-BLUE, GREEN, ORANGE, PURPLE, RED, GREY = (
-    "#0072B2", "#009E73", "#E69F00", "#CC79A7", "#D55E00", "#8C959F",
-)  # fmt: skip
+from d2lmini.units import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+
+GREY = "#8C959F"
 WIDTH, HEIGHT = 160, 90
 
 
@@ -44,7 +44,7 @@ def multiple_gpus():
     """Draw more GPUs, longer bars."""
     heights = (12, 22, 40, 66)
     bars = [box(22 + 32 * i, 78 - h, 20, h, BLUE) for i, h in enumerate(heights)]
-    return [*bars, line([(14, 66), (146, 74)], RED, dashed=True)]
+    return [*bars, line([(14, 66), (146, 74)], VERMILION, dashed=True)]
 
 
 def multiple_gpus_concise():
@@ -68,7 +68,7 @@ def memory_and_sharding():
     for i in range(4):
         x = 66 + 22 * i
         shards += [box(x, 56, 16, 9, PURPLE), box(x, 65, 16, 7, BLUE), box(x, 72, 16, 6, GREEN)]
-    return [*whole, line([(12, 36), (152, 36)], RED, dashed=True), *shards]
+    return [*whole, line([(12, 36), (152, 36)], VERMILION, dashed=True), *shards]
 
 
 def collectives():

@@ -5,15 +5,17 @@ The timeline is that of a real program on simulated GPUs: one step of ResNet-18 
 
 from pathlib import Path
 
+from d2lmini.units import BLUE, MUTED
 from tools.figures.canvas import FONT, LINK
 from tools.pictographs import pictographs
 
 FOLDER = Path(__file__).parents[1] / "assets" / "front"
 RANKS, IMAGES, STEPS = 4, 256, 3
 WIDTH, LANE, ROW, LEFT, RIGHT, TOP, BOTTOM = 960, 20, 62, 84, 12, 40, 34
-COMPUTE = "#0072B2"
 CLOSE = 2e-5  # seconds: spans nearer than that look like one
-STYLE = "text{fill:#24292f}.faint{fill:#57606a}line{stroke:#8c959f;stroke-opacity:.5}"
+STYLE = (
+    f"text{{fill:#24292f}}.faint{{fill:{MUTED.lower()}}}line{{stroke:#8c959f;stroke-opacity:.5}}"
+)
 
 
 def train(rank):
@@ -63,7 +65,7 @@ def joined(spans):
 
 def row(lanes, rank):
     """Return the lanes of a rank: name, colour, times."""
-    kinds = {"computes": ("compute", COMPUTE), "sends": ("comm", LINK)}
+    kinds = {"computes": ("compute", BLUE), "sends": ("comm", LINK)}
     for word, (engine, colour) in kinds.items():
         yield word, colour, joined(lanes.get((f"rank {rank} sim:{rank}", engine), []))
 
@@ -101,7 +103,7 @@ def document(height, seconds, marks):
         "while it computes backwards, it already sends its gradients to the others."
     )
     head = [
-        f'<rect x="{LEFT}" y="12" width="12" height="12" fill="{COMPUTE}"/>',
+        f'<rect x="{LEFT}" y="12" width="12" height="12" fill="{BLUE}"/>',
         f'<text class="key" x="{LEFT + 18}" y="23">computes</text>',
         f'<rect x="{LEFT + 120}" y="12" width="12" height="12" fill="{LINK}"/>',
         f'<text class="key" x="{LEFT + 138}" y="23">exchanges gradients</text>',

@@ -26,6 +26,8 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Calc
 <link rel="stylesheet" href="{assets}/play.css"></head>
 <body><h1>Calculators</h1>{body}</body></html>"""
 COUNT = 50
+# Programs that run: fifty in all, and fifty of each kind for many minutes.
+COUNTS = pytest.mark.parametrize("count", [17, pytest.param(COUNT, marks=pytest.mark.torture)])
 WITHIN = 0.01
 
 
@@ -113,9 +115,10 @@ def run_step(x):
 
 
 @needs_browser
-def test_steps_take_what_they_take_on_simulated_gpus(tab):
+@COUNTS
+def test_steps_take_what_they_take_on_simulated_gpus(tab, count):
     rng, before = random.Random(1), torch.backends.cuda.matmul.allow_tf32
-    inputs = [steps(rng) for _ in range(COUNT)]
+    inputs = [steps(rng) for _ in range(count)]
     try:
         expected = [run_step(x) for x in inputs]
     finally:
@@ -128,9 +131,10 @@ def test_steps_take_what_they_take_on_simulated_gpus(tab):
 
 
 @needs_browser
-def test_scaling_is_made_of_steps(tab):
+@COUNTS
+def test_scaling_is_made_of_steps(tab, count):
     rng, inputs, expected = random.Random(2), [], []
-    while len(inputs) < COUNT:
+    while len(inputs) < count:
         x, strong, k = steps(rng) | {"batch": 512}, rng.random() < 0.5, rng.choice([2, 4, 8, 16])
         cluster = {"perNode": min(k, 8), "nodes": max(k // 8, 1)}
         alone = run_step(x | {"perNode": 1, "nodes": 1})
@@ -149,9 +153,10 @@ def run_memory(x):
 
 
 @needs_browser
-def test_memory_is_what_simulated_gpus_allocate(tab):
+@COUNTS
+def test_memory_is_what_simulated_gpus_allocate(tab, count):
     rng, inputs = random.Random(3), []
-    for number in range(COUNT):
+    for number in range(count):
         stage = number % 4
         inputs.append(
             {

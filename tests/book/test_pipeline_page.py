@@ -45,8 +45,10 @@ SIMULATED = [sys.executable, "-m", "d2lmini.sim.run", "--gpu", "h100", "--nproc-
 @pytest.mark.parametrize(
     "command",
     [
-        torchrun_command(SCRIPT, "--cpu", nproc_per_node=2),
-        [*SIMULATED, "2", str(SCRIPT)],
+        pytest.param(
+            torchrun_command(SCRIPT, "--cpu", nproc_per_node=2), marks=pytest.mark.torture
+        ),
+        pytest.param([*SIMULATED, "2", str(SCRIPT)], marks=pytest.mark.torture),  # so does the page
         [*SIMULATED, "8", str(SCRIPT), "--schedule", "GPipe", "--micro-batches", "4"],
     ],
     ids=["2 on gloo", "2 simulated", "8 simulated"],
