@@ -5,7 +5,7 @@ hold the chapters to. The line under a page's title is written by ``python -m to
 
 A reader is taken to need a minute for 150 words of this kind or for a picture, 4 s for a line of
 code and 2 s for a line of printed output. What is folded or removed does not count, nor do the
-exercises, except among the cells.
+exercises, except among the cells, nor the options of a guess: they take the place of a pause.
 """
 
 import math
@@ -38,7 +38,7 @@ def seen_markdown(source):
     """Return what a reader sees of a Markdown cell: nothing that is folded, no syntax."""
 
     def fence(match):
-        return "" if match[2] in ("dropdown", "toggle") else _OPTION.sub("", match[3])
+        return "" if match[2] in ("dropdown", "toggle", "guess") else _OPTION.sub("", match[3])
 
     source = TIME_LINE.sub("", _COMMENT.sub("", source))
     for _ in range(3):  # fences in fences

@@ -106,7 +106,7 @@ def close_link(writer, node):
 def is_closed(node):
     """Say whether a text stands where no term becomes a link."""
     while node is not None:
-        if isinstance(node, _CLOSED) or "cell" in node.get("classes", ()):
+        if isinstance(node, _CLOSED) or {"cell", "d2l-guess"} & set(node.get("classes", ())):
             return True
         node = node.parent
     return False

@@ -5,6 +5,7 @@ import re
 
 from myst_nb.core.variables import format_plain_text
 
+from tools.guesses import QUESTION
 from tools.readers import markup
 from tools.readers.book import anchor
 
@@ -181,6 +182,8 @@ class PageText:
             return f"```{found.argument or 'python'}\n{found.body}\n```"
         if name == "eval-rst":
             return documented(found.body)
+        if name == "guess":
+            return f"*{found.argument or QUESTION}*\n\n{self.convert(found.body)}"
         if name == "glossary":
             return self.glossary(found)
         if name == "list-table":

@@ -1,0 +1,171 @@
+// Covers the outputs below a guess until the reader has chosen, or has asked to see them. What was
+// chosen is kept in this browser; nothing is sent. Without this script nothing is covered.
+(() => {
+  const PREFIX = "d2l-guess ";
+  const ALL = `${PREFIX}all`; // "show all answers"
+  const guesses = [];
+  const memory = new Map(); // where the browser keeps nothing
+
+  function read(key) {
+    try {
+      return localStorage.getItem(key);
+    } catch {
+      return memory.get(key) ?? null;
+    }
+  }
+
+  function write(key, value) {
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      memory.set(key, value);
+    }
+  }
+
+  function forget() {
+    memory.clear();
+    try {
+      const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
+      keys.forEach((key) => localStorage.removeItem(key));
+    } catch {
+      // nothing was kept
+    }
+  }
+
+  function element(name, text, parent, kind = "") {
+    const made = document.createElement(name);
+    made.textContent = text;
+    if (kind) made.className = kind;
+    if (name === "button") made.type = "button";
+    if (parent) parent.append(made);
+    return made;
+  }
+
+  // The cells that follow: as many as the box says, or all up to the next text.
+  function cellsBelow(box) {
+    const said = /\bd2l-cells-(\d+)/.exec(box.className);
+    const cells = [];
+    for (let next = box.nextElementSibling; next; next = next.nextElementSibling) {
+      if (next.classList.contains("cell")) cells.push(next);
+      else if (!said && cells.length) break;
+      if (said && cells.length === Number(said[1])) break;
+    }
+    return cells;
+  }
+
+  // What is covered of them: outputs, checks whose first line gives the answer away, and the
+  // paragraph that follows and says it, with its formulas.
+  function spoilers(cells) {
+    const said = [];
+    let after = cells.at(-1)?.nextElementSibling;
+    for (let more = after?.matches("p"); more; after = after.nextElementSibling) {
+      said.push(after);
+      const next = after.nextElementSibling;
+      more = next && (next.matches(".math") || (after.matches(".math") && next.matches("p")));
+    }
+    const isCheck = (cell) => cell.matches(".cell") && /^\s*Checked:/.test(cell.textContent);
+    const checks = [...cells, after].filter((cell) => cell && isCheck(cell));
+    const open = cells.filter((cell) => !cell.querySelector("details.hide .cell_output"));
+    const outputs = open.flatMap((cell) => [...cell.querySelectorAll(".cell_output")]);
+    const seen = outputs.filter((e) => !checks.some((check) => check.contains(e)));
+    return seen.length ? { quiet: [...checks, ...said], loud: seen } : { quiet: checks, loud: said };
+  }
+
+  function make(box) {
+    const items = [...box.querySelectorAll("li")];
+    const words = items.map((item) => item.textContent.trim());
+    const right = items.findIndex((item) => item.classList.contains("d2l-right"));
+    const special = box.querySelector(".d2l-answer");
+    const answer = (special ?? items[right]).textContent.trim();
+    const page = location.pathname.split("/").pop();
+    const key = `${PREFIX}${page} ${words.join(" | ")}`;
+    const { quiet, loud } = spoilers(cellsBelow(box));
+    let seen = false; // by "Show", until the page is left
+
+    const question = box.querySelector("p");
+    question.id = `d2l-guess-${guesses.length + 1}`;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-labelledby", question.id);
+    const buttons = items.map((item, index) => {
+      const button = element("button", "", null, "d2l-option");
+      button.append(...(item.querySelector("p") ?? item).childNodes);
+      button.onclick = () => {
+        write(key, String(index));
+        update();
+      };
+      item.replaceChildren(button);
+      return button;
+    });
+    if (special) special.hidden = true;
+    const result = element("p", "", box, "d2l-result");
+    result.setAttribute("role", "status");
+    const more = element("p", "", box, "d2l-more");
+    const show = element("button", "Show", more);
+    const all = element("button", "", more);
+    const covers = loud.map((output) => {
+      const cover = element("button", "The answer is covered until you have guessed. Show", null, "d2l-cover");
+      output.before(cover);
+      cover.onclick = () => {
+        reveal();
+        output.tabIndex = -1; // the button that had the focus is gone
+        output.focus({ preventScroll: true });
+      };
+      return cover;
+    });
+
+    function reveal() {
+      seen = true;
+      update();
+    }
+
+    show.onclick = () => {
+      reveal();
+      buttons[0].focus();
+    };
+    all.onclick = () => {
+      if (read(ALL)) {
+        forget();
+        guesses.forEach((guess) => guess.cover());
+      } else {
+        write(ALL, "1");
+      }
+      guesses.forEach((guess) => guess.update());
+    };
+
+    function update() {
+      const kept = read(key);
+      const chosen = kept === null ? -1 : Number(kept);
+      const open = seen || chosen >= 0 || Boolean(read(ALL));
+      buttons.forEach((button, index) => {
+        button.setAttribute("aria-pressed", String(index === chosen));
+        button.classList.toggle("d2l-is-right", open && index === right);
+      });
+      let text = open ? `The answer: ${answer}.` : "";
+      if (chosen >= 0) text = `You guessed ${words[chosen]}; the answer is ${answer}.`;
+      if (chosen === right) text = `You guessed ${words[chosen]}, which is right.`;
+      if (chosen === right && answer !== words[right]) {
+        text = `You guessed ${words[chosen]}, which is the nearest: ${answer}.`;
+      }
+      if (result.textContent !== text) result.textContent = text;
+      show.hidden = open;
+      all.textContent = read(ALL) ? "Cover all answers again" : "Show all answers, on every page";
+      for (const covered of [...loud, ...quiet]) {
+        covered.classList.toggle("d2l-covered", !open);
+      }
+      covers.forEach((cover) => {
+        cover.hidden = open;
+      });
+      if (open) dispatchEvent(new Event("resize")); // for what fits itself into its place
+    }
+
+    guesses.push({
+      update,
+      cover: () => {
+        seen = false;
+      },
+    });
+    update();
+  }
+
+  document.querySelectorAll(".d2l-guess").forEach(make);
+})();
