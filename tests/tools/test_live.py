@@ -138,7 +138,10 @@ def test_an_edited_cell_shows_its_new_output(page, live):
     page.wait(f"{STATUS}.includes('NameError')")
     assert "NameError" in shown(page, cell), "seconds is no name; math is, from the cell above"
     edit(page, "import sys", "import sys\nprint(math.pi > 3)\nprint('so', file=sys.stderr)\n6 * 7")
+    cover = "<button class='d2l-cover' onclick='window.isUncovered = true'></button>"
+    page.ask(f'{cell}.insertAdjacentHTML("beforeend", "{cover}"), null')
     page.ask(f"{cell}.querySelector('.d2l-live-run').click(), null")
+    assert page.ask("window.isUncovered"), "the output of a guess"
     page.wait(f"{STATUS} === 'Ready.'")
     assert shown(page, cell).split() == ["True", "so", "42"]
     assert page.ask(f"{cell}.querySelector('pre').textContent").strip().endswith("6 * 7")

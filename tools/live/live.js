@@ -284,8 +284,11 @@ class Cell {
     return new Output(area);
   }
 
-  /** Unfold what is folded, for the reader to see what happens. */
+  /** Unfold and uncover its output: who runs a cell wants to see what happens. */
   open() {
+    const focused = document.activeElement, cover = this.element.querySelector(".d2l-cover:not([hidden])");
+    cover?.click();  // of a guess (assets/guess.js)
+    if (cover) focused?.focus({ preventScroll: true });
     for (const details of this.element.querySelectorAll("details")) {
       if (details.querySelector(".cell_output")) details.open = true;
     }
@@ -367,6 +370,7 @@ class Page {
 
   /** Run a cell, after those above it that have not run yet, solutions left out. */
   run(cell) {
+    cell.open();
     const above = this.items.slice(0, this.items.indexOf(cell));
     this.enqueue([...above.filter((item) => !item.ran && !item.isOptional && !this.queue.includes(item)
       && item !== this.current), cell]);
@@ -417,7 +421,6 @@ class Page {
     if (item.said) item.said.textContent = "running ...";
     item.ran = true;  // until it is edited, during its run perhaps
     let reply;
-    item.open?.();
     try {
       reply = await this.kernel.execute(item.source, (type, content) => output?.hear(type, content));
     } catch (error) {
@@ -432,6 +435,7 @@ class Page {
     if (item.said) item.said.textContent = `${failed ? "an error after" : "ran for"} ${seconds} s`;
     if (!failed || item.tags.includes("raises-exception")) return "Ready.";
     item.ran = false;
+    item.open?.();
     if (this.queue.length) item.element?.scrollIntoView({ block: "center" });
     const skipped = this.queue.length ? "; the cells after it were not run" : "";
     this.queue = [];
