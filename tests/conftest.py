@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from support.browser import browser, find_browser
 
 ALLOWED_SKIPS = (
     "needs a GPU",
@@ -41,3 +42,13 @@ def pytest_sessionfinish(session):
 def no_gpu_setting(monkeypatch):
     """Leave the choice of devices to the test."""
     monkeypatch.delenv("D2LMINI_GPUS", raising=False)
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    """Start a browser; return its page. CI has to have one."""
+    if not find_browser():
+        assert not os.environ.get("CI"), "no browser: apt-get install chromium"
+        pytest.skip("no browser: chromium is not installed")
+    with browser(tmp_path_factory.mktemp("profile")) as tab:
+        yield tab

@@ -46,6 +46,8 @@ def check_reduce_scatter(reduce_scatter):
             got = solution(chunks)
             if not isinstance(got, torch.Tensor):
                 solution.fail(f"returned {describe(got)}; a tensor is needed")
+            if got.layout != torch.strided:
+                solution.fail("returned a sparse tensor; a dense one is needed")
             return got.cpu()
 
         with solution.running():

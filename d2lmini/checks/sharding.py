@@ -98,7 +98,7 @@ def check_prepare(prepare):
         dist.init_process_group()
         torch.manual_seed(0)
         model = _Model().to(torch.accelerator.current_accelerator())
-        optimizer = prepare.function(model, lambda ps: torch.optim.AdamW(ps, lr=0.1))
+        optimizer = prepare(model, lambda ps: torch.optim.AdamW(ps, lr=0.1))
         _check_prepared(model, optimizer)
         dist.destroy_process_group()
 

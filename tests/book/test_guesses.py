@@ -1,6 +1,5 @@
 """Guesses before a run: true, readable everywhere, and covering nothing for good."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from support import small_book
-from support.browser import browser, find_browser
 from support.paths import ROOT
 from test_page_rules import CORE, page_parameters
 
@@ -160,15 +158,6 @@ def test_a_guess_without_a_right_option_is_an_error(tmp_path):
     cells = [new_markdown_cell(f":::{{guess}}\n{body}\n:::") for body in wrong]
     said, _ = build(tmp_path, page_of(*cells))
     assert said.count("two to four options") == len(wrong)
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    if not find_browser():
-        assert not os.environ.get("CI"), "no browser: apt-get install chromium"
-        pytest.skip("no browser: chromium is not installed")
-    with browser(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
 
 
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")

@@ -3,7 +3,6 @@
 The book is built once for all tests of this module, and one browser visits its pages.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import axe_core_python
 import pytest
-from support.browser import browser, find_browser
 from support.contents import toc_files
 from support.paths import ROOT
 
@@ -100,15 +98,6 @@ def test_links_between_pages_lead_somewhere(built):
 def page_names(built):
     names = [p.relative_to(built).as_posix()[:-5] for p in built.rglob("*.html")]
     return sorted(name for name in names if not name.startswith("_static"))
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    if not find_browser():
-        assert not os.environ.get("CI"), "no browser: apt-get install chromium"
-        pytest.skip("no browser: chromium is not installed")
-    with browser(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
 
 
 @pytest.fixture(scope="module")

@@ -8,37 +8,30 @@ import numpy as np
 import pytest
 import torch
 
-from d2lmini import checks, sim
+from d2lmini import sim
 from d2lmini.checks import (
     collectives,
     concise,
     devices,
     overlap,
     parallelism,
+    pipeline,
     scratch,
+    sharding,
     tensor_parallel,
     unequal,
 )
 
+MODULES = [collectives, concise, devices, overlap, parallelism, pipeline, scratch, sharding]
+MODULES += [tensor_parallel, unequal]
 CHECKERS = {
-    name: getattr(module, name)
-    for module in (
-        checks,
-        collectives,
-        concise,
-        devices,
-        overlap,
-        parallelism,
-        scratch,
-        tensor_parallel,
-        unequal,
-    )
-    for name in vars(module)
-    if name.startswith("check_") and "._" not in getattr(module, name).__module__
+    f"{module.__name__.rpartition('.')[2]}.{name}": checker
+    for module in MODULES
+    for name, checker in vars(module).items()
+    if name.startswith("check_") and "._" not in checker.__module__
 }
 
-
-assert len(CHECKERS) >= 20
+assert len(CHECKERS) >= 40
 
 
 def raises(*arguments):
