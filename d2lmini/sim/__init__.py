@@ -13,7 +13,7 @@ about the hardware. Times depend on the program alone.
 
 Left out: contention on the host's memory and between links (communication of ranks does share its
 wires), the multiprocessors and the memory bandwidth that collectives take from kernels, kernel
-selection and fusion (attention runs as products and a softmax, dropout as three kernels), FLOPs of
+selection and fusion (attention runs as products and a softmax), FLOPs of
 factorisations, launch queues that fill up, caches, clocks that change, fragmentation, workspaces of
 libraries, staged copies that slow each other down, and Python's own time. The backward pass runs on
 the stream that is current when it is called, not on those of the forward pass.

@@ -46,9 +46,13 @@ SLOW_LINK = dataclasses.replace(sim.LINKS["nvlink2"], latency=2e-5, peer_latency
     ids=["a100", "slow to start"],
 )
 def test_calibrating_a_simulated_gpu_finds_its_numbers(gpu, link):
-    found = fit(measured(gpu, link, with_peer=True), 1, PROVENANCE)
+    rows = measured(gpu, link, with_peer=True)
+    found = fit(rows, 1, PROVENANCE)
+    sizes = {row["what"]: round((row["amount"] / 2) ** (1 / 3)) for row in rows}
     for dtype, peak in gpu.flops.items():
-        assert found.gpu.flops[dtype] == pytest.approx(peak * gpu.compute_efficiency, rel=1e-3)
+        n = sizes[f"product {dtype}"]
+        share = gpu.efficiency(dtype, [(n, n, n, 1)])
+        assert found.gpu.flops[dtype] == pytest.approx(peak * share, rel=1e-3)
     achieved = gpu.memory_bandwidth * gpu.memory_efficiency
     assert found.gpu.memory_bandwidth == pytest.approx(achieved, rel=1e-3)
     assert (found.gpu.compute_efficiency, found.gpu.memory_efficiency) == (1, 1)
@@ -187,7 +191,7 @@ def command():
 def test_predictions_follow_the_hardware(command):
     gpu, link = sim.GPUS["a100"], sim.LINKS["pcie3"]
     for dtype in ("float32", "tf32"):
-        seconds = gpu.seconds(2 * 3000**3, 0, dtype)
+        seconds = gpu.matmul_seconds(3000, 3000, 3000, dtype=dtype)
         assert command.predict(f"product {dtype} 3000", gpu, link) == pytest.approx(seconds, 0.02)
     for kind in ("pinned", "pageable"):
         for way in ("to host", "to device"):

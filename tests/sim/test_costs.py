@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from support.clock_programs import LARGE, PROMPT, elapsed, settle, spans, square
 
+from benchmarks.import_torchvision import torchvision
 from d2lmini import sim
 
 
@@ -66,8 +67,8 @@ def test_products_run_at_the_peak_of_their_type(dtype):
     x @ x
     (span,) = spans(engine="compute")
     spec = sim.get_device_spec(device)
-    name = str(dtype).removeprefix("torch.")
-    assert span.duration == pytest.approx(spec.seconds(span.flops, span.bytes, name), rel=1e-9)
+    expected = spec.matmul_seconds(*3 * (len(x),), dtype=str(dtype).removeprefix("torch."))
+    assert span.duration == pytest.approx(expected, rel=1e-9)
 
 
 def test_tensor_cores_round_float32_convolutions_but_not_products():
@@ -83,8 +84,16 @@ def test_tensor_cores_round_float32_convolutions_but_not_products():
         x @ x
         return [s for s in sim.trace() if s.flops]
 
+    pixels, channels, n = 64 * 30 * 30, 256, len(x)
+    shapes = {
+        "convolution": [(pixels, channels, 9 * channels, 1)],
+        "convolution_backward": [(pixels, channels, 9 * channels, 1)],  # to the image alone
+        "mm": [(n, n, n, 1)],
+    }
+
     def expected(span, peak):
-        return pytest.approx(spec.seconds(span.flops, span.bytes, peak), rel=1e-9)
+        seconds = spec.seconds(span.flops, span.bytes, peak, shapes[span.name])
+        return pytest.approx(seconds, rel=1e-9)
 
     forward, backward, product = durations()
     assert forward.duration == expected(forward, "tf32")
@@ -99,3 +108,24 @@ def test_tensor_cores_round_float32_convolutions_but_not_products():
     finally:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = True
+
+
+def small_swin():
+    return torchvision.models.SwinTransformer(
+        patch_size=[4, 4], embed_dim=24, depths=[1, 1], num_heads=[2, 2], window_size=[4, 4],
+        stochastic_depth_prob=0.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [torchvision.models.resnet18, small_swin])
+@pytest.mark.parametrize("train", [True, False])
+def test_whole_models_cost_the_same_with_and_without_values(make, train):
+    found = []
+    for numerics in (True, False):
+        (device,) = sim.configure(1, gpu="a100", numerics=numerics)
+        model = make().train(train).to(device)
+        model(torch.ones(2, 3, 64, 64, device=device)).sum().backward()
+        sim.synchronize()
+        found.append((sim.trace(), sim.max_memory_allocated(device), sim.now()))
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 100

@@ -1,5 +1,8 @@
 """Which GPU ``"sim"`` without a number means: the current one, as with ``"cuda"``."""
 
+import pickle
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -15,6 +18,11 @@ def three():
     sim.configure(3)
 
 
+def by_default(make):
+    with torch.device("sim"):
+        return make()
+
+
 WAYS = {
     "to": lambda: torch.ones(2).to("sim"),
     "to, by name": lambda: torch.ones(2).to(device="sim"),
@@ -23,6 +31,12 @@ WAYS = {
     "to, from a GPU": lambda: torch.ones(2, device="sim:2").to("sim"),
     "of a module": lambda: nn.Linear(2, 2).to("sim").weight,
     "made there": lambda: torch.ones(2, device="sim"),
+    "from numbers": lambda: torch.tensor([1.0], device="sim"),
+    "from a host tensor": lambda: torch.as_tensor(torch.ones(2), device="sim"),
+    "from an array": lambda: torch.asarray(np.ones(2), device="sim"),
+    "an array, moved": lambda: torch.from_numpy(np.ones(2)).to("sim"),
+    "by default": lambda: by_default(lambda: torch.ones(2)),
+    "from numbers, by default": lambda: by_default(lambda: torch.tensor([1.0])),
     "like another": lambda: torch.ones_like(torch.ones(2), device="sim"),
 }
 
@@ -32,6 +46,27 @@ def test_a_device_without_a_number_is_the_current_one(way):
     for index in (0, 1, 2, 1):
         sim.set_device(index)
         assert str(WAYS[way]().device) == f"sim:{index}"
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`")
+def test_functions_that_find_the_number_are_still_pytorchs():
+    @torch.jit.script
+    def add(x):
+        return x + torch.tensor([1.0]) + torch.as_tensor(2.0)
+
+    sim.set_device(1)
+    assert add(torch.ones(1)).tolist() == [4]
+    assert pickle.loads(pickle.dumps(torch.tensor)) is torch.tensor
+    with torch.device("meta"):
+        assert torch.tensor([1.0]).device.type == "meta"
+    assert str(torch.tensor([1.0], device="sim:2").device) == "sim:2"
+    torch.set_default_device("sim")
+    try:
+        sim.set_device(2)  # the default device is the one that is current when it is needed
+        assert str(torch.get_default_device()) == str(torch.tensor([1.0]).device) == "sim:2"
+    finally:
+        torch.set_default_device(None)
+    assert torch.tensor([1.0]).device.type == "cpu"
 
 
 def test_inside_a_block_for_a_device_or_a_stream():

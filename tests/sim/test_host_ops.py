@@ -38,6 +38,34 @@ def test_host_ops_work_on_shapes_where_the_machine_does():
     assert y.to(device).device == device
 
 
+@pytest.mark.parametrize("numerics", [True, False])
+@pytest.mark.parametrize("foreach", [True, False])
+@pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.AdamW])
+def test_an_optimizer_on_the_host(make, foreach, numerics):
+    sim.configure(1, numerics=numerics)
+    weight = torch.ones(40, 30, requires_grad=True)
+    optimizer = make([weight], lr=0.1, foreach=foreach)
+    for step in range(1, 4):
+        weight.grad = torch.ones(40, 30)
+        with sim.host_ops():
+            optimizer.step()
+        assert weight.isnan().all() != numerics
+        assert all(state["step"] == step for state in optimizer.state.values() if "step" in state)
+    times = [span.duration for span in spans(engine="cpu")]
+    assert len(times) >= 3 * (1 if make is torch.optim.SGD else 5)
+
+
+def test_host_ops_on_shapes_compute_scalars_and_integers_but_make_no_values_up():
+    sim.configure(1, numerics=False)
+    with sim.host_ops():
+        assert (torch.tensor(2.0) * 3).item() == 6
+        assert torch.arange(3).tolist() == [0, 1, 2]
+        with torch.profiler.record_function("marked"):
+            total = (torch.ones(3) * 2).sum()
+        with pytest.raises(RuntimeError, match="numerics=True"):
+            total.item()
+
+
 def test_copies_of_fifty_large_results_need_no_memory_on_shapes_alone():
     (device,) = sim.configure(1, numerics=False)
     x = torch.rand(4000, 4000, device=device)

@@ -326,6 +326,24 @@ def test_checkpointing_repeats_dropout(reentrant):
     assert torch.equal(*gradients)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_is_one_kernel_and_keeps_a_byte_for_each_number(dtype):
+    (device,) = sim.configure(1)
+    x = torch.full((1024, 1024), 2.0, device=device, dtype=dtype, requires_grad=True)
+    torch.manual_seed(5)
+    kept = torch.empty_like(x).bernoulli_(0.75).cpu().bool()  # the numbers that it draws
+    torch.manual_seed(5)
+    before, launched = sim.memory_allocated(device), len(sim.trace())
+    y = F.dropout(x, 0.25)
+    assert sim.memory_allocated(device) - before == y.nbytes + 2**20
+    kernels = [span for span in sim.trace()[launched:] if span.engine == "compute"]
+    assert [k.name for k in kernels] == ["native_dropout"]
+    scaled = torch.where(kept, 1 / 0.75, 0.0)
+    assert torch.equal(y.cpu(), (2 * scaled).to(dtype))
+    y.sum().backward()
+    assert torch.equal(x.grad.cpu(), scaled.to(dtype))
+
+
 def test_autocast_follows_the_rules_of_cuda():
     (device,) = sim.configure(1)
     net = nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.Linear(6, 6)).to(device)
@@ -368,8 +386,7 @@ def test_configure_starts_from_the_last_seed():
     assert torch.equal(*draws)
 
 
-# PyTorch's dropout is one kernel in inference mode and three elsewhere.
-@pytest.mark.parametrize("name", sorted(set(MODULES) - {"dropout", "transformer"}))
+@pytest.mark.parametrize("name", sorted(MODULES))
 def test_inference_mode_and_no_grad_cost_and_give_the_same(name):
     make, x = MODULES[name]
     results = []

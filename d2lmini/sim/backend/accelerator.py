@@ -6,7 +6,9 @@
 import functools
 
 import torch
+from torch.jit import _builtins
 from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.utils import _device
 
 from d2lmini.sim.backend.pinned import is_pinned, pin_memory
 from d2lmini.sim.backend.torch_streams import KINDS
@@ -108,6 +110,38 @@ def _completed(of_torch):
     return to
 
 
+def complete(function):
+    """Return a function that makes tensors, for which C++ takes number 0, with numbers put in."""
+
+    @functools.wraps(function)
+    def completed(*args, **kwargs):
+        if kwargs.get("device") is not None:
+            kwargs["device"] = with_number(kwargs["device"])
+        return function(*args, **kwargs)
+
+    completed.__module__, completed.__qualname__ = "torch", function.__name__  # to be pickled
+    return completed
+
+
+def _complete_functions():
+    """Complete ``torch.tensor(x, device="sim")``, and the default device, which C++ gets as well.
+
+    PyTorch's own functions stay those that it calls with the default device, and TorchScript's.
+    """
+    functions = {getattr(torch, name) for name in ("tensor", "as_tensor", "asarray")}
+    table = _device._device_constructors
+    _device._device_constructors = functools.lru_cache(1)(lambda: table() | functions)
+    for function in functions:
+        completed = complete(function)
+        if (in_script := _builtins._find_builtin(function)) is not None:
+            _builtins._register_builtin(completed, in_script)
+        setattr(torch, function.__name__, completed)
+    _device.DeviceContext.device = property(
+        lambda context: with_number(vars(context)["device"]),
+        lambda context, device: vars(context).update(device=device),
+    )
+
+
 METHODS = {  # of tensors
     "to": _completed(torch.Tensor.to),
     "pin_memory": lambda self, device=None: pin_memory(self),
@@ -126,3 +160,4 @@ def register() -> None:
         setattr(torch, name, kind)
     for name, method in METHODS.items():
         setattr(torch.Tensor, name, method)
+    _complete_functions()

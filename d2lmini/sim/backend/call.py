@@ -56,15 +56,15 @@ class Call:
         inner, tensors, device = [], self.tensors, self.device
         for value in values:
             kind = type(value)
-            if kind in _NO_TENSORS:
-                pass
-            elif isinstance(value, SimTensor):
+            if kind is SimTensor or (kind not in _NO_TENSORS and isinstance(value, SimTensor)):
                 if value._device is not device:
                     device = self._meet(value._device)
                 value = value._data
                 tensors.append(value)
                 if value.is_complex():
                     self.is_complex = True
+            elif kind in _NO_TENSORS:
+                pass
             elif isinstance(value, torch.Tensor):
                 tensors.append(value)
                 self.plain = [*self.plain, value]

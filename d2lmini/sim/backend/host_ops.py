@@ -5,7 +5,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from d2lmini.sim.backend.lazy_bits import compute
-from d2lmini.sim.backend.ops import lookup
+from d2lmini.sim.backend.ops import lookup, tensors_of
 from d2lmini.sim.backend.pinned import is_placeholder, placeholder, poison
 from d2lmini.sim.backend.tensor import META, SimTensor, shapes_only
 from d2lmini.sim.clock import current
@@ -21,7 +21,8 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
     the host does nothing else meanwhile, while devices go on with what they were given.
 
     Where the machine keeps shapes only, so do operations on floating-point CPU tensors in the
-    block: their results are NaN and take no memory.
+    block: their results are NaN and take no memory. Those on scalars, such as the number of steps
+    that an optimiser has made, are computed.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
 
     @property
     def machine(self):
-        """The machine whose host clock is charged: the one in use."""
+        """The machine in use, whose host clock is charged."""
         return current.current_machine()
 
     def __enter__(self):
@@ -71,14 +72,14 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
             return func(*args, **kwargs)
         op = lookup(func)
         machine = self.machine
-        if not machine.numerics and _is_floating(inputs, kwargs):
+        if not machine.numerics and _is_on_shapes(op, inputs, args, kwargs):
             out, seen_in, seen_out = _run_on_shapes(op, inputs, args, kwargs)
         else:
             out = compute(func, args, kwargs, inputs)
             seen_in = inputs
             seen_out = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         if op.kernel and (seen_in or seen_out):
-            flops = op.flops(args, kwargs, out) if op.formula else 0
+            flops = op.work(args, kwargs, out)[0] if op.formula else 0
             num_bytes = op.traffic(seen_in, seen_out)
             dtype = op.peak((seen_in or seen_out)[0].dtype)
             machine.compute_on_host(
@@ -87,10 +88,20 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
         return out
 
 
-def _is_floating(inputs, kwargs):
-    if inputs:
-        return any(t.dtype.is_floating_point for t in inputs)
-    return (kwargs.get("dtype") or torch.get_default_dtype()).is_floating_point
+def _is_on_shapes(op, inputs, args, kwargs):
+    """Whether, of an operation on host tensors, only the shapes are worked out."""
+    if not inputs:  # it makes a tensor, or has nothing to do with any, as the profiler's marks
+        if not any("Tensor" in str(result.type) for result in op.func._schema.returns):
+            return False
+        made = op.func(*args, **_on_meta(kwargs))
+        return any(t.dtype.is_floating_point for t in tree_leaves(made))
+    if not any(t.dtype.is_floating_point for t in inputs):
+        return False
+    return any(t.dim() for t in inputs) or (op.syncs and any(t.isnan() for t in inputs))
+
+
+def _on_meta(kwargs):
+    return {**{k: v for k, v in kwargs.items() if k != "generator"}, "device": META}
 
 
 def _run_on_shapes(op, inputs, args, kwargs):
@@ -103,12 +114,11 @@ def _run_on_shapes(op, inputs, args, kwargs):
     )
     meta_kwargs.pop("generator", None)
     if "device" in meta_kwargs or not inputs:
-        meta_kwargs["device"] = META
+        meta_kwargs = _on_meta(meta_kwargs)
     meta_out = op.func(*meta_args, **meta_kwargs)
     seen_out = [t for t in tree_leaves(meta_out) if isinstance(t, torch.Tensor)]
     if op.mutable:
-        for position, name in (alias for alias in op.aliases if alias is not None):
-            changed = args[position] if position < len(args) else kwargs[name]
+        for changed in tensors_of(op, args, kwargs)[1]:
             if not is_placeholder(changed):
                 poison(changed)
         written = {id(m): t for t, m in ((t, to_meta[id(t)]) for t in inputs)}

@@ -4,6 +4,9 @@ import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from d2lmini.sim.backend.products import PRODUCTS
+from d2lmini.sim.backend.products import flops as flops_of
+
 aten = torch.ops.aten
 
 _PEAKS = {
@@ -64,17 +67,16 @@ class Op:
     """The facts about one operation (an `OpOverload`) that each call of it needs."""
 
     __slots__ = (
-        "_counts_all", "_flops", "aliases", "call", "changed", "composite", "foreach", "formula",
+        "_counts_all", "_work", "aliases", "call", "changed", "composite", "foreach", "formula",
         "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes", "makes_one",
         "may_sync", "mutable", "name", "num_outs", "num_returns", "packet_name", "pointwise",
-        "seeded", "syncs", "view",
+        "products", "seeded", "syncs", "view",
     )  # fmt: skip
 
     def __init__(self, func):
         schema = func._schema
         tags = set(func.tags)
         self.func = func
-        self.call = func._op  # what ``func(...)`` calls, in C++
         self.full_name = str(func.overloadpacket)  # such as aten.add
         self.packet_name = func.overloadpacket.__name__
         self.name = self.packet_name.rstrip("_")
@@ -102,6 +104,8 @@ class Op:
         )
         self.makes = self.kernel and not self.mutable  # results in new memory
         self.makes_one = self.makes and self.num_returns == 1
+        # What ``func(...)`` calls, in C++.
+        self.call = (_python_function(func) if self.makes_one else None) or func._op
         self.pointwise = torch.Tag.pointwise in tags
         self.foreach = self.packet_name.startswith("_foreach")
         self.seeded = torch.Tag.nondeterministic_seeded in tags and self.generator is None
@@ -115,28 +119,38 @@ class Op:
         self.composite = has_kernel(func.name(), "CompositeImplicitAutograd") and not (
             has_kernel(func.name(), "CPU")
         )
+        self.products = PRODUCTS.get(packet)
         self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
-        self._flops = {}
+        self._work = {}
         self.is_conv = "conv" in self.packet_name
         special = self.packet_name in {*_WRITES_ONLY, *_GATHERS, *_SCATTERS, "copy_"}
         self._counts_all = not (special or self.num_outs)
 
-    def flops(self, args, kwargs, out) -> int:
-        """Floating-point operations of one call, by PyTorch's own formulas."""
+    def work(self, args, kwargs, out) -> tuple:
+        """Floating-point operations of one call, and the matrix products that they are of, if any.
+
+        By PyTorch's own formulas where it is no product. (Its formula of `convolution_backward`
+        forgets the groups.)
+        """
         key = _shapes(args), _shapes(kwargs.values()) if kwargs else ()
-        known = self._flops.get(key)
+        known = self._work.get(key)
         if known is None:
-            if len(self._flops) >= MAX_REMEMBERED:
-                self._flops.clear()
-            known = self._flops[key] = int(self.formula(*args, **kwargs, out_val=out))
+            if len(self._work) >= MAX_REMEMBERED:
+                self._work.clear()
+            known = self._work[key] = self._work_of(args, kwargs, out)
         return known
+
+    def _work_of(self, args, kwargs, out):
+        if self.products is None:
+            return int(self.formula(*args, **kwargs, out_val=out)), ()
+        products = self.products(args, out)
+        return flops_of(products), products
 
     def traffic(self, tensors, outs) -> int:
         """Bytes that one call reads and writes, each tensor once."""
-        written = _bytes(outs)
         if self._counts_all:
-            return written + _bytes(tensors)
-        name = self.packet_name
+            return _bytes([*outs, *tensors])
+        written, name = _bytes(outs), self.packet_name
         if self.num_outs:
             tensors = tensors[: -self.num_outs]
         if name in _WRITES_ONLY:
@@ -156,6 +170,25 @@ class Op:
                 return "tf32" if torch._C._get_cudnn_allow_tf32() else "float32"
             return "tf32" if torch._C._get_cublas_allow_tf32() else "float32"
         return _PEAKS.get(dtype, "float32")
+
+
+def _python_function(func):
+    """Return PyTorch's Python function for an operation (`torch.relu`), if it is sure to be that.
+
+    It reads its arguments in C++ made for them, which saves half a microsecond and more. But it
+    chooses among the overloads by its arguments, and has other defaults for some of these (no
+    ``reduction``). So take it only where there is no choice, and no default but "nothing".
+    """
+    name, packet = func._overloadname, func.overloadpacket
+    alone = [o for o in packet.overloads() if not o.endswith("out")] == [name]
+    of_tensors = name == "Tensor" and torch.Tag.pointwise in func.tags  # numbers become tensors
+    special = any(
+        a.name == "device" or (not a.kwarg_only and a.has_default_value() and a.default_value)
+        for a in func._schema.arguments
+    )
+    if func.namespace != "aten" or special or not (alone or of_tensors):
+        return None
+    return getattr(torch._C._VariableFunctions, packet.__name__, None)
 
 
 class _Ops(dict):

@@ -43,10 +43,10 @@ def _wrap_one(alias, call, out):
 
 
 def cost(call, out):
-    """FLOPs and bytes of one call, and the peak at which it runs."""
+    """Bytes and FLOPs of one call, and the matrix products that these are of."""
     op = call.op
     if not op.kernel:
-        return 0, 0
+        return 0, 0, ()
     if isinstance(out, torch.Tensor):
         outs = (out,)
     elif op.num_returns == 0:
@@ -55,8 +55,8 @@ def cost(call, out):
         outs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
     num_bytes = op.traffic(call.tensors, outs)
     if op.formula is None:
-        return 0, num_bytes
-    return op.flops(call.inner_args, call.inner_kwargs, out), num_bytes
+        return num_bytes, 0, ()
+    return num_bytes, *op.work(call.inner_args, call.inner_kwargs, out)
 
 
 def _changed(op, args):
@@ -64,11 +64,11 @@ def _changed(op, args):
     return [t for i in op.changed if i < len(args) for t in tree_leaves(args[i])]
 
 
-def launch(call, flops, num_bytes, wrapped) -> None:
+def launch(call, num_bytes, flops, products, wrapped) -> None:
     """Charge the kernel of a call, and show it to the detector of races."""
     op, device = call.op, call.device
     peak = op.peak(call.tensors[0].dtype) if flops else "float32"
-    device.launch(op.name, flops, num_bytes, peak)
+    device.launch(op.name, flops, num_bytes, peak, products)
     if races.active is not None:
         reads, writes = tensors_of(op, call.args, call.kwargs)
         made = [leaf for leaf in tree_leaves(wrapped) if isinstance(leaf, SimTensor)]

@@ -51,8 +51,10 @@ def run(op, args, kwargs):
             out = run_seeded(op.func, call.device, call.inner_args, call.inner_kwargs)
         elif call.is_complex:
             out = compute_complex(op.func, call.inner_args, call.inner_kwargs)
-        else:
+        elif call.inner_kwargs:  # also the generator that was set
             out = op.call(*call.inner_args, **call.inner_kwargs)
+        else:
+            out = op.call(*call.inner_args)
     except BaseException as error:
         if op.inplace_view:  # it may have changed a shape before it failed
             for tensor in tensors_of(op, args, kwargs)[1]:

@@ -49,10 +49,10 @@ def run_shapes(call):
                 machine.shapes.clear()
             out = as_on_cpu(op, (call.inner_args, call.inner_kwargs), _shapes_of(call))
             known = machine.shapes[key] = out, cost(call, out)
-    out, (flops, num_bytes) = known
+    out, charged = known
     wrapped = wrap_all(call, out)
     if op.kernel:
-        launch(call, flops, num_bytes, wrapped)
+        launch(call, *charged, wrapped)
     return wrapped
 
 

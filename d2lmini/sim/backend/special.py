@@ -2,7 +2,9 @@
 
 Some PyTorch takes apart for tensors of a class of its own, but not for CUDA's: `F.ctc_loss` takes
 lengths in host tensors and reads them as numbers, where it would divide the losses by tensors on
-another device; and the backward pass of `F.mish` has one kernel on CPU and CUDA, elsewhere nine.
+another device; the backward pass of `F.mish` has one kernel on CPU and CUDA, elsewhere nine; and
+`F.dropout`, elsewhere three kernels and a mask of the type of its input, is on CUDA one kernel that
+keeps a byte for each number.
 """
 
 import functools
@@ -12,6 +14,7 @@ import torch
 from d2lmini.sim.backend.ops import aten, lookup
 from d2lmini.sim.backend.run import run
 from d2lmini.sim.backend.tensor import SimTensor, handles, shapes_only
+from d2lmini.sim.naming import is_simulated
 
 _KEY = torch._C.DispatchKey.AutogradMeta  # where C++ looks for operations on our tensors
 _KEYS = torch._C.DispatchKeySet(_KEY)
@@ -69,9 +72,28 @@ def _ctc_loss(op, args, kwargs):
     return run(lookup(aten.ctc_loss.IntList), numbers, kwargs)
 
 
+@handles(aten.dropout)
+def _dropout(op, args, kwargs):
+    """In inference mode the operation arrives whole."""
+    if _is_fused(*args):
+        return aten.native_dropout(*args)[0]
+    return run(op, args, kwargs)
+
+
+def _is_fused(x, p, train):
+    """Whether CUDA has one kernel for this call of dropout."""
+    on_device = isinstance(x, SimTensor) or (
+        type(x) is not torch.Tensor and is_simulated(x.device)  # such as a DTensor
+    )
+    return on_device and train and 0 < p < 1 and x.numel() > 0
+
+
 def register(library) -> None:
     """Let `library` do for simulated tensors what PyTorch does for CUDA's."""
-    for name, choose in (("ctc_loss.Tensor", _ctc_kernel), ("mish_backward", _mish_kernel)):
+    for name, choose in (
+        ("ctc_loss.Tensor", _ctc_kernel), ("mish_backward", _mish_kernel),
+        ("dropout", _dropout_kernel),
+    ):  # fmt: skip
         own = torch.library.get_kernel(f"aten::{name}", _KEY)
         library.impl(name, choose(functools.partial(own.call_boxed, _KEYS)), "AutogradMeta")
 
@@ -82,6 +104,13 @@ def _ctc_kernel(own):
         return own(*args) if numbers is None else aten.ctc_loss.IntList(*numbers)
 
     return ctc_loss
+
+
+def _dropout_kernel(own):
+    def dropout(x, p, train):
+        return aten.native_dropout(x, p, train)[0] if _is_fused(x, p, train) else own(x, p, train)
+
+    return dropout
 
 
 def _mish_kernel(own):

@@ -4,7 +4,12 @@
 class SimStorage:
     """What `untyped_storage` of a simulated tensor returns: identity and size, no data."""
 
-    def __init__(self, tensor):
+    def __init__(self, tensor, **options):
+        if options:  # as PyTorch makes a storage of another device
+            raise NotImplementedError(
+                "the storage of a tensor on a simulated GPU has no bytes to copy, as async_save of "
+                "torch.distributed.checkpoint does; use save"
+            )
         self._block = tensor._block
         self.device = tensor.device
         self._name = tensor._device.name

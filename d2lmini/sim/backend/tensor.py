@@ -9,6 +9,7 @@ from d2lmini.sim.clock.memory import Block
 META = torch.device("meta")
 everything_else = "everything else"
 _handlers: dict = {}  # full names of operations -> what runs them
+_routes: dict = {}  # operations, as C++ has them -> what is known of each, and what runs it
 watch = None  # while ranks communicate: sees every operation before it runs
 _STRIDED = torch.strided
 _make_wrapper = torch.Tensor._make_wrapper_subclass
@@ -20,9 +21,17 @@ def handles(operation):
 
     def register(function):
         _handlers[str(operation)] = function
+        _routes.clear()
         return function
 
     return register
+
+
+def _find_route(func):
+    op = lookup(func)
+    handler = _handlers.get(op.full_name) or _handlers[everything_else]
+    route = _routes[func._op] = op, handler
+    return route
 
 
 class SimTensor(CudaMethods, torch.Tensor):
@@ -45,20 +54,22 @@ class SimTensor(CudaMethods, torch.Tensor):
         """Hand an operation to whoever handles it."""
         if len(types) > 1 and not all(map(_lets_us_run, types)):
             return NotImplemented
-        op = lookup(func)
+        op, handler = _routes.get(func._op) or _find_route(func)
         if watch is not None:
             watch(op, args, kwargs)
-        handler = _handlers.get(op.full_name) or _handlers[everything_else]
         return handler(op, args, kwargs or {})
 
     def __tensor_flatten__(self):
+        """Name no tensors inside: all that may ask is whether this one is real, and it is."""
+        return [], None
+
+    @staticmethod
+    def __tensor_unflatten__(*_):
         """Refuse what traces a program; that there is such a method lets modules swap tensors."""
         raise NotImplementedError(
             "torch.compile and torch.export cannot trace programs on simulated GPUs, which run one "
             "operation at a time; call the function or the module itself"
         )
-
-    __tensor_unflatten__ = None
 
 
 def _lets_us_run(kind):

@@ -46,6 +46,8 @@ class Engine:
         end = ready + duration
         if end > ready == ends[-1]:
             ends[-1] = end
+        elif end > ready and ends[-1] < horizon:  # what was last is over: this takes its place
+            starts[-1], ends[-1] = ready, end
         elif end > ready:
             starts += [ready]  # not append(): see `book`
             ends += [end]

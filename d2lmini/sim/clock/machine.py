@@ -6,6 +6,7 @@ any call: the clock moves before the trace says so, hence what is cut off is mis
 nothing is done twice or at once.
 """
 
+import functools
 import os
 import threading
 import weakref
@@ -13,6 +14,7 @@ from collections import Counter
 
 import torch
 
+from d2lmini.sim.clock.contention import Contention
 from d2lmini.sim.clock.current import state
 from d2lmini.sim.clock.engine import Engine, reserve
 from d2lmini.sim.clock.memory import Memory
@@ -41,6 +43,8 @@ class Device:
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
         self.urgent = self.compute  # of streams with priority
+        self.contention = Contention()  # of kernels with collectives
+        self.before_kernel = None  # what to do, once, before the next one
         self.memory = Memory(index, machine.gpu, machine.lock)
         self.generator = torch.Generator().manual_seed(state.seed)
         self.streams: list[Stream] = []
@@ -67,22 +71,28 @@ class Device:
             races.active.switch(self, stream)
         self._here.stream = stream.number  # the stream itself would keep the machine for ever
 
-    def launch(self, name, flops=0, num_bytes=0, peak="float32") -> None:
+    def launch(self, name, flops=0, num_bytes=0, peak="float32", products=()) -> None:
         """Issue a kernel on the current stream; the host goes on at once.
 
         It starts when the host has issued it, its stream is done with what came before, and the
         compute engine is free for as long as it takes.
         """
+        if self.before_kernel is not None:
+            self.before_kernel()
         machine, stream = self.machine, self.streams[self._here.stream]
         gpu = machine.gpu
-        seconds = gpu.seconds(flops, num_bytes, peak)
+        seconds = gpu.seconds(flops, num_bytes, peak, products)
         if flops:
             self.flops[peak] += flops
         with machine.lock:
             issued, overhead = machine.host, gpu.launch_overhead
             now = machine.host = issued + overhead  # as `Machine.issue` does
             ready = stream.end if stream.end > now else now
-            start = stream.compute.take(ready, seconds, now)
+            if ready < self.contention.until:
+                beside = functools.partial(gpu.seconds_beside, flops, num_bytes, peak, products)
+                start, seconds = self.contention.place(stream.compute, ready, beside, now)
+            else:
+                start = stream.compute.take(ready, seconds, now)
             stream.end = start + seconds
             machine.trace.add_kernel(
                 machine.host_row, self.row, stream.number, name,
@@ -127,6 +137,7 @@ class Device:
         """Make all engines and streams free, and forget the peak."""
         for engine in (self.compute, self.urgent, self.h2d, self.d2h, self.peer_in, self.peer_out):
             engine.clear()
+        self.contention.clear()
         for stream in self.streams:
             stream.end = 0.0
         self.flops.clear()

@@ -44,8 +44,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_dropped", "_leases", "_next_address", "capacity", "counted", "gpu_name", "index", "lock",
-        "peak",
+        "_dropped", "_leases", "_next_address", "_note_drop", "capacity", "counted", "gpu_name",
+        "index", "lock", "peak",
     )  # fmt: skip
 
     def __init__(self, index, gpu, lock):
@@ -57,6 +57,7 @@ class Memory:
         self.counted = 0
         self._leases: set[_Lease] = set()
         self._dropped: deque[_Lease] = deque()
+        self._note_drop = self._dropped.append
         self._next_address = (index + 1) << 44
 
     @property
@@ -68,12 +69,12 @@ class Memory:
         return self.counted
 
     def _count_dropped(self):
-        dropped, discard = self._dropped, self._leases.discard
+        dropped = self._dropped
         while dropped:
             lease = dropped[0]
             self.counted -= lease.num_bytes
             lease.num_bytes = 0
-            discard(lease)
+            self._leases.discard(lease)
             dropped.popleft()
 
     def check(self, num_bytes: int, beside: int = 0) -> None:
@@ -93,7 +94,7 @@ class Memory:
                 raise torch.OutOfMemoryError(self._message(num_bytes))
             lease = block._lease
             if lease is None:
-                lease = block._lease = _Lease(block, self._dropped.append)
+                lease = block._lease = _Lease(block, self._note_drop)
                 lease.num_bytes = 0
                 self._leases.add(lease)
             size = lease.num_bytes + num_bytes
@@ -137,8 +138,8 @@ class Block:
         self.size = num_bytes  # not rounded
         self._sim_history = None  # of its uses, while races are looked for
         self._lease = None
-        self.memory = device.memory
-        self.memory.take(self, -(-num_bytes // GRANULE) * GRANULE)
+        self.memory = memory = device.memory
+        memory.take(self, -(-num_bytes // GRANULE) * GRANULE)
         if races.active is not None:
             races.active.allocate(self, device)
             self.__class__ = _WatchedBlock

@@ -77,9 +77,18 @@ class Cost:
         """Share of the multiprocessors of `gpu` that it keeps from other kernels; 0 if unknown."""
         return self.channels / gpu.multiprocessors if gpu.multiprocessors else 0.0
 
-    def memory_share(self, gpu):
-        """Share of the peak memory bandwidth of `gpu` that it takes while it runs."""
-        return self.memory_bytes / (self.seconds * gpu.memory_bandwidth) if self.seconds else 0.0
+    def memory_share(self, gpu, seconds=None):
+        """Share of the achieved memory bandwidth of `gpu` that it takes while it runs.
+
+        Parameters
+        ----------
+        gpu : GPU
+        seconds : float, optional
+            How long it runs, if that is not the attribute `seconds`.
+        """
+        seconds = self.seconds if seconds is None else seconds
+        achieved = gpu.memory_bandwidth * gpu.memory_efficiency
+        return self.memory_bytes / (seconds * achieved) if seconds else 0.0
 
     def busy(self):
         """Return how many seconds it keeps each edge (see ``traffic.py``) busy, as a dict."""
@@ -191,7 +200,7 @@ def _price(collective, num_bytes, members, cluster, algorithm, protocol, others)
         algorithm,
         protocol,
         cluster.board.channels if max(counts) > 1 else NETWORK_CHANNELS,
-        num_bytes * _memory_traffic(collective, len(members)),
+        num_bytes * _memory_traffic(collective, algorithm, len(members)),
         found,
     )
 
@@ -226,11 +235,14 @@ def _switches(found, cluster):
     return found.levels * cluster.network.latency if found.levels else 0.0
 
 
-def _memory_traffic(collective, n):
+def _memory_traffic(collective, algorithm, n):
     """Bytes that a member's memory reads and writes for each byte of the size.
 
-    What is sent is read and what arrives is written; a sum also reads the member's own part.
+    What is sent is read and what arrives is written; a sum also reads the member's own part. Where
+    the switch adds up, each byte is read once and written once.
     """
+    if algorithm in ("nvls", "nvls_tree"):
+        return 2.0
     share = (n - 1) / n
     sums = collective in ("all_reduce", "reduce_scatter", "reduce")
     return 2 * bus_factor(collective, n) + (share if sums else 0.0)

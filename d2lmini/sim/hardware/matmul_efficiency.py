@@ -1,4 +1,4 @@
-"""How much of a GPU's peak a matrix product of a given shape reaches: one rule for all GPUs.
+"""How much of a peak a product on tensor cores reaches by its shape: one rule for all GPUs.
 
 A library cuts the result into tiles and gives each multiprocessor one tile after the other (NVIDIA,
 *Matrix Multiplication Background User's Guide*, 2023). Four losses multiply:
@@ -10,10 +10,14 @@ A library cuts the result into tiles and gives each multiprocessor one tile afte
 - *Depth*: filling and emptying a tile costs as much as `DEPTH_LOSS` steps along k.
 
 The library is taken to choose the best tile, and into how many parts it splits k so that there is
-enough to do (each part costs its own filling). What is left is the share that products of the best
-shape reach, which is measured: 86.9 % on an A100, 80.3 % on an H100, 77.6 % on a B200 (S. Bekman,
-*Machine Learning Engineering*, bfloat16). `TILE_LOSS` and `DEPTH_LOSS` are round numbers, assumed,
-the same for all GPUs and fitted to nothing.
+enough to do (each part costs its own filling). Products with a side below `THIN` use no tiles: they
+do little with each value that they load, so that the memory limits them, not this.
+
+What is left is the share that products of the best shape reach, which is measured: 86.9 % on an
+A100, 80.3 % on an H100, 77.6 % on a B200 (S. Bekman, *Machine Learning Engineering*, bfloat16).
+`THIN`, `TILE_LOSS` and `DEPTH_LOSS` are round numbers, assumed, the same for all GPUs and fitted to
+nothing. They are for tensor cores, which are so fast that loading decides. The ordinary cores are
+eight times slower and more and lose less; for them all shapes are alike.
 """
 
 import functools
@@ -24,6 +28,7 @@ TILES = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (6
 TILE_LOSS = 16
 DEPTH_LOSS = 128
 SPLITS = (1, 2, 4, 8)
+THIN = 32  # half a side of the smallest tile
 
 
 @functools.lru_cache(maxsize=4096)
@@ -44,7 +49,7 @@ def matmul_efficiency(m, n, k, batch, multiprocessors, best=BEST):
     Returns
     -------
     float
-        In (0, `best`).
+        In (0, `best`].
 
     Raises
     ------
@@ -62,12 +67,32 @@ def matmul_efficiency(m, n, k, batch, multiprocessors, best=BEST):
         raise ValueError(
             f"{batch} products of {m} x {k} and {k} x {n} have an empty side; give sizes from 1 on"
         )
+    if min(m, n, k) < THIN:
+        return best
     return best * max(
         _share(m, n, k, batch, multiprocessors, tile, parts)
         for tile in TILES
         for parts in SPLITS
         if parts <= k
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def products_efficiency(products, multiprocessors, best=BEST):
+    """Return the share of the peak that several products reach together, one after the other.
+
+    Parameters
+    ----------
+    products : tuple of tuple of int
+        ``(m, n, k, batch)`` of each.
+    multiprocessors, best
+        As for `matmul_efficiency`.
+    """
+    work = [m * n * k * batch for m, n, k, batch in products]
+    if not any(work):
+        return best
+    shares = [matmul_efficiency(*product, multiprocessors, best) for product in products]
+    return sum(work) / sum(w / share for w, share in zip(work, shares, strict=True))
 
 
 def _share(m, n, k, batch, multiprocessors, tile, parts):

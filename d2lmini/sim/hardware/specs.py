@@ -19,7 +19,7 @@ from d2lmini.sim.hardware.assumptions import (
     MEMORY_EFFICIENCY,
     STAGING_CHUNK,
 )
-from d2lmini.sim.hardware.matmul_efficiency import BEST, matmul_efficiency
+from d2lmini.sim.hardware.matmul_efficiency import BEST, products_efficiency
 from d2lmini.sim.hardware.validation import (
     check_efficiencies,
     check_flops,
@@ -31,16 +31,20 @@ from d2lmini.sim.hardware.validation import (
 ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
-def _roofline(spec, flops, nbytes, dtype, efficiency=None):
-    """Seconds that the slower of arithmetic and memory traffic takes."""
+def _peak(spec, dtype):
+    """Return the peak for a type."""
     if dtype not in spec.flops:
         raise ValueError(
             f"{spec.name} has no peak for dtype {dtype!r}; known: {', '.join(spec.flops)}"
         )
-    efficiency = spec.compute_efficiency if efficiency is None else efficiency
-    arithmetic = flops / (spec.flops[dtype] * efficiency)
+    return spec.flops[dtype]
+
+
+def _roofline(spec, flops, nbytes, dtype, efficiency, taken=(0.0, 0.0)):
+    """Seconds that the slower of arithmetic and memory traffic takes, with what is left of both."""
+    arithmetic = flops / (_peak(spec, dtype) * efficiency)
     traffic = nbytes / (spec.memory_bandwidth * spec.memory_efficiency)
-    return max(arithmetic, traffic)
+    return max(arithmetic / (1 - taken[0]), traffic / (1 - taken[1]))
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,14 @@ class GPU:
     kernel_overhead : float
         Device seconds that every kernel takes besides its work.
     compute_efficiency, memory_efficiency : float
-        Share of the two peaks that kernels reach, in (0, 1].
+        Share of the two peaks that kernels reach, in (0, 1]; products on tensor cores have an
+        efficiency of their own if `multiprocessors` is given.
     multiprocessors : int, optional
-        How many there are. If given, `matmul_seconds` depends on the shape.
+        How many there are. If given, the efficiency of a matrix product or convolution on tensor
+        cores depends on its shape (``d2lmini/sim/hardware/matmul_efficiency.py``).
     matmul_efficiency : float, optional
-        Share of the peak that products of the best shape reach, in (0, 1]; used by
-        `matmul_seconds` only, by default `d2lmini.sim.hardware.matmul_efficiency.BEST`.
+        Share of the peak that products of the best shape reach there, in (0, 1]; by default
+        `d2lmini.sim.hardware.matmul_efficiency.BEST`.
     sources : dict of str to str
         Where each number comes from.
 
@@ -104,7 +110,36 @@ class GPU:
         if self.matmul_efficiency is not None:
             check_efficiencies(self, ("matmul_efficiency",))
 
-    def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
+    def efficiency(self, dtype, products=()) -> float:
+        """Share of the peak that the arithmetic of one kernel reaches.
+
+        Parameters
+        ----------
+        dtype : str
+            Key of `flops`. Where its peak is above float32's, tensor cores are at work.
+        products : tuple of tuple of int
+            Shapes ``(m, n, k, batch)`` of the matrix products that the kernel consists of. If there
+            are none, or no tensor cores, or `multiprocessors` is unknown, the share is
+            `compute_efficiency`.
+
+        Examples
+        --------
+        A large product, and one that fills only some of the multiprocessors:
+
+        >>> from d2lmini.sim.hardware.presets import find_gpu
+        >>> gpu = find_gpu("a100")
+        >>> [round(gpu.efficiency("bfloat16", [(n, n, n, 1)]), 2) for n in (4096, 512)]
+        [0.8, 0.33]
+        >>> gpu.efficiency("float32", [(512, 512, 512, 1)])
+        0.75
+        """
+        on_tensor_cores = _peak(self, dtype) > self.flops["float32"]
+        if not products or not on_tensor_cores or self.multiprocessors is None:
+            return self.compute_efficiency
+        best = BEST if self.matmul_efficiency is None else self.matmul_efficiency
+        return products_efficiency(tuple(products), self.multiprocessors, best)
+
+    def seconds(self, flops, nbytes, dtype="float32", products=()) -> float:
         """Device time of one kernel, in seconds.
 
         Parameters
@@ -115,25 +150,48 @@ class GPU:
             Bytes read plus bytes written.
         dtype : str
             Key of `flops`; default ``"float32"``.
+        products : tuple of tuple of int
+            As for `efficiency`.
 
         Examples
         --------
-        A product of two 4000 x 4000 matrices, in milliseconds:
+        What reads and writes 64 MB, in milliseconds:
 
         >>> from d2lmini.sim.hardware.presets import find_gpu
-        >>> round(1e3 * find_gpu("v100").seconds(2 * 4000**3, 3 * 4 * 4000**2), 2)
-        10.87
+        >>> round(1e3 * find_gpu("v100").seconds(0, 2 * 64e6), 2)
+        0.18
         """
         if flops == 0 and dtype in self.flops:  # most kernels: as below, in less time
             return self.kernel_overhead + nbytes / (self.memory_bandwidth * self.memory_efficiency)
-        return self.kernel_overhead + _roofline(self, flops, nbytes, dtype)
+        efficiency = self.efficiency(dtype, products)
+        return self.kernel_overhead + _roofline(self, flops, nbytes, dtype, efficiency)
+
+    def seconds_beside(self, flops, nbytes, dtype, products, multiprocessors, memory) -> float:
+        """Device time of one kernel while a collective takes a part of the GPU, in seconds.
+
+        Parameters
+        ----------
+        flops, nbytes, dtype, products
+            As for `seconds`.
+        multiprocessors, memory : float
+            Shares of the multiprocessors and of the memory's achieved bandwidth that are taken, in
+            [0, 1).
+
+        Examples
+        --------
+        A kernel that is all arithmetic takes a quarter longer on four fifths of the GPU:
+
+        >>> from d2lmini.sim.hardware.presets import find_gpu
+        >>> gpu = find_gpu("a100")
+        >>> beside = gpu.seconds_beside(10**13, 0, "float16", (), multiprocessors=0.2, memory=0.5)
+        >>> round(beside / gpu.seconds(10**13, 0, "float16"), 2)
+        1.25
+        """
+        efficiency, taken = self.efficiency(dtype, products), (multiprocessors, memory)
+        return self.kernel_overhead + _roofline(self, flops, nbytes, dtype, efficiency, taken)
 
     def matmul_seconds(self, m, n, k, batch=1, dtype="float32"):
         """Device time of `batch` products ``(m, k) @ (k, n)`` in one kernel, in seconds.
-
-        The simulated clock calls `seconds`, with one efficiency for all shapes.
-        With `multiprocessors` this depends on the shape by the rule of
-        ``d2lmini/sim/hardware/matmul_efficiency.py``.
 
         Parameters
         ----------
@@ -141,14 +199,17 @@ class GPU:
         batch : int
         dtype : str
             Key of `flops`.
+
+        Examples
+        --------
+        A product of two 4000 x 4000 matrices, in milliseconds:
+
+        >>> from d2lmini.sim.hardware.presets import find_gpu
+        >>> round(1e3 * find_gpu("a100").matmul_seconds(4000, 4000, 4000), 2)
+        8.75
         """
         flops, values = 2 * batch * m * n * k, batch * (m * k + k * n + m * n)
-        nbytes = values * ITEM_BYTES[dtype]
-        if self.multiprocessors is None:
-            return self.seconds(flops, nbytes, dtype)
-        best = BEST if self.matmul_efficiency is None else self.matmul_efficiency
-        share = matmul_efficiency(m, n, k, batch, self.multiprocessors, best)
-        return self.kernel_overhead + _roofline(self, flops, nbytes, dtype, share)
+        return self.seconds(flops, values * ITEM_BYTES[dtype], dtype, ((m, n, k, batch),))
 
 
 @dataclass(frozen=True)
@@ -296,4 +357,4 @@ class CPU:
 
     def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
         """Time of one operation on the host, in seconds; arguments as in `GPU.seconds`."""
-        return self.op_overhead + _roofline(self, flops, nbytes, dtype)
+        return self.op_overhead + _roofline(self, flops, nbytes, dtype, self.compute_efficiency)

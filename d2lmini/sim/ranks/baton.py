@@ -33,6 +33,7 @@ class Rank:
         self.go = threading.Semaphore(0)
         self.can_go_on = None  # a function, while it waits
         self.waits_for = None  # a function, too: says so in words
+        self.patient = True  # whether it must wait, come what may
         self.ended = False
         self.result = None
 
@@ -48,7 +49,7 @@ class Baton:
         self.ending = None  # what to check when all ranks have ended
         self.when_stuck = None  # asked for help when no rank can go on: whether one may now
 
-    def wait(self, can_go_on, waits_for) -> None:
+    def wait(self, can_go_on, waits_for, patient=True) -> None:
         """Let other ranks run until `can_go_on()`; costs no simulated time.
 
         Parameters
@@ -57,13 +58,15 @@ class Baton:
             Asked whenever another rank hands the baton on.
         waits_for : callable
             Returns what the rank waits for, in words, should nobody be able to go on.
+        patient : bool
+            Whether it waits even then; otherwise it goes on all the same.
         """
         if self.error is not None:
             raise Stopped
         if can_go_on():
             return
         rank = self.holder
-        rank.can_go_on, rank.waits_for = can_go_on, waits_for
+        rank.can_go_on, rank.waits_for, rank.patient = can_go_on, waits_for, patient
         self._hand_on()
         rank.can_go_on = rank.waits_for = None  # they may hold tensors
         if self.error is not None:
@@ -129,7 +132,7 @@ class Baton:
     def _doing(self, rank):
         if rank.ended:
             return "has ended"
-        return rank.waits_for() if rank.can_go_on is not None else "could go on"
+        return rank.waits_for() if rank.waits_for is not None else "could go on"
 
     def _hand_on(self):
         """Give the baton to the next rank that can go on, and wait for it to come back."""
@@ -137,6 +140,8 @@ class Baton:
         following = self._next()
         if following is None and self.when_stuck is not None and self.when_stuck():
             following = self._next()
+        if following is None:
+            following = self._next(patient=False)
         if following is rank:
             return
         if following is None:
@@ -152,10 +157,13 @@ class Baton:
         rank.state.restore()
         rank.go.release()
 
-    def _next(self):
+    def _next(self, patient=True):
+        """Return the next rank that can go on, or need not wait any longer."""
         first = self.holder.index + 1
         for rank in self.ranks[first:] + self.ranks[:first]:
-            if not rank.ended and (rank.can_go_on is None or rank.can_go_on()):
+            if rank.ended:
+                continue
+            if rank.can_go_on is None or rank.can_go_on() or not (patient or rank.patient):
                 return rank
         return None
 

@@ -33,6 +33,7 @@ class Job:
         self._complete = []  # the others, until they are settled
         self._under_way = UnderWay()
         self._open = {}  # streams -> works for which nobody has waited, in order
+        self._issued = {}  # ranks -> meetings that they have issued since their last kernel
         self._callback_streams = {}
         baton.ending, baton.when_stuck = self._check_ending, self._settle_complete
 
@@ -96,6 +97,9 @@ class Job:
             del self._meetings[key]
             if not found.settled:
                 self._complete.append(found)
+        if device is not None:
+            self._issued.setdefault(self.rank, []).append(found)
+            device.before_kernel = self._let_others_call
         work = SimWork(self, found, call, outputs, blocks_host)
         if device is not None and stream is not None:
             self.begin(work, given, filled)
@@ -126,6 +130,13 @@ class Job:
         self._under_way.check(name, call.given, call.filled, call.stream)
         issued = self.machine.issue(name.split(" ")[0], call.stream)
         call.ready = max(issued, current.end)
+
+    def _let_others_call(self):
+        """Let other ranks make their calls, if they can: a kernel is slower beside a collective."""
+        rank = self.rank
+        self.machine.devices[rank.index].before_kernel = None
+        meetings = self._issued.pop(rank, ())
+        self.baton.wait(lambda: all(m.settled for m in meetings), None, patient=False)
 
     def begin(self, work, reads, writes) -> None:
         """Take note of a work that nobody has waited for."""
@@ -163,11 +174,13 @@ class Job:
         return self._callback_streams[device]
 
     def close(self) -> None:
-        """Forget all works."""
+        """Forget all works, and what was to be done before kernels."""
         for works in self._open.values():
             for work in works:
                 self._under_way.remove(work)
         self._open.clear()
+        for device in self.machine.devices:
+            device.before_kernel = None
 
     def _settle_complete(self):
         """Find when communication runs to which all ranks have come; return whether any has."""
