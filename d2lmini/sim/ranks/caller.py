@@ -1,11 +1,10 @@
 """The caller of `spawn`: its process is given back as it was."""
 
 import gc
-import os
 import sys
 
 from d2lmini.sim.clock.current import state
-from d2lmini.sim.ranks.own_state import MainProgram, OwnState, RandomStates, TorchGlobals
+from d2lmini.sim.ranks.own_state import OwnState, of_process
 
 _machines: list = []  # the one that the last `spawn` has left in use
 
@@ -21,11 +20,11 @@ class Caller:
         self._machine = machine
 
     def __enter__(self):
-        self._state = OwnState(RandomStates(), MainProgram(), TorchGlobals())
+        self._state = OwnState(*of_process())
         self._state.keep()
         self._collects = gc.isenabled()
         gc.disable()
-        self._environment, self._hook = dict(os.environ), sys.excepthook
+        self._hook = sys.excepthook
         self._seed, self._former = state.seed, state.machine
         if self._former in _machines:
             self._former.alive, self._former = False, None
@@ -39,8 +38,6 @@ class Caller:
         if self._collects:
             gc.enable()
         self._state.restore()
-        os.environ.clear()
-        os.environ.update(self._environment)
         sys.excepthook, state.seed = self._hook, self._seed
         if self._former is None:
             _machines[:] = [self._machine]

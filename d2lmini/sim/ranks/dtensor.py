@@ -3,16 +3,19 @@
 PyTorch's C++ takes a simulated tensor for one on ``meta:i``, and a wrapper around it as well.
 """
 
+import functools
+
 import torch
 
 from d2lmini.sim.backend.tensor import SimTensor
 from d2lmini.sim.clock import current
 from d2lmini.sim.naming import device_type, is_simulated
-from d2lmini.sim.ranks import private
+from d2lmini.sim.ranks import job, private
 
 DTENSOR = "torch.distributed.tensor:DTensor"
 ASYNC = "torch.distributed._functional_collectives:AsyncCollectiveTensor"
 REBUILD = "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta"
+PLAN = "torch.distributed.tensor._redistribute:_gen_transform_infos"
 MOVE = f"{private.FSDP}._fsdp_init:_move_states_to_device"
 
 
@@ -28,7 +31,21 @@ def replacements() -> dict:
         f"{ASYNC}.is_meta": property(lambda self: self.elem.is_meta),
         REBUILD: _rebuild_on_cpu,
         MOVE: _make_move(private.find(MOVE)),
+        **({PLAN: _one_for_each_rank(private.find(PLAN))} if private.exists(PLAN) else {}),
     }
+
+
+def _one_for_each_rank(plan):
+    """Keep plans of redistribution by rank: where a tensor is split unevenly, theirs differ."""
+    make, of_ranks = getattr(plan, "__wrapped__", plan), {}
+
+    def plan_of_rank(*args, **kwargs):
+        number = job.active.rank.number
+        if number not in of_ranks:
+            of_ranks[number] = functools.cache(make)
+        return of_ranks[number](*args, **kwargs)
+
+    return plan_of_rank
 
 
 def _device_of_dtensor(self):

@@ -47,7 +47,7 @@ class SimGroup(dist.ProcessGroup):
     @property
     def group_name(self):
         """The name under which PyTorch finds the group."""
-        return private.find(f"{private.C10D}:_world.pg_names")[self]
+        return private.find(f"{private.C10D}:_world.pg_names").get(self, self._name)
 
     pg_name = group_name
 
@@ -86,6 +86,23 @@ class SimGroup(dist.ProcessGroup):
 
         return find
 
+    def check_owner(self):
+        """Refuse a group that another rank has made: for that one it would count and wait.
+
+        Raises
+        ------
+        RanksError
+            It says why that may be so.
+        """
+        rank, own = self._job.rank.number, self._members[self._place]
+        if rank != own:
+            raise RanksError(
+                f"rank {rank} communicates ({where.line()}) in a group that rank {own} has made. "
+                "Ranks are threads of one process, and share the variables of modules: a global "
+                "has what the last rank put there. Keep groups in what each rank makes for itself "
+                "(a mesh, a module, an argument), or run the script by python -m d2lmini.sim.run"
+            )
+
     def _describe(self, name):
         desc = self.group_desc
         label = "" if desc in ("", "default_pg", "undefined") else desc
@@ -94,6 +111,7 @@ class SimGroup(dist.ProcessGroup):
     def _meet(self, name, given, filled, compute, opts=None, num_bytes=None, details="",
               outputs=None, root=0, blocks_host=False):  # fmt: skip
         """Issue this rank's part of a collective."""
+        self.check_owner()
         self._count += 1
         given, filled = flatten(given), flatten(filled)
         if num_bytes is None:
@@ -242,6 +260,7 @@ class SimGroup(dist.ProcessGroup):
         raise NotImplementedError("recv() from any rank; name the source, as for NCCL")
 
     def _message(self, given, filled, source, target, tag):
+        self.check_owner()
         pair = source, target, tag
         self._messages[pair] = number = self._messages.get(pair, 0) + 1
         tensors = given or filled

@@ -127,11 +127,16 @@ class Meeting:
         ends = (call.stream.end for call in calls if call.stream is not None)
         return max([*(call.ready for call in calls), *ends])
 
-    def settle(self, start, end, machine) -> None:
-        """Take note of when it runs."""
+    def settle(self, start, end, cost, machine) -> None:
+        """Take note of when it runs, and of what it then takes from kernels."""
         self.settled, self.end = True, end
+        multiprocessors = cost.sm_share(machine.gpu)
+        memory = cost.memory_share(machine.gpu, end - start)
         for rank in self.present:
             call = self.calls[rank]
+            contention = call.device.contention
+            contention.add(max(call.ready, call.stream.end), start, multiprocessors, 0.0)
+            contention.add(start, end, multiprocessors, memory)
             call.stream.end = max(call.stream.end, end)
             machine.trace.add(
                 call.device.row, COMM, call.stream.number, self.what, start, end - start, 0,

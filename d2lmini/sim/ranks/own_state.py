@@ -4,13 +4,14 @@ A real rank is a process. Here the baton takes these things along: they are kept
 it on, and restored when the rank gets it back.
 """
 
-import os
 import random
 import sys
 
 import torch
 
 from d2lmini.sim.ranks import private
+from d2lmini.sim.ranks.python_globals import Environment, Logs, Output
+from d2lmini.sim.ranks.switches import Switches
 
 
 class HostClock:
@@ -59,25 +60,6 @@ class RandomStates:
             sys.modules["numpy"].random.set_state(self.numpy)
 
 
-class Environment:
-    """Those environment variables that tell one rank from another."""
-
-    def __init__(self, variables):
-        self.variables = variables
-
-    def keep(self):
-        """Note what the rank has made of them."""
-        self.variables = {name: os.environ.get(name) for name in self.variables}
-
-    def restore(self):
-        """Set them."""
-        for name, value in self.variables.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
 class MainProgram:
     """The program that a process has one of: the module ``__main__``, and its arguments."""
 
@@ -94,7 +76,7 @@ class MainProgram:
 
 
 class TorchGlobals:
-    """PyTorch's module globals that its context managers change (`private.GLOBALS`)."""
+    """PyTorch's module globals that programs change (`private.GLOBALS`, `private.SWITCHES`)."""
 
     def __init__(self):
         self.values = private.first_values()
@@ -123,3 +105,17 @@ class OwnState:
         """Set it, before this rank goes on."""
         for part in self.parts:
             part.restore()
+
+
+def of_process(variables=()):
+    """Return the parts that a process has whether it is a rank or not.
+
+    Parameters
+    ----------
+    variables : dict
+        Environment variables that are to be others than now.
+    """
+    return (
+        RandomStates(), Environment(variables), MainProgram(), TorchGlobals(), Switches(), Output(),
+        Logs(),
+    )  # fmt: skip

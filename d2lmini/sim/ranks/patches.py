@@ -7,12 +7,22 @@ import torch
 
 from d2lmini.sim.backend import accelerator, torch_streams
 from d2lmini.sim.naming import NAME, SLOT, device_type, is_accelerator
-from d2lmini.sim.ranks import dtensor, job, pipelines, private, unnumbered, unsupported
+from d2lmini.sim.ranks import (
+    dtensor,
+    job,
+    pipelines,
+    private,
+    profiling,
+    unnumbered,
+    unsupported,
+)
+from d2lmini.sim.ranks.group import SimGroup
 from d2lmini.sim.ranks.store import RankStore
 
 _INIT = "torch.distributed:init_process_group", f"{private.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
 _HOOK_CHECK = "torch.nn.parallel:DistributedDataParallel._check_comm_hook"
+_MEMBERSHIP = f"{private.C10D}:_rank_not_in_group"
 _LOG_TIMES = "torch._C._distributed_c10d:Logger.set_runtime_stats_and_log"
 _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
 
@@ -31,9 +41,11 @@ class Patches:
             _HANDLERS: handlers,
             _HOOK_CHECK: _let_bf16_pass(private.find(_HOOK_CHECK)),
             _LOG_TIMES: lambda logger: None,  # of CUDA and CPU alone; others get a warning
+            _MEMBERSHIP: _check_owner(private.find(_MEMBERSHIP)),
             **dtensor.replacements(),
             **unnumbered.replacements(private.find),
             **pipelines.replacements(),
+            **profiling.replacements(),
             **unsupported.replacements(),
         }
         if not is_accelerator():
@@ -84,8 +96,19 @@ def _checked(init):
 def _meet_here(url, timeout=None, **kwargs):
     """Find the other ranks, whatever address the program gives: they are in this process."""
     rank = job.active.rank
-    store = RankStore(job.active.store_values, job.active.baton)
-    yield store, rank.number, rank.world_size
+    rank.store = RankStore(job.active.store_values, job.active.baton)  # C++ keeps no Python
+    yield rank.store, rank.number, rank.world_size
+
+
+def _check_owner(is_no_member):
+    """Refuse groups of other ranks where PyTorch, and what it logs of errors, asks first."""
+
+    def checked(group):
+        if isinstance(group, SimGroup):
+            group.check_owner()
+        return is_no_member(group)
+
+    return checked
 
 
 def _let_bf16_pass(check):

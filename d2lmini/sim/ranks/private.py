@@ -26,6 +26,7 @@ NAMES = (
     "torch.nn.parallel:DistributedDataParallel._check_comm_hook",
     "torch.distributed.rendezvous:_rendezvous_handlers",
     f"{C10D}:_resolve_process_group",
+    f"{C10D}:_rank_not_in_group",
     f"{C10D}:_world.pg_names",
     "torch.distributed._functional_collectives:AsyncCollectiveTensor",
     "torch.distributed.tensor:DTensor._op_dispatcher",
@@ -61,6 +62,28 @@ GLOBALS = (
     ("torch.distributed.tensor:DTensor._op_dispatcher._custom_op_handlers", None),
     ("torch.nn.functional:scaled_dot_product_attention", None),
 )
+# The same, of what a program may switch: those that this PyTorch has; a rank begins with a copy.
+HOOKS = "torch.nn.modules.module:_global"
+SWITCHES = (
+    "torch.distributed.tensor._redistribute:_planner_cache",
+    "torch.utils.checkpoint:_enable_checkpoint_early_stop",
+    "torch.utils.checkpoint:_checkpoint_debug_enabled",
+    "torch.utils.checkpoint:DefaultDeviceType._default_device_type",
+    "torch.autograd.graph:_allow_mutation_on_saved_tensors_enabled",
+    "torch.utils._device:CURRENT_DEVICE",
+    "torch.optim.optimizer:_global_optimizer_pre_hooks",
+    "torch.optim.optimizer:_global_optimizer_post_hooks",
+    f"{HOOKS}_buffer_registration_hooks",
+    f"{HOOKS}_module_registration_hooks",
+    f"{HOOKS}_parameter_registration_hooks",
+    f"{HOOKS}_backward_pre_hooks",
+    f"{HOOKS}_backward_hooks",
+    f"{HOOKS}_is_full_backward_hook",
+    f"{HOOKS}_forward_pre_hooks",
+    f"{HOOKS}_forward_hooks",
+    f"{HOOKS}_forward_hooks_always_called",
+    f"{HOOKS}_forward_hooks_with_kwargs",
+)
 
 
 def find(name: str):
@@ -95,10 +118,11 @@ def _owner(name):
 
 def missing() -> list[str]:
     """Return the names that this PyTorch does not have."""
-    return [name for name in (*NAMES, *(name for name, _ in GLOBALS)) if not _exists(name)]
+    return [name for name in (*NAMES, *(name for name, _ in GLOBALS)) if not exists(name)]
 
 
-def _exists(name):
+def exists(name: str) -> bool:
+    """Whether this PyTorch has a name."""
     try:
         find(name)
     except (ImportError, AttributeError):
@@ -122,28 +146,32 @@ def check() -> None:
 
 
 def first_values() -> list:
-    """Return what a rank begins with in the `GLOBALS`."""
+    """Return what a rank begins with in the `GLOBALS` and the `SWITCHES`."""
     return [
-        first() if first is not None else copy.copy(find(name)) if type(find(name)) is dict
-        else find(name)
-        for name, first in GLOBALS
-    ]  # fmt: skip
+        first() if first is not None else _copy(getattr(owner, attribute))
+        for owner, attribute, first in _owners()
+    ]
+
+
+def _copy(value):
+    return copy.copy(value) if isinstance(value, dict) else value
 
 
 def get_globals() -> list:
-    """Return what is now in the `GLOBALS`."""
-    return [getattr(owner, attribute) for owner, attribute in _owners()]
+    """Return what is now in the `GLOBALS` and the `SWITCHES`."""
+    return [getattr(owner, attribute) for owner, attribute, _ in _owners()]
 
 
 def set_globals(values) -> None:
-    """Fill the `GLOBALS`."""
-    for (owner, attribute), value in zip(_owners(), values, strict=True):
+    """Fill the `GLOBALS` and the `SWITCHES`."""
+    for (owner, attribute, _), value in zip(_owners(), values, strict=True):
         setattr(owner, attribute, value)
 
 
 @functools.lru_cache(None)
 def _owners():
-    return [_owner(name) for name, _ in GLOBALS]
+    switches = [(name, None) for name in SWITCHES if exists(name)]
+    return [(*_owner(name), first) for name, first in (*GLOBALS, *switches)]
 
 
 def kind_of_reduction(op):

@@ -47,7 +47,7 @@ class Settling:
             now, ended = self._wires.advance(list(active), now)
             for flow in ended:
                 with self._machine.lock:
-                    active.pop(flow).settle(flow.ready, now, self._machine)
+                    active.pop(flow).settle(flow.ready, now, flow.cost, self._machine)
         self._wires.book(flows, horizon)
 
     def _flow(self, meeting):

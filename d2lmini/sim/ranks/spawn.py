@@ -16,14 +16,7 @@ from d2lmini.sim.ranks.baton import Baton, Rank
 from d2lmini.sim.ranks.caller import Caller
 from d2lmini.sim.ranks.group import SimGroup
 from d2lmini.sim.ranks.job import Job
-from d2lmini.sim.ranks.own_state import (
-    Environment,
-    HostClock,
-    MainProgram,
-    OwnState,
-    RandomStates,
-    TorchGlobals,
-)
+from d2lmini.sim.ranks.own_state import HostClock, OwnState, of_process
 from d2lmini.sim.ranks.patches import Patches
 from d2lmini.sim.ranks.random_numbers import SeedAndOffset
 from d2lmini.sim.ranks.settling import Settling
@@ -171,12 +164,12 @@ def _make_rank(machine, index, number, cluster):
     device.draw = device.generator.draw
     clock = HostClock(machine, host_row, index)
     node, local = str(cluster.node(number)), cluster.local(number)
-    environment = Environment({
+    environment = {
         "RANK": str(number), "LOCAL_RANK": str(local), "GROUP_RANK": node, "NODE_RANK": node,
         "WORLD_SIZE": str(cluster.world_size), "LOCAL_WORLD_SIZE": str(cluster.gpus_per_node),
         "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
-    })  # fmt: skip
-    own = OwnState(clock, RandomStates(), environment, MainProgram(), TorchGlobals())
+    }  # fmt: skip
+    own = OwnState(clock, *of_process(environment))
     rank = Rank(number, index, local, cluster.world_size, own)
     rank.clock = clock
     return rank

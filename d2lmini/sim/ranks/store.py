@@ -66,6 +66,8 @@ class RankStore(dist.Store):
         """Return how many keys there are."""
         return len(self._values)
 
+    deleteKey, getNumKeys = delete_key, num_keys  # noqa: N815  (by which C++ calls them)
+
     def multi_get(self, keys):
         """Return several values."""
         return [self.get(key) for key in keys]

@@ -8,7 +8,7 @@ import functools
 
 from torch.utils import _device
 
-from d2lmini.sim.backend.accelerator import with_number
+from d2lmini.sim.backend.accelerator import complete, with_number
 
 _FUNCTIONS = ("torch:tensor", "torch:as_tensor", "torch:asarray")
 _DEFAULT_DEVICE = "torch.utils._device:DeviceContext.__init__"
@@ -18,18 +18,8 @@ def replacements(find) -> dict:
     """Return what shall stand for PyTorch's functions while ranks run, found by name by `find`."""
     if hasattr(_device, "_device_constructors"):
         _device._device_constructors()  # a table that is made once, of the functions there are then
-    new = {name: _complete(find(name)) for name in _FUNCTIONS}
+    new = {name: complete(find(name)) for name in _FUNCTIONS}
     return {**new, _DEFAULT_DEVICE: _complete_default(find(_DEFAULT_DEVICE))}
-
-
-def _complete(function):
-    @functools.wraps(function)
-    def completed(*args, **kwargs):
-        if kwargs.get("device") is not None:
-            kwargs["device"] = with_number(kwargs["device"])
-        return function(*args, **kwargs)
-
-    return completed
 
 
 def _complete_default(init):

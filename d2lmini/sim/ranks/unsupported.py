@@ -23,7 +23,8 @@ _REFUSED = {
 
 def replacements() -> dict:
     """Return what shall stand for PyTorch's names while ranks run."""
-    return {name: _refuse(*reason) for name, reason in _REFUSED.items()}
+    refused = {name: _refuse(*reason) for name, reason in _REFUSED.items()}
+    return {**refused, "signal:signal": _refuse_signal}
 
 
 def _refuse(what, instead):
@@ -31,3 +32,12 @@ def _refuse(what, instead):
         raise NotImplementedError(f"{what} does not work on simulated GPUs; {instead}")
 
     return refuse
+
+
+def _refuse_signal(signalnum, handler):
+    """As Python's own, for threads that are not the main one, in words that say why."""
+    raise ValueError(
+        f"signal.signal({signalnum!r}) in a rank on simulated GPUs: ranks are threads of one "
+        "process, whose main thread alone can handle signals; call it before sim.spawn(), or "
+        "catch this error"
+    )

@@ -26,7 +26,7 @@ class Flow:
     """
 
     def __init__(self, ready, cost, shares):
-        self.ready = ready
+        self.ready, self.cost = ready, cost
         self.begin = ready + cost.latency  # of its bytes
         self.shares = shares
         self.speed = 1.0

@@ -110,9 +110,10 @@ def summarize(spans, steps, cluster) -> Summary:
     cluster : Cluster
         On which it ran.
     """
-    ranks, durations, gpu = by_rank(spans), steps.durations(), cluster.gpu
+    ranks, gpu = by_rank(spans), cluster.gpu
     start, end = 0.0, max(span.end for span in spans)
-    if sum(durations) > 0:
+    durations = steps.durations() if sum(steps.durations()) > 0 else []
+    if durations:
         start, end = steps.ends()[0], steps.ends()[-1]
     each = [shares(own, gpu, start, end) for own in ranks.values()]
     causes = {cause: fmean(one[cause] for one in each) for cause in CAUSES}

@@ -16,6 +16,7 @@ from torch.distributed.tensor import (
     distribute_tensor,
     randn,
 )
+from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -188,3 +189,38 @@ def test_random_numbers_of_distributed_tensors():
     assert not torch.equal(part, other_part)
     assert torch.equal(own, others_own)  # of the same seed, behind the same draws
     assert len({*copies.tolist(), *part.tolist(), *other_part.tolist()}) == 12
+
+
+def test_collectives_are_counted():
+    def program(rank, plan):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+        model = parallelize_module(make().to(device), mesh, plan)
+        words = texts(1)[0].to(device)
+        with CommDebugMode() as forward:
+            loss = loss_of(model(words[:, :-1]), words)
+        with CommDebugMode() as backward:
+            loss.backward()
+        return [
+            {str(kind).rpartition(".")[2]: n for kind, n in mode.get_comm_counts().items()}
+            for mode in (forward, backward)
+        ]
+
+    # The embedding and two blocks add parts, the head gathers them.
+    forward, backward = {"all_reduce": 3, "all_gather_into_tensor": 1}, {"all_reduce": 3}
+    assert sim.spawn(program, (TENSOR_PLAN,), nprocs=2) == [[forward, backward]] * 2
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_plans_of_redistribution_are_those_of_the_rank(dim):
+    whole = torch.arange(63.0).view(7, 9)
+
+    def program(rank):
+        dist.init_process_group()
+        mesh = init_device_mesh("sim", (2, 2))
+        tensor = distribute_tensor(whole.to("sim"), mesh, [Replicate(), Replicate()])
+        tensor = tensor.redistribute(placements=[Shard(dim), Shard(dim)])  # parts of 2, 2, 2, 1
+        return torch.equal(tensor.full_tensor().cpu(), whole)
+
+    assert sim.spawn(program, nprocs=4) == [True] * 4

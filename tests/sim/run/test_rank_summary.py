@@ -222,6 +222,45 @@ def test_the_first_step_and_other_optimisers_do_not_count_and_the_slowest_rank_d
     assert summary.step_seconds == pytest.approx(4 * PRODUCT)
 
 
+def reference_then_steps(products):
+    """Return a program that trains something on the CPU before it steps on its device."""
+
+    def program(rank):
+        weight = torch.zeros(1, requires_grad=True)
+        reference = torch.optim.SGD([weight])
+        for _ in range(5):
+            weight.sum().backward()
+            reference.step()
+        x = torch.empty(1000, 1000, device=torch.accelerator.current_accelerator())
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+        for n in products:
+            for _ in range(n):
+                x @ x
+            optimizer.step()
+        sim.synchronize()
+
+    return program
+
+
+def test_steps_of_a_reference_on_the_cpu_do_not_count():
+    with Steps() as steps:
+        program = reference_then_steps([50, 1, 2])
+        sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    assert summary.num_steps == 2
+    assert summary.step_seconds == pytest.approx(1.5 * PRODUCT)
+    assert summary.start == pytest.approx(50 * PRODUCT)
+
+
+def test_with_nothing_but_a_reference_the_run_is_taken_as_a_whole():
+    with Steps() as steps:
+        sim.spawn(reference_then_steps([3]), nprocs=2, gpu=gpu(), link=link(), numerics=False)
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    assert summary.num_steps == 0
+    assert summary.step_seconds == pytest.approx(3 * PRODUCT)
+    assert "found no steps" in str(summary)
+
+
 def test_without_steps_the_run_is_taken_as_a_whole():
     def program(rank):
         x = torch.empty(1000, 1000, device=torch.accelerator.current_accelerator())
