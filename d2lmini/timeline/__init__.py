@@ -3,7 +3,7 @@
 `record` makes them, `Timeline` is what they are; start reading in ``timeline.py``. ``lanes``,
 ``layout``, ``kinds`` and ``svg`` draw; ``chrome`` writes the format of Chrome and Perfetto and
 reads it, with ``files``, ``profiler``, ``collectives`` and ``ranks`` for what PyTorch's profiler
-writes; ``widget`` and ``timeline.js`` make the drawing explorable on a page. Imports nothing of the
+writes; ``widget`` and ``scripts/`` make the drawing explorable on a page. Imports nothing of the
 package but `d2lmini.streams` and the spans of `d2lmini.sim`.
 """
 

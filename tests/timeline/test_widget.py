@@ -6,15 +6,12 @@ import random
 
 import nbformat
 import pytest
-from support.browser import browser, find_browser
 from support.paths import ROOT
 
 from d2lmini.sim.clock.span import Span
 from d2lmini.sim.run import page as launcher_page
 from d2lmini.timeline import Timeline, svg, widget
 from d2lmini.timeline.layout import PLOT, layout
-
-pytestmark = pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
 
 US = 1e-6
 # What a page complains of, and whether it asked for anything.
@@ -95,12 +92,12 @@ def page(figures, script=True):
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    with browser(tmp_path_factory.mktemp("profile")) as tab:
-        tab.call("Page.enable")
-        tab.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
-        tab.folder = tmp_path_factory.mktemp("pages")
-        yield tab
+def tab(tab, tmp_path_factory):
+    """Have a page note what it complains of; give it a folder for pages."""
+    tab.call("Page.enable")
+    tab.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+    tab.folder = tmp_path_factory.mktemp("pages")
+    return tab
 
 
 def show(tab, text, width=1280, dark=False, height=900):
@@ -511,6 +508,13 @@ def test_the_page_of_the_launcher_is_explorable(tab, tmp_path):
     (lanes,) = tab.ask(BOXES)
     compare(lanes, TIMELINES[0])
     assert tab.ask("messages") == []
+
+
+def test_the_script_has_all_its_parts():
+    parts = {path.stem: path.read_text(encoding="utf-8") for path in widget.SCRIPTS.iterdir()}
+    assert set(parts) == set(widget.PARTS), "each file of scripts/, once"
+    assert all(text.startswith("/* ") and text.endswith("\n") for text in parts.values())
+    assert all(text in widget.script() for text in parts.values())
 
 
 def test_the_script_can_stand_in_a_page():
