@@ -4,7 +4,7 @@
    tests/book/test_allreduce_steps.py. */
 (() => {
 "use strict";
-const SVG = "http://www.w3.org/2000/svg", WIDTH = 420, HEIGHT = 390, FRAME = 48;
+const SVG = "http://www.w3.org/2000/svg", WIDTH = 420, HEIGHT = 390, ABOVE = 20;
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"];
 const KINDS = { star: "Star", ring: "Ring", tree: "Tree" };
 
@@ -65,6 +65,9 @@ function places(kind, k) {
     [WIDTH * (i + 0.5) / k, 48 + (HEIGHT - 100) * (rounds - level(i)) / rounds]);
 }
 
+/** How wide a GPU is drawn: the fewer there are, the more room has each. */
+const frame = (kind, k) => (k <= 4 ? 76 : k <= 6 && kind !== "tree" ? 58 : 48);
+
 const list = (items) => (items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`);
 
 /** A step in words. */
@@ -115,7 +118,7 @@ class Steps {
     this.first = button("Start", () => this.go(-99));
     this.status = html("p", { className: "d2l-status" });
     this.status.setAttribute("role", "status");
-    this.picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
+    this.picture = svg("svg", { viewBox: `0 ${-ABOVE} ${WIDTH} ${HEIGHT + ABOVE}`, role: "img" });
     this.cost = html("p", { className: "d2l-cost" });
     const bar = html("div", { className: "d2l-controls" }, kinds, counts, this.first, this.back, this.next);
     root.replaceChildren(bar, this.status, this.picture, this.cost);
@@ -174,7 +177,7 @@ class Steps {
   arrow({ from, to, chunk, add }, where) {
     const [x, y] = where[from], [u, v] = where[to], length = Math.hypot(u - x, v - y);
     const dx = (u - x) / length, dy = (v - y) / length;
-    const gap = Math.min(31 / Math.abs(dx), 39 / Math.abs(dy));  // frame and name
+    const half = frame(this.kind, this.k) / 2, gap = Math.min((half + 7) / Math.abs(dx), (half + 15) / Math.abs(dy));  // frame and name
     const side = this.k === 2 && this.kind === "ring" ? 7 : 0;  // one there, one back
     const at = (way) => [x + dx * way - dy * side, y - 8 + dy * way + dx * side].map((n) => n.toFixed(1));
     this.picture.append(svg("path", { d: `M${at(gap)}L${at(length - gap)}`,
@@ -188,10 +191,10 @@ class Steps {
   }
 
   gpu(i, row, [x, y], step) {
-    const { k } = this, tall = FRAME / k, wide = FRAME / row.length, full = 2 ** k - 1;
-    const left = x - FRAME / 2, top = y - FRAME / 2;
+    const { k } = this, side = frame(this.kind, k), tall = side / k, wide = side / row.length, full = 2 ** k - 1;
+    const left = x - side / 2, top = y - side / 2;
     const group = svg("g", { class: "d2l-gpu" });
-    group.append(svg("rect", { x: left - 1.5, y: top - 1.5, width: FRAME + 3, height: FRAME + 3, class: "d2l-buffer" }));
+    group.append(svg("rect", { x: left - 1.5, y: top - 1.5, width: side + 3, height: side + 3, class: "d2l-buffer" }));
     row.forEach((bits, c) => {
       for (let t = 0; t < k; t++) {
         if (!(bits >> t & 1)) continue;

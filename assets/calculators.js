@@ -86,8 +86,8 @@ function field(kind, name, change) {
 const answer = (items) => html("dl", { className: "d2l-answer" },
   ...items.map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value))));
 const key = (items) => html("ul", { className: "d2l-key" }, ...items.map(([text, colour]) => {
-  const patch = html("i", {});
-  patch.style.background = colour;
+  const patch = html("i", { className: colour ? "" : "d2l-dashed" });
+  if (colour) patch.style.background = colour;
   return html("li", {}, patch, text);
 }));
 const text = (x, y, words, anchor = "start") => svg("text", { x, y, "text-anchor": anchor }, words);
@@ -137,13 +137,18 @@ function showScaling(input, room) {
   input.bucket *= MIB;
   const shown = { ...input, batch: input.together };
   const strong = model.scaling(shown, COUNTS, true), weak = model.scaling(shown, COUNTS, false);
-  const height = 190, left = 30, base = 168, top = 8;
+  const height = 218, left = 30, base = 182, top = 22;
   const x = (k) => left + (room - left - 14) * Math.log2(k) / 6;
   const y = (s) => base - (base - top) * Math.log2(Math.max(s, 0.5) * 2) / 7;
   const parts = [];
   for (const k of COUNTS) {
     parts.push(svg("path", { class: "d2l-rule", d: `M${x(k)} ${top}V${base}` }), text(x(k), base + 15, k, "middle"));
     parts.push(svg("path", { class: "d2l-rule", d: `M${left} ${y(k)}H${room - 14}` }), text(left - 5, y(k) + 4, k, "end"));
+  }
+  for (const [title, ...place] of [["times as fast as one GPU", 0, 11], ["GPUs", (left + room - 14) / 2, base + 32, "middle"]]) {
+    const words = text(...place.slice(0, 2), title, place[2]);
+    words.setAttribute("class", "d2l-title");
+    parts.push(words);
   }
   parts.push(svg("path", { class: "d2l-limit", d: `M${x(1)} ${y(1)}L${x(64)} ${y(64)}`, fill: "none" }));
   for (const [rows, colour] of [[weak, "#0072B2"], [strong, "#D55E00"]]) {
@@ -159,7 +164,7 @@ function showScaling(input, room) {
   return [
     svg("svg", { viewBox: `0 0 ${room} ${height}`, "aria-hidden": "true" }, ...parts),
     key([["weak: every GPU has the batch", "#0072B2"], ["strong: the GPUs share it", "#D55E00"],
-      ["dashed: as many times as there are GPUs", "none"]]),
+      ["dashed: as many times as there are GPUs", null]]),
     table,
   ];
 }

@@ -6,6 +6,7 @@
 (() => {
 "use strict";
 const P = globalThis.d2lPresets, N = P.nccl;
+const { kernel, taken, beside } = globalThis.d2lKernels;
 
 /** The share of a tree's rate that sizes in the middle lose, linear in log2. */
 function treeCorrection(protocol, bytes) {
@@ -81,13 +82,6 @@ function allReduce(bytes, cluster) {
   return found.reduce((best, next) => (next.seconds < best.seconds ? next : best));
 }
 
-/** Seconds of one kernel: the roofline. */
-function kernel(gpu, flops, bytes, dtype) {
-  const arithmetic = flops / (gpu.flops[dtype] * gpu.computeEfficiency);
-  const traffic = bytes / (gpu.bandwidth * gpu.memoryEfficiency);
-  return gpu.kernel + Math.max(arithmetic, traffic);
-}
-
 /** One step of {width, layers, batch (of each GPU), dtype, gpu, link, perNode, nodes, network,
     bucket (bytes)}: seconds, and what ran when. */
 function step(input) {
@@ -95,32 +89,34 @@ function step(input) {
   const item = dtype === "tf32" ? 4 : P.itemBytes[dtype], ranks = input.perNode * input.nodes;
   const weights = w * w * item, activations = b * w * item, spans = [];
   let now = 0, host = 0, comm = 0;
-  const run = (kind, seconds) => {
+  const channels = input.perNode > 1 ? P.links[input.link].channels : P.contention.networkChannels;
+  const collectives = [];
+  const run = (kind, bytes, product) => {
     host += gpu.launch;
     const start = Math.max(now, host);
-    now = start + seconds;
+    now = start + beside(kernel(gpu, { product, bytes, dtype }), start, collectives);
     spans.push({ lane: "compute", kind, start, end: now });
   };
-  const product = (kind, bytes) => run(kind, kernel(gpu, 2 * b * w * w, bytes, dtype));
-  const pass = (kind, bytes) => run(kind, kernel(gpu, 0, bytes, dtype));
-  for (let i = 0; i < layers; i++) product("forward", 2 * activations + weights);
-  pass("forward", activations + item);  // the loss: a sum
-  pass("backward", item);
+  for (let i = 0; i < layers; i++) run("forward", 2 * activations + weights, [b, w, w]);
+  run("forward", activations + item);  // the loss: a sum
+  run("backward", item);
   const ends = [];  // of the all-reduces, by parameter
   let waiting = 0;
   for (let i = layers - 1; i >= 0; i--) {
     const last = i === layers - 1;  // its gradient of the output is one number, repeated
-    for (let products = i ? 2 : 1; products; products--) {
-      product("backward", weights + activations + (last ? item : activations));
-    }
+    const bytes = weights + activations + (last ? item : activations);
+    run("backward", bytes, [w, w, b]);  // to the weights, then to what the layer was given
+    if (i) run("backward", bytes, [b, w, w]);
     if (ranks === 1) continue;
-    pass("bucket", 2 * weights);  // divided by the number of ranks, into the bucket
+    run("bucket", 2 * weights);  // divided by the number of ranks, into the bucket
     waiting += 1;
     if (waiting * weights >= input.bucket || !i) {
       host += gpu.launch;
       const start = Math.max(now, comm, host);
-      comm = start + allReduce(waiting * weights, input).seconds;
+      const bytes = waiting * weights, found = allReduce(bytes, input);
+      comm = start + found.seconds;
       spans.push({ lane: "comm", kind: "all-reduce", start, end: comm });
+      collectives.push({ start, end: comm, taken: taken(gpu, found, { bytes, ranks, channels }) });
       for (; waiting; waiting--) ends.push(comm);
     }
   }
@@ -128,9 +124,9 @@ function step(input) {
   for (const end of ends) {
     exposed += Math.max(end - now, 0);
     now = Math.max(now, end);
-    pass("bucket", 2 * weights);  // out of the bucket
+    run("bucket", 2 * weights);  // out of the bucket
   }
-  run("optimizer", kernel(gpu, 0, 3 * layers * weights, dtype));
+  run("optimizer", 3 * layers * weights);
   const communicates = spans.filter((s) => s.lane === "comm").reduce((sum, s) => sum + s.end - s.start, 0);
   return { seconds: now, spans, exposed, communicates };
 }
@@ -147,5 +143,5 @@ function scaling(input, counts, strong) {
   });
 }
 
-globalThis.d2lModel = { allReduce, step, scaling, kernel };
+globalThis.d2lModel = { allReduce, step, scaling };
 })();

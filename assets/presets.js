@@ -14,6 +14,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 13,
    "memoryEfficiency": 0.8,
    "link": "pcie3"
   },
@@ -30,6 +32,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 40,
    "memoryEfficiency": 0.8,
    "link": "pcie3"
   },
@@ -46,6 +50,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 80,
    "memoryEfficiency": 0.8,
    "link": "nvlink2"
   },
@@ -62,6 +68,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.869,
+   "multiprocessors": 108,
    "memoryEfficiency": 0.8,
    "link": "nvlink3"
   },
@@ -79,6 +87,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 128,
    "memoryEfficiency": 0.8,
    "link": "pcie4_staged"
   },
@@ -96,6 +106,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.803,
+   "multiprocessors": 132,
    "memoryEfficiency": 0.8,
    "link": "nvlink4"
   },
@@ -113,6 +125,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.803,
+   "multiprocessors": 132,
    "memoryEfficiency": 0.8,
    "link": "nvlink4"
   },
@@ -130,6 +144,8 @@ globalThis.d2lPresets = {
    "launch": 5e-06,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.776,
+   "multiprocessors": 148,
    "memoryEfficiency": 0.8,
    "link": "nvlink5"
   }
@@ -138,6 +154,7 @@ globalThis.d2lPresets = {
   "pcie3": {
    "kind": "host",
    "hardware": "pci",
+   "channels": 2,
    "rate": 12603200000.0,
    "generation": "ampere",
    "hostRate": 80000000000.0,
@@ -158,6 +175,7 @@ globalThis.d2lPresets = {
   "pcie4": {
    "kind": "host",
    "hardware": "pci",
+   "channels": 2,
    "rate": 25206400000.0,
    "generation": "ampere",
    "hostRate": 80000000000.0,
@@ -178,6 +196,7 @@ globalThis.d2lPresets = {
   "pcie5": {
    "kind": "host",
    "hardware": "pci",
+   "channels": 2,
    "rate": 50412000000.0,
    "generation": "ampere",
    "hostRate": 80000000000.0,
@@ -198,6 +217,7 @@ globalThis.d2lPresets = {
   "pcie4_staged": {
    "kind": "host",
    "hardware": "pci",
+   "channels": 2,
    "rate": 25206400000.0,
    "generation": "ampere",
    "hostRate": 80000000000.0,
@@ -218,6 +238,7 @@ globalThis.d2lPresets = {
   "nvlink2": {
    "kind": "mesh",
    "hardware": "nvlink",
+   "channels": 12,
    "rate": 20000000000.0,
    "generation": "volta",
    "hostRate": 80000000000.0,
@@ -238,6 +259,7 @@ globalThis.d2lPresets = {
   "nvlink3": {
    "kind": "switch",
    "hardware": "nvlink",
+   "channels": 24,
    "rate": 240000000000.0,
    "generation": "ampere",
    "hostRate": 80000000000.0,
@@ -258,6 +280,7 @@ globalThis.d2lPresets = {
   "nvlink4": {
    "kind": "switch",
    "hardware": "nvlink",
+   "channels": 16,
    "rate": 370800000000.0,
    "generation": "hopper",
    "hostRate": 80000000000.0,
@@ -278,6 +301,7 @@ globalThis.d2lPresets = {
   "nvlink5": {
    "kind": "switch",
    "hardware": "nvlink",
+   "channels": 32,
    "rate": 721800000000.0,
    "generation": "blackwell",
    "hostRate": 80000000000.0,
@@ -345,6 +369,55 @@ globalThis.d2lPresets = {
   "bfloat16": 2,
   "float16": 2,
   "float8": 1
+ },
+ "matmul": {
+  "tiles": [
+   [
+    256,
+    128
+   ],
+   [
+    128,
+    256
+   ],
+   [
+    128,
+    128
+   ],
+   [
+    256,
+    64
+   ],
+   [
+    64,
+    256
+   ],
+   [
+    128,
+    64
+   ],
+   [
+    64,
+    128
+   ],
+   [
+    64,
+    64
+   ]
+  ],
+  "tileLoss": 16,
+  "depthLoss": 128,
+  "splits": [
+   1,
+   2,
+   4,
+   8
+  ],
+  "thin": 32
+ },
+ "contention": {
+  "most": 0.9,
+  "networkChannels": 2
  },
  "nccl": {
   "base": {

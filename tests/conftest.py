@@ -11,8 +11,8 @@ ALLOWED_SKIPS = (
     "needs two GPUs",
     "needs the CUDA build",
     "D2LMINI_DATA is not set",
-    "chromium is not installed",
 )
+NO_BROWSER = "no browser: install Chromium or Chrome (on Debian: apt-get install chromium)"
 
 
 # Whoever starts the tests in the background has them ignore Ctrl-C, and so would all that they
@@ -44,11 +44,19 @@ def no_gpu_setting(monkeypatch):
     monkeypatch.delenv("D2LMINI_GPUS", raising=False)
 
 
+@pytest.fixture(scope="session")
+def chromium():
+    """Return the path of a browser. Without one, tests that need it are skipped, except in CI."""
+    found = find_browser()
+    if not found and os.environ.get("CI"):
+        pytest.fail(f"CI has to try the pages, and there is {NO_BROWSER}", pytrace=False)
+    elif not found:
+        pytest.skip(NO_BROWSER)
+    return found
+
+
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    """Start a browser; return its page. CI has to have one."""
-    if not find_browser():
-        assert not os.environ.get("CI"), "no browser: apt-get install chromium"
-        pytest.skip("no browser: chromium is not installed")
+def tab(chromium, tmp_path_factory):
+    """Start a browser; return its page."""
     with browser(tmp_path_factory.mktemp("profile")) as tab:
         yield tab

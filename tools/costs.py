@@ -1,9 +1,10 @@
 """What running a chapter takes: ``python -m tools.costs`` measures it and writes it to the README.
 
-Memory is the largest sum over all processes of a run, of what each has for itself and its share
-of what it shares (Linux says so in ``/proc``). Chapters run on simulated GPUs, in their own folder,
-and nothing is stored. Minutes are those under a page's title; ``--minutes`` renews them and the
-titles, and measures nothing.
+Memory is the largest that all processes of a run have together (Linux says so in ``/proc``). What
+they share counts once, and what they share with programs outside the run, such as the libraries of
+PyTorch, counts in full: a busy machine measures the same as an idle one. Chapters run on simulated
+GPUs, in their own folder, and nothing is stored. Minutes are those under a page's title;
+``--minutes`` renews them and the titles, and measures nothing.
 """
 
 import argparse
@@ -46,14 +47,22 @@ def below(number, tree):
         yield from below(child, tree)
 
 
-def memory(number):
-    """Return the bytes that a process has for itself, and its share of what it shares."""
-    try:
-        text = Path(f"/proc/{number}/smaps_rollup").read_text()
-    except OSError:
-        return 0
-    found = re.search(r"^Pss:\s+(\d+) kB$", text, re.MULTILINE)
-    return 1024 * int(found[1]) if found else 0
+def memory(numbers):
+    """Return the bytes that processes have together.
+
+    Each has its share of the memory that it writes. Files that are mapped are mostly the same
+    libraries in all of them: they count as often as the process with the most maps them, once.
+    """
+    written, files = 0, 0
+    for number in numbers:
+        try:
+            text = Path(f"/proc/{number}/smaps_rollup").read_text()
+            status = Path(f"/proc/{number}/status").read_text()
+        except OSError:
+            continue  # it has ended
+        written += sum(map(int, re.findall(r"^Pss_(?:Anon|Shmem): +(\d+) kB$", text, re.M)))
+        files = max([files, *map(int, re.findall(r"^RssFile:\s+(\d+) kB$", status, re.M))])
+    return 1024 * (written + files)
 
 
 class Peak:
@@ -66,7 +75,7 @@ class Peak:
 
     def _watch(self):
         while not self._end.wait(self.pause):
-            self.bytes = max(self.bytes, sum(map(memory, below(os.getpid(), children()))))
+            self.bytes = max(self.bytes, memory(below(os.getpid(), children())))
 
     def __enter__(self):
         self._thread.start()

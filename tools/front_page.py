@@ -12,7 +12,7 @@ import nbformat
 from tools.reading import TIME_LINE
 
 ROOT = Path(__file__).parents[1]
-CARD = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\)\*\*, )\d+( minutes)")
+CARD = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\)\*\*, )\d+((?: |&nbsp;)minutes)")
 
 
 def update(text, root=ROOT):

@@ -1,17 +1,17 @@
 """The whole book as one PDF: ``python -m tools.pdf``, after the book was built.
 
 A browser prints every page, and the prints are joined in the book's order. What is folded is open,
-and a link to another page of the book leads to its place in the file.
+and a link leads to its place in the file, whichever page of the book it is on.
 """
 
 import base64
 import io
 import sys
+from urllib.parse import unquote
 
 import yaml
 from pypdf import PdfReader, PdfWriter
-from pypdf.annotations import Link
-from pypdf.generic import Fit
+from pypdf.generic import ArrayObject, FloatObject, NameObject, NullObject
 
 from tools.browser import find_browser
 from tools.screenshots import BUILT, ROOT, browser_and
@@ -22,6 +22,12 @@ PAPER = {"paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": True}  #
 UNFOLDED = """document.documentElement.dataset.theme = 'light';
 document.querySelectorAll('details').forEach(fold => { fold.open = true; });
 document.querySelectorAll('img[loading=lazy]').forEach(image => { image.loading = 'eager'; });
+// A print says where a place is only if the page itself has a link to it.
+const links = document.body.appendChild(document.createElement('div'));
+links.hidden = true;
+for (const place of document.querySelectorAll('article [id]:not(svg *)')) {
+    links.appendChild(document.createElement('a')).href = `#${encodeURIComponent(place.id)}`;
+}
 document.fonts.ready.then(() => 0)"""
 
 
@@ -56,12 +62,19 @@ def print_pages(names, built=BUILT):
 
 def join(prints):
     """Return one file of all prints, with bookmarks, and with links inside the file."""
-    writer, first = PdfWriter(), {}
+    writer, places, owners = PdfWriter(), {}, []
     for address, (title, content) in prints.items():
-        first[address] = len(writer.pages)
-        writer.append(PdfReader(io.BytesIO(content)), outline_item=title)
-    for number, page in enumerate(writer.pages):
-        redirect(writer, number, page, first)
+        reader, start = PdfReader(io.BytesIO(content)), len(writer.pages)
+        named = reader.named_destinations.items()
+        places[address] = (start, None)
+        for name, place in named:
+            number = start + reader.get_destination_page_number(place)
+            places[f"{address}#{place_name(name)}"] = (number, place.top)
+        reader.trailer["/Root"].pop("/Dests", None)  # other pages have places of the same names
+        writer.append(reader, outline_item=title)
+        owners += [address] * len(reader.pages)
+    for page, owner in zip(writer.pages, owners, strict=True):
+        redirect(writer, page, owner, places)
     writer.add_metadata({"/Title": next(iter(prints.values()))[0]})
     writer.compress_identical_objects()
     out = io.BytesIO()
@@ -69,24 +82,48 @@ def join(prints):
     return out.getvalue()
 
 
-def redirect(writer, number, page, first):
-    """Let links to pages of the book lead there, and drop those to other files of the site."""
-    kept, new = [], []
-    site = next(iter(first)).split("/", 3)[2]
+def place_name(name):
+    """Return the id of an element by the name that a print has for its place.
+
+    Examples
+    --------
+    >>> place_name("/the-end"), place_name("/%C3%83%C2%BCber")
+    ('the-end', 'über')
+    """
+    text = unquote(name.removeprefix("/"))
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def redirect(writer, page, owner, places):
+    """Have a page's links lead to places of the file, and drop those to other files of the site."""
+    site, kept = owner.split("/", 3)[2], []
     for reference in page.get("/Annots", []):
-        annotation = reference.get_object()
-        address = str(annotation.get("/A", {}).get("/URI", ""))
+        link = reference.get_object()
+        address = str(link.get("/A", {}).get("/URI", ""))
+        if isinstance(link.get("/Dest"), str):  # on the same page of the book
+            address = f"{owner}#{place_name(link['/Dest'])}"
         if f"//{site}/" not in address:
             kept.append(reference)
             continue
-        target = first.get(address.partition("#")[0])
-        if target is not None:
-            new.append(Link(rect=annotation["/Rect"], target_page_index=target, fit=Fit.fit()))
+        whole, _, fragment = address.partition("#")
+        place = places.get(f"{whole}#{unquote(fragment)}", places.get(whole))
+        if place is not None:
+            link.pop("/A", None)
+            link[NameObject("/Dest")] = destination(writer, *place)
+            kept.append(reference)
     if "/Annots" in page:
         page["/Annots"].clear()
         page["/Annots"].extend(kept)
-    for link in new:
-        writer.add_annotation(page_number=number, annotation=link)
+
+
+def destination(writer, number, top):
+    """Return what leads to a height of a page, at the size at which the reader reads."""
+    height = NullObject() if top is None else FloatObject(top)
+    page = writer.pages[number].indirect_reference
+    return ArrayObject([page, NameObject("/XYZ"), NullObject(), height, NullObject()])
 
 
 def main(built=BUILT, target=TARGET, root=ROOT):

@@ -71,51 +71,70 @@ def row(lanes, rank):
 
 
 def draw(timeline):
-    """Return a timeline as SVG: computation above, communication below, for every GPU."""
-    lanes, start, end = timeline.lanes(), timeline.start, timeline.end
-    scale = (WIDTH - LEFT - RIGHT) / (end - start)
+    """Return a timeline as SVG: computation above, communication below, for every GPU.
+
+    It is drawn twice, and shown once: where the picture is small, its letters are larger.
+    """
     height = TOP + RANKS * ROW + BOTTOM
+    groups = []
+    for name, left, size in (("wide", LEFT, 15), ("small", 128, 30)):
+        drawn = [*head(left, size), *marks(timeline, left, height)]
+        groups += [f'<g class="{name}" font-size="{size}">', *drawn, "</g>"]
+    return document(height, timeline.end - timeline.start, groups)
+
+
+def marks(timeline, left, height):
+    """Draw the axis and the GPUs, from an x on."""
+    lanes, start, end = timeline.lanes(), timeline.start, timeline.end
+    scale = (WIDTH - left - RIGHT) / (end - start)
     out = []
-    for tick in range(int((end - start) * 1e3) + 1):
-        if tick % 2 == 0:
-            x = LEFT + tick * 1e-3 * scale
-            out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{height - 24}"/>')
-            out.append(f'<text class="faint" x="{x:.1f}" y="{height - 8}">{tick}</text>')
+    for tick in range(0, int((end - start) * 1e3) + 1, 2):
+        x = left + tick * 1e-3 * scale
+        out.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{height - 28}"/>')
+        out.append(f'<text class="faint" x="{x:.1f}" y="{height - 6}">{tick}</text>')
     for rank in range(RANKS):
         top = TOP + rank * ROW
-        out.append(f'<text class="gpu" x="{LEFT - 12}" y="{top + LANE + 6}">GPU {rank}</text>')
+        middle = f'x="{left - 12}" y="{top + LANE + 1}"'
+        out.append(f'<text class="gpu" {middle} dy=".35em">GPU {rank}</text>')
         for lane, (_, colour, times) in enumerate(row(lanes, rank)):
             y = top + lane * (LANE + 3)
             for begin, finish in times:
                 x, width = (begin - start) * scale, max(0.6, (finish - begin) * scale)
                 out.append(
-                    f'<rect x="{LEFT + max(x, 0):.1f}" y="{y}" width="{width:.1f}" '
+                    f'<rect x="{left + max(x, 0):.1f}" y="{y}" width="{width:.1f}" '
                     f'height="{LANE}" fill="{colour}"/>'
                 )
-    return document(height, end - start, out)
+    return out
 
 
-def document(height, seconds, marks):
+def head(left, size):
+    """Say above the GPUs what the colours mean, and what the axis counts where there is room."""
+    box, second = round(0.8 * size), left + 8 * size
+    unit = "milliseconds, simulated" if size < 20 else "ms, simulated"
+    return [
+        f'<rect x="{left}" y="{24 - box}" width="{box}" height="{box}" fill="{BLUE}"/>',
+        f'<text class="key" x="{left + 1.2 * size:.0f}" y="23">computes</text>',
+        f'<rect x="{second}" y="{24 - box}" width="{box}" height="{box}" fill="{LINK}"/>',
+        f'<text class="key" x="{second + 1.2 * size:.0f}" y="23">exchanges gradients</text>',
+        f'<text class="faint end" x="{WIDTH - RIGHT}" y="23">{unit}</text>',
+    ]
+
+
+def document(height, seconds, drawn):
     """Return the drawing as a document, with what it shows in words."""
     title = "One training step on four GPUs"
     words = (
         f"A timeline of {seconds * 1e3:.1f} ms. Each of four GPUs computes nearly all the time; "
         "while it computes backwards, it already sends its gradients to the others."
     )
-    head = [
-        f'<rect x="{LEFT}" y="12" width="12" height="12" fill="{BLUE}"/>',
-        f'<text class="key" x="{LEFT + 18}" y="23">computes</text>',
-        f'<rect x="{LEFT + 120}" y="12" width="12" height="12" fill="{LINK}"/>',
-        f'<text class="key" x="{LEFT + 138}" y="23">exchanges gradients</text>',
-        f'<text class="faint end" x="{WIDTH - RIGHT}" y="23">milliseconds, simulated</text>',
-    ]
-    style = STYLE + "text{font-size:15px;text-anchor:middle}.key{text-anchor:start}"
-    style += ".gpu,.end{text-anchor:end}.gpu{font-weight:600}"
+    style = STYLE + "text{text-anchor:middle}.key{text-anchor:start}"
+    style += ".gpu,.end{text-anchor:end}.gpu{font-weight:600}.small{display:none}"
+    style += "@media(max-width:600px){.wide{display:none}.small{display:inline}}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         f'width="{WIDTH}" height="{height}" role="img" aria-labelledby="t d" '
         f'font-family="{FONT}">\n<title id="t">{title}</title>\n<desc id="d">{words}</desc>\n'
-        f"<style>{style}</style>\n" + "\n".join([*head, *marks]) + "\n</svg>\n"
+        f"<style>{style}</style>\n" + "\n".join(drawn) + "\n</svg>\n"
     )
 
 

@@ -1,14 +1,17 @@
 """The simulator's numbers for the calculators: ``python -m tools.presets`` writes them.
 
-`assets/presets.js` holds what the formulas of ``assets/model.js`` read: GPUs, links with their
-boards, networks, and NCCL's parameters, all from ``d2lmini.sim.hardware``.
+`assets/presets.js` holds what the formulas of ``assets/kernels.js`` and ``model.js`` read: GPUs,
+links with their boards, networks, and NCCL's parameters, all from ``d2lmini.sim.hardware``.
 """
 
 import json
 from pathlib import Path
 
+from d2lmini.sim.clock.contention import MOST
+from d2lmini.sim.hardware import matmul_efficiency
 from d2lmini.sim.hardware import nccl_parameters as nccl
 from d2lmini.sim.hardware.boards import board_of
+from d2lmini.sim.hardware.collective_costs import NETWORK_CHANNELS
 from d2lmini.sim.hardware.default import find_gpu_and_link
 from d2lmini.sim.hardware.nccl_choices import IN_SWITCH_FROM
 from d2lmini.sim.hardware.networks import NETWORKS
@@ -28,6 +31,8 @@ def gpu(spec):
         "launch": spec.launch_overhead,
         "kernel": spec.kernel_overhead,
         "computeEfficiency": spec.compute_efficiency,
+        "matmulEfficiency": spec.matmul_efficiency or matmul_efficiency.BEST,
+        "multiprocessors": spec.multiprocessors,
         "memoryEfficiency": spec.memory_efficiency,
         "link": find_gpu_and_link(spec.name, None)[1].name,
     }
@@ -40,6 +45,7 @@ def link(spec):
     return {
         "kind": board.kind,
         "hardware": board.hardware,
+        "channels": board.channels,
         "rate": board.rate,
         "generation": board.generation,
         "hostRate": board.host_rate,
@@ -68,6 +74,14 @@ def presets():
         "links": {name: link(spec) for name, spec in LINKS.items()},
         "networks": {name: network(spec) for name, spec in NETWORKS.items()},
         "itemBytes": ITEM_BYTES,
+        "matmul": {
+            "tiles": matmul_efficiency.TILES,
+            "tileLoss": matmul_efficiency.TILE_LOSS,
+            "depthLoss": matmul_efficiency.DEPTH_LOSS,
+            "splits": matmul_efficiency.SPLITS,
+            "thin": matmul_efficiency.THIN,
+        },
+        "contention": {"most": MOST, "networkChannels": NETWORK_CHANNELS},
         "nccl": {
             "base": nccl.BASE_LATENCY,
             "step": nccl.STEP_LATENCY,

@@ -51,8 +51,8 @@ class Assumption:
     change: Callable
 
 
-def _gpu(gpu, link, value, name):
-    return replace(gpu, **{name: value}), link
+def _gpu(gpu, link, value, *names):
+    return replace(gpu, **dict.fromkeys(names, value)), link
 
 
 def _wires(gpu, link, share):
@@ -70,14 +70,30 @@ def _host_memory(gpu, link, factor):
     return gpu, replace(link, **{name: factor * getattr(link, name) for name in names})
 
 
-launch = partial(_gpu, name="launch_overhead")
+def launch(gpu, link, seconds):
+    """Change the time of a launch."""
+    return _gpu(gpu, link, seconds, "launch_overhead")
+
+
+def _kernel(gpu, link, seconds):
+    return _gpu(gpu, link, seconds, "kernel_overhead")
+
+
+def _arithmetic(gpu, link, share):
+    return _gpu(gpu, link, share, "compute_efficiency", "matmul_efficiency")
+
+
+def _memory(gpu, link, share):
+    return _gpu(gpu, link, share, "memory_efficiency")
+
+
 LAUNCHES = (2e-6, assumptions.LAUNCH_OVERHEAD, 10e-6, 15e-6, vtrain.LAUNCH)
 
 ASSUMPTIONS = (
     Assumption("launch: 2 to 15 µs", (2e-6, 10e-6, 15e-6), launch),
-    Assumption("kernel: 1 to 5 µs", (1e-6, 5e-6), partial(_gpu, name="kernel_overhead")),
-    Assumption("arithmetic: 40 to 90%", (0.4, 0.9), partial(_gpu, name="compute_efficiency")),
-    Assumption("memory: 40 to 90%", (0.4, 0.9), partial(_gpu, name="memory_efficiency")),
+    Assumption("kernel: 1 to 5 µs", (1e-6, 5e-6), _kernel),
+    Assumption("arithmetic: 40 to 90%", (0.4, 0.9), _arithmetic),
+    Assumption("memory: 40 to 90%", (0.4, 0.9), _memory),
     Assumption("wires: 50 to 95%", (0.5, 0.95), _wires),
     Assumption("latency of copies: 2 to 20 µs", (2e-6, 20e-6), _latency),
     Assumption("host memory: 1 to 4 times as fast", (2, 4), _host_memory),

@@ -49,10 +49,9 @@ def bandwidths(curves):
         axes.plot(*zip(*sorted(curve.published.items()), strict=True), linestyle="", **dots)
         _key(axes, i, 3, "", line, (0, 0.1))
         _key(axes, i, 3, curve.label, dots | {"linestyle": ""}, (0.05,))
-    _key(axes, len(curves), 3, "line: predicted; points: published", None, ())
+    _key(axes, len(curves), 3, "line: simulated; points: published", None, ())
     _size_ticks(axes, xs)
     mark_y(axes, "B/s")
-    write_at(axes, "lines: simulated", (0.03, 0.92), "axes fraction", color=MUTED)
     return axes.figure
 
 

@@ -6,8 +6,11 @@ from functools import partial
 from benchmarks.published import orders, summary, vtrain
 from benchmarks.published.collectives import num_bytes
 from benchmarks.published.score import score
-from d2lmini.sim.hardware import assumptions, boards
+from d2lmini.sim.hardware import assumptions, boards, matmul_efficiency
+from d2lmini.sim.hardware.cluster import build_cluster
+from d2lmini.sim.hardware.collective_costs import cost
 from d2lmini.sim.hardware.networks import NETWORKS
+from d2lmini.sim.hardware.presets import find_gpu
 from d2lmini.units import size
 
 SMALL, LARGE = 2**20, 2**29  # bytes: small messages up to the first, large ones from the second on
@@ -148,6 +151,8 @@ def of_presets():
         "preset_launch": assumptions.LAUNCH_OVERHEAD * 1e6,
         "preset_kernel": assumptions.KERNEL_OVERHEAD * 1e6,
         "preset_compute": assumptions.COMPUTE_EFFICIENCY,
+        "preset_matmul": find_gpu("a100").matmul_efficiency,
+        "thin": matmul_efficiency.THIN,
         "preset_memory": assumptions.MEMORY_EFFICIENCY,
         "preset_link": assumptions.LINK_EFFICIENCY,
         "preset_latency": assumptions.COPY_LATENCY * 1e6,
@@ -158,11 +163,24 @@ def of_presets():
     }
 
 
+def of_contention():
+    """Return how much longer kernels take beside a long all-reduce on one board of eight GPUs."""
+    numbers = {}
+    for name in ("a100", "h100"):
+        cluster = build_cluster(8, name)
+        gpu, beside = cluster.gpu, cost("all_reduce", LARGE, range(8), cluster)
+        numbers[f"channels_{name}"] = beside.channels
+        numbers[f"multiprocessors_{name}"] = gpu.multiprocessors
+        numbers[f"slower_{name}"] = 1 / (1 - beside.sm_share(gpu)) - 1
+        numbers[f"slower_memory_{name}"] = 1 / (1 - beside.memory_share(gpu)) - 1
+    return numbers
+
+
 def all_numbers(tables):
     """Return ``{name: number}`` for the page's text."""
     messages, steps = pairs(tables, "collectives"), pairs(tables, "vtrain")
     one, more = one_node(steps), more_nodes(steps)
-    numbers = of_collectives(messages) | of_presets()
+    numbers = of_collectives(messages) | of_presets() | of_contention()
     numbers |= of_steps(one, "one") | of_steps(more, "more")
     numbers |= of_choices(one) | of_tensor_parallelism(one)
     ratios = [p.ratio for _, p in (*messages, *steps)]

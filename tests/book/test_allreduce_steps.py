@@ -2,12 +2,9 @@
 
 import pytest
 import torch
-from support.browser import browser, find_browser
 from support.paths import ROOT
 
 from d2lmini.collectives import allreduce_ring
-
-pytestmark = pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
 
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Steps</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
@@ -34,19 +31,19 @@ STATUS = "document.querySelector('.d2l-status').textContent"
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
+def tab(tab, tmp_path_factory):
+    """Open a page with the steps."""
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(PAGE.format(assets=(ROOT / "assets").as_uri()), encoding="utf-8")
-    with browser(tmp_path_factory.mktemp("profile")) as tab:
-        tab.call("Page.enable")
-        watch = "addEventListener('error', event => (window.wrong ??= []).push(event.message));"
-        tab.call("Page.addScriptToEvaluateOnNewDocument", source=watch)
-        tab.open(path.as_uri())
-        tab.wait("document.querySelectorAll('.d2l-gpu').length == 4", 20)
-        yield tab
-        assert tab.ask("window.wrong ?? []") == []
-        loaded = tab.ask("performance.getEntriesByType('resource').map(e => e.name)")
-        assert all(name.startswith("file:") for name in loaded)
+    tab.call("Page.enable")
+    watch = "addEventListener('error', event => (window.wrong ??= []).push(event.message));"
+    tab.call("Page.addScriptToEvaluateOnNewDocument", source=watch)
+    tab.open(path.as_uri())
+    tab.wait("document.querySelectorAll('.d2l-gpu').length == 4", 20)
+    yield tab
+    assert tab.ask("window.wrong ?? []") == []
+    loaded = tab.ask("performance.getEntriesByType('resource').map(e => e.name)")
+    assert all(name.startswith("file:") for name in loaded)
 
 
 def star(k):

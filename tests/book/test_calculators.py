@@ -2,10 +2,10 @@
 
 import json
 import random
+import re
 
 import pytest
 import torch
-from support.browser import browser, find_browser
 from support.calculator_programs import OPTIMIZERS, peak_bytes, step_seconds
 from support.paths import ROOT
 
@@ -16,11 +16,7 @@ from d2lmini.sim.hardware.networks import NETWORKS
 from d2lmini.sim.hardware.presets import GPUS, LINKS
 from tools import presets
 
-needs_browser = pytest.mark.skipif(
-    not find_browser(), reason="no browser: chromium is not installed"
-)
-
-SCRIPTS = ("presets", "model", "memory", "calculators")
+SCRIPTS = ("presets", "kernels", "model", "memory", "calculators")
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Calculators</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <link rel="stylesheet" href="{assets}/play.css"></head>
@@ -32,23 +28,23 @@ WITHIN = 0.01
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
+def tab(tab, tmp_path_factory):
+    """Open a page with the calculators."""
     assets = (ROOT / "assets").as_uri()
     kinds = ("step", "scaling", "memory")
     body = "".join(f'<div class="d2l-calculator" data-of="{kind}"></div>' for kind in kinds)
     body += "".join(f'<script src="{assets}/{name}.js"></script>' for name in SCRIPTS)
     path = tmp_path_factory.mktemp("page") / "page.html"
     path.write_text(PAGE.format(assets=assets, body=body), encoding="utf-8")
-    with browser(tmp_path_factory.mktemp("profile")) as tab:
-        tab.call("Page.enable")
-        watch = "addEventListener('error', event => (window.wrong ??= []).push(event.message));"
-        tab.call("Page.addScriptToEvaluateOnNewDocument", source=watch)
-        tab.open(path.as_uri())
-        tab.wait("document.querySelectorAll('.d2l-output > *').length > 5")
-        yield tab
-        assert tab.ask("window.wrong ?? []") == []
-        loaded = tab.ask("performance.getEntriesByType('resource').map(e => e.name)")
-        assert all(name.startswith("file:") for name in loaded)
+    tab.call("Page.enable")
+    watch = "addEventListener('error', event => (window.wrong ??= []).push(event.message));"
+    tab.call("Page.addScriptToEvaluateOnNewDocument", source=watch)
+    tab.open(path.as_uri())
+    tab.wait("document.querySelectorAll('.d2l-output > *').length > 5")
+    yield tab
+    assert tab.ask("window.wrong ?? []") == []
+    loaded = tab.ask("performance.getEntriesByType('resource').map(e => e.name)")
+    assert all(name.startswith("file:") for name in loaded)
 
 
 def test_presets_are_those_of_the_simulator():
@@ -72,7 +68,6 @@ def clusters(rng):
     }
 
 
-@needs_browser
 def test_all_reduce_costs_what_the_simulator_charges(tab):
     rng, inputs, expected = random.Random(0), [], []
     for _ in range(400):
@@ -114,7 +109,6 @@ def run_step(x):
     return seconds
 
 
-@needs_browser
 @COUNTS
 def test_steps_take_what_they_take_on_simulated_gpus(tab, count):
     rng, before = random.Random(1), torch.backends.cuda.matmul.allow_tf32
@@ -130,7 +124,6 @@ def test_steps_take_what_they_take_on_simulated_gpus(tab, count):
     assert different(answers, expected) > WITHIN
 
 
-@needs_browser
 @COUNTS
 def test_scaling_is_made_of_steps(tab, count):
     rng, inputs, expected = random.Random(2), [], []
@@ -152,7 +145,6 @@ def run_memory(x):
     return max(sim.spawn(peak_bytes, args, nprocs=x["gpus"], gpu="b200", numerics=False))
 
 
-@needs_browser
 @COUNTS
 def test_memory_is_what_simulated_gpus_allocate(tab, count):
     rng, inputs = random.Random(3), []
@@ -193,7 +185,6 @@ def value(tab, kind, name, new):
     )
 
 
-@needs_browser
 def test_fields_change_the_answer(tab):
     kinds = {"step": "batch", "scaling": "together", "memory": "batch"}
     for kind, name in kinds.items():
@@ -203,14 +194,30 @@ def test_fields_change_the_answer(tab):
     assert "fits" in value(tab, "memory", "layers", "4").splitlines()
 
 
-@needs_browser
+def test_the_transformer_of_the_page_fits_as_the_page_says(tab):
+    page = (ROOT / "chapters" / "calculators.md").read_text(encoding="utf-8")
+    page = " ".join(page.split())
+    blocks, width = map(int, re.search(r"with (\d+) layers of width (\d+) becomes", page).groups())
+    layers, billions = re.search(
+        r"becomes (\d+) layers of .*?, which are ([\d.]+) billion", page
+    ).groups()
+    assert int(layers) == 12 * blocks
+    tried = re.search(r"Try (\d+) layers of width (\d+) on four GPUs of type `(\w+)`", page)
+    assert tried.groups() == (layers, str(width), "a100")
+    for name, new in {"width": width, "layers": layers, "gpus": 4, "gpu": "a100"}.items():
+        value(tab, "memory", name, str(new))
+    sharded, whole = (value(tab, "memory", "stage", stage) for stage in "30")
+    assert f"{float(billions):.1f}" == f"{width**2 * int(layers) / 1e9:.1f}"
+    assert "fits" in sharded.splitlines()
+    assert "does not fit" in whole.splitlines()
+
+
 def test_a_gpu_brings_its_usual_link(tab):
     value(tab, "step", "gpu", "rtx4090")
     assert tab.ask("document.querySelector('[data-of=step] [name=link]').value") == "pcie4_staged"
     value(tab, "step", "gpu", "a100")
 
 
-@needs_browser
 @pytest.mark.parametrize("bad", ["", "0", "-3", "2.5", "999999999"])
 def test_what_makes_no_sense_is_named(tab, bad):
     shown = value(tab, "step", "width", bad)
@@ -218,7 +225,6 @@ def test_what_makes_no_sense_is_named(tab, bad):
     assert "a step (simulated)" in value(tab, "step", "width", "4096")
 
 
-@needs_browser
 def test_every_field_has_a_label_and_fits_a_phone(tab):
     missing = "[...document.querySelectorAll('input, select')].filter(e => !e.labels.length).length"
     assert tab.ask(missing) == 0

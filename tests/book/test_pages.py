@@ -4,12 +4,14 @@ The book is built once for all tests of this module, and one browser visits its 
 """
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import axe_core_python
 import pytest
+from support import live
 from support.contents import toc_files
 from support.paths import ROOT
 
@@ -35,6 +37,14 @@ THINNED = """(() => {
   const still = '<style>* { transition: none !important; }</style>';
   document.head.insertAdjacentHTML('beforeend', still);
 })()"""
+# Plots that a phone shows so small that nobody can read them.
+TINY = """[...document.querySelectorAll('.cell_output img')].filter(
+    e => e.offsetWidth && e.offsetWidth < 0.6 * e.naturalWidth).map(e => e.alt)"""
+# Light grounds on a dark page.
+PLATES = """[...document.querySelectorAll('article *')].filter(e => {
+  const [r, g, b, a = 1] = getComputedStyle(e).backgroundColor.match(/[\\d.]+/g).map(Number);
+  return a > 0.5 && r + g + b > 400 && e.offsetWidth * e.offsetHeight > 2000 && !e.closest('svg');
+}).map(e => e.className)"""
 WIDTH = "document.documentElement.scrollWidth"
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 HEAVIEST = 1_500_000
@@ -125,6 +135,7 @@ def examine(visitor, address):
     }
     visitor.call("Emulation.setDeviceMetricsOverride", **PHONE)
     width = visitor.ask(WIDTH)
+    found["tiny plots on a phone"] = visitor.ask(TINY)
     visitor.call("Emulation.clearDeviceMetricsOverride")
     return {**found, "wider than a phone": width if width > PHONE["width"] else None}
 
@@ -141,7 +152,7 @@ def impediments_in_light_and_dark(visitor):
     light = impediments(visitor)
     visitor.ask("document.documentElement.dataset.theme = 'dark'")
     visitor.ask(SETTLED, awaitPromise=True)
-    return {"light": light, "dark": impediments(visitor, COLOURS)}
+    return {"light": light, "dark": impediments(visitor, COLOURS), "plates": visitor.ask(PLATES)}
 
 
 def test_every_page_from_a_server(built, site, tab):
@@ -169,7 +180,10 @@ def test_every_page_is_quiet_as_a_file(built, tab):
 
 BAD_PAGE = """<!DOCTYPE html><html lang="en"><title>x</title><body><main><h1>x</h1>
 <button></button><p id="a" style="color: #999; background: #aaa">faint</p><p id="a">twice</p>
-<div style="width: 600px">wide</div><img src="http://localhost:9/x.png" alt="x">
+<article><div style="width: 600px; height: 20px; background: #eee">wide</div></article>
+<div class="cell_output"><img width="90" alt="y" src="data:image/svg+xml,%3Csvg
+xmlns='http://www.w3.org/2000/svg' width='900' height='9'/%3E"></div>
+<img src="http://localhost:9/x.png" alt="x">
 <script>console.log("here"); undefined.name</script></main></body></html>"""
 
 
@@ -183,6 +197,7 @@ def test_a_bad_page_would_be_found(tab, tmp_path):
         assert message in " ".join(found["said"])
     visitor.ask(f"{AXE}; 0")
     wrong = " ".join(impediments(visitor))
+    assert visitor.ask(PLATES) == [""]
     assert "button-name" in wrong
     assert "color-contrast" in wrong
 
@@ -217,6 +232,36 @@ def test_search_finds_the_page_that_teaches_a_word(built, site, tab, as_file):
     for word, found in hits.items():
         last = [hit in ("records.html", "references.html") for hit in found]
         assert last == sorted(last), f"{word}: records before chapters, {found}"
+
+
+FIELD = "document.querySelector('.bd-search-container form > %s')"
+WORDS = f"""(() => {{ const e = {FIELD % "input"};
+  return e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft); }})()"""
+
+
+def test_the_icon_of_the_search_stands_before_the_words(site, tab):
+    visitor = new_visitor(tab)
+    visitor.visit(f"{site}/search.html")
+    icon = visitor.ask(f"{FIELD % 'i'}.getBoundingClientRect().right")
+    assert 0 < icon < visitor.ask(WORDS)
+
+
+LABELS = "[...document.querySelectorAll('.citation > .label')].filter(e => e.offsetWidth).length"
+STARTS = """new Set([...document.querySelectorAll('.citation > p')].map(
+  e => Math.round(e.getBoundingClientRect().left))).size"""
+
+
+def test_sources_stand_below_each_other_without_labels_that_nobody_cites(site, tab):
+    visitor = new_visitor(tab)
+    visitor.visit(f"{site}/references.html")
+    assert visitor.ask("document.querySelectorAll('.citation').length") > 40
+    assert visitor.ask(LABELS) == 0
+    assert visitor.ask(STARTS) == 1
+
+
+def test_helpers_in_a_row_are_one_line(built):
+    page = (built / "chapters" / "pipeline-parallelism.html").read_text(encoding="utf-8")
+    assert re.findall(r"<summary>(\d) helpers: <code>", page) == ["8", "4", "6"]
 
 
 def press(visitor, key, **more):
@@ -314,3 +359,66 @@ def test_timelines_and_calculators_of_the_pages_work(site, tab):
     assert {name for name, (drawn, explorable, _) in found.items() if drawn != explorable} == set()
     assert sum(drawn for drawn, _, _ in found.values()) > 10
     assert sum(shown for _, _, shown in found.values()) == 3 + 4
+
+
+SIDES = """[...document.querySelectorAll('.output.full-width')].map(e => [e, e.closest('.cell')])
+    .map(pair => pair.map(e => e.getBoundingClientRect()))
+    .map(([own, cell]) => [own.width / cell.width, own.right])"""
+
+
+@pytest.mark.parametrize(("width", "share"), [(1600, 1.36), (1200, 1.36), (1024, 1), (390, 1)])
+def test_crowded_timelines_are_as_wide_as_there_is_room(site, tab, width, share):
+    visitor = new_visitor(tab)
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    visitor.call("Emulation.setDeviceMetricsOverride", **size)
+    visitor.visit(f"{site}/chapters/overlap-and-scaling.html")
+    found = visitor.ask(SIDES)
+    assert found
+    for ratio, right in found:
+        assert ratio == pytest.approx(share, abs=0.01)
+        assert right <= width
+    assert visitor.ask(WIDTH) <= width
+
+
+COVERS = "[...document.querySelectorAll('.d2l-cover')].map(cover => !cover.hidden)"
+SAYS = "[...document.querySelectorAll('.d2l-result')].map(e => e.textContent)"
+SEEN = "querySelector('.cell_output').checkVisibility({visibilityProperty: true})"
+OPTION = "document.querySelectorAll('.d2l-guess')[%d].querySelectorAll('button')[%d].click()"
+
+
+@pytest.fixture(scope="module")
+def live_site(built, tmp_path_factory):
+    """Serve the book as `make live` does."""
+    root = built.parents[1]
+    (root / "_build" / "notebooks").mkdir()
+    shutil.copytree(ROOT / "chapters", root / "chapters")
+    folder = live.checkout(tmp_path_factory.mktemp("checkout"))
+    served = live.start(folder, tmp_path_factory.mktemp("home"), "--no-build", f"--root {root}")
+    yield served
+    live.end(served)
+
+
+def test_a_cell_that_is_run_uncovers_the_answer_of_its_own_guess(live_site, tab):
+    visitor = new_visitor(tab)
+    visitor.visit(f"{live_site.address}/book/chapters/devices.html?token={live_site.token}")
+    visitor.wait("document.querySelector('.d2l-live-bar') !== null")
+    assert visitor.ask(COVERS) == [True] * 4
+    cell = live.edit(visitor, "(device,) = gpus(1, quiet=True)\nsmall", "print('edited')")
+    assert not visitor.ask(f"{cell}.{SEEN}")
+    live.press(visitor, cell)  # and the cells above it, that of the first guess among them
+    visitor.wait(f"{live.STATUS} === 'Ready.'")
+    assert live.shown(visitor, cell).strip() == "edited"
+    assert visitor.ask(f"{cell}.{SEEN}")
+    assert visitor.ask(COVERS) == [True, False, True, True], "those above stay to be guessed"
+    assert visitor.ask(SAYS)[:2] == ["", "The answer: it hardly changes."]
+    visitor.ask(OPTION % (1, 2))
+    said = "You guessed it is a thousand times as long; the answer is it hardly changes."
+    assert visitor.ask(SAYS)[1] == said
+    assert live.shown(visitor, cell).strip() == "edited", "it is not the book's again"
+    first = f"{live.CELL}.startsWith('device = devices[0]'))"
+    assert "launched after" in live.shown(visitor, first)
+    assert not visitor.ask(f"{first}.{SEEN}")
+    visitor.ask(OPTION % (0, 0))
+    assert visitor.ask(f"{first}.{SEEN}")
+    assert visitor.ask(SAYS)[0].endswith("which is right.")
+    assert visitor.said() == []

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 from support.paths import ROOT
@@ -52,7 +53,12 @@ def test_what_was_measured_is_written_and_the_rest_kept():
     assert changed.endswith(rest.partition(costs.END)[2])
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="only Linux says it")
+only_linux = pytest.mark.skipif(
+    not os.path.exists("/proc/self/smaps_rollup"), reason="only Linux says it"
+)
+
+
+@only_linux
 def test_memory_is_that_of_all_processes_below():
     code = "import sys; x = bytearray(b'1' * 150_000_000); print(1, flush=True); sys.stdin.read()"
     with costs.Peak(pause=0.05) as peak:
@@ -70,3 +76,24 @@ def test_memory_is_that_of_all_processes_below():
         for process in started:
             process.communicate()
     assert 300e6 < peak.bytes < 900e6
+
+
+@only_linux
+def test_a_mapped_file_counts_once_and_in_full(tmp_path):
+    path = tmp_path / "library"
+    path.write_bytes(b"1" * 100_000_000)
+    code = f"import mmap, sys; file = open({str(path)!r}); "
+    code += "mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ); sum(mapped[::4096]); "
+    code += "print(1, flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", code]
+    with ExitStack() as started:
+        numbers, sizes = [], []
+        for _ in range(3):
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            started.enter_context(process)
+            process.stdout.readline()
+            numbers.append(process.pid)
+            sizes.append(costs.memory(numbers[:1]))
+        assert min(sizes) > 100e6
+        assert max(sizes) < 1.05 * min(sizes), "what runs beside it changes nothing"
+        assert costs.memory(numbers) < min(sizes) + 90e6

@@ -1,87 +1,59 @@
 """The book with cells that run: in a browser, with a wrong token, at a taken port, until Ctrl-C."""
 
 import json
-import re
-import signal
 import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from pathlib import Path
-from types import SimpleNamespace
 
+import nbformat
 import pytest
 from support import small_book
-from support.browser import browser, find_browser, wait_for
-from support.lab import variables
+from support.browser import wait_for
+from support.live import STATUS, below, checkout, edit, end, is_alive, press, shown, start
 from support.paths import ROOT
 
 from tools.live import server
 
-needs_browser = pytest.mark.skipif(
-    not find_browser(), reason="no browser: chromium is not installed"
-)
 PAGE = "/book/chapters/one.html"
-CELL = "[...document.querySelectorAll('div.cell')].find(e => e.querySelector('textarea')?.value"
-STATUS = "document.querySelector('.d2l-live-bar [role=status]').textContent"
-
-
-def start(root, home, *arguments):
-    """Start it; return its process, its address and its token."""
-    log = home / "log"
-    command = [sys.executable, "-m", "tools.live", "--no-build", "--no-browser"]
-    command += ["--root", str(root), *(arguments or ["--port", "0"])]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, env=variables(home)
-        )
-    pattern = r"(http://127\.0\.0\.1:\d+)/book/index.html\?token=(\w+)"
-
-    def address():
-        return process.poll() is not None or re.search(pattern, log.read_text())
-
-    found = wait_for(address, 60, "make live")
-    assert process.poll() is None, log.read_text()
-    return SimpleNamespace(process=process, address=found[1], token=found[2], log=log)
-
-
-def end(live):
-    """Press Ctrl-C; return the exit status."""
-    live.process.send_signal(signal.SIGINT)
-    return live.process.wait(30)
+CONFIG = """\
+execute: {execute_notebooks: "off"}
+parse: {myst_enable_extensions: [colon_fence, dollarmath]}
+bibtex_bibfiles: [references.bib]
+sphinx:
+  config:
+    suppress_warnings:
+      [myst.directive_option, misc.highlighting_failure, mystnb.glue, mystnb.glue_ref]
+"""
 
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
-    """Build the small book; return its folder."""
+    """Write the small book, in a folder where make works and builds it; return the folder."""
     root = small_book.write(tmp_path_factory.mktemp("book"))
-    command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    (root / "_build" / "notebooks" / "scripts").mkdir(parents=True)
-    (root / "_build" / "notebooks" / "scripts" / "run.py").write_text("print(6 * 7)\n")
-    return root
+    (root / "_config.yml").write_text(CONFIG, encoding="utf-8")
+    with (root / "intro.md").open("a", encoding="utf-8") as intro:
+        intro.write("\n```{bibliography}\n```\n")
+    for path in root.glob("chapters/*.ipynb"):
+        notebook = nbformat.read(path, as_version=4)
+        notebook.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
+        nbformat.write(notebook, path)
+    return checkout(root)
 
 
 @pytest.fixture(scope="module")
 def live(book, tmp_path_factory):
-    """Serve the small book."""
+    """Build and serve the small book."""
     served = start(book, tmp_path_factory.mktemp("home"))
+    (book / "_build" / "notebooks" / "scripts" / "run.py").write_text("print(6 * 7)\n")
     yield served
     if served.process.poll() is None:
         end(served)
 
 
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    """Start a browser; return its page."""
-    with browser(tmp_path_factory.mktemp("profile")) as page:
-        yield page
-
-
 @pytest.fixture
-def page(live, tab):
+def page(tab, live):
     """Open the first chapter, with nothing run and nothing edited."""
     tab.open(f"{live.address}{PAGE}?token={live.token}")
     tab.wait(
@@ -90,28 +62,6 @@ def page(live, tab):
     tab.open(f"{live.address}{PAGE}")
     tab.wait("document.querySelector('.d2l-live-bar') !== null")
     return tab
-
-
-def edit(tab, beginning, text):
-    """Write into the cell that begins in some way; return an expression for the cell."""
-    found = f"{CELL}.startsWith({json.dumps(beginning)}))" if beginning else f"{CELL} === '')"
-    name = "window.edited = (window.edited || 0) + 1, window['cell' + window.edited] = " + found
-    tab.ask(f"{name}, null")
-    cell = f"window['cell{tab.ask('window.edited')}']"
-    area = f"{cell}.querySelector('textarea')"
-    tab.ask(f"{area}.value = {json.dumps(text)}, {area}.dispatchEvent(new Event('input')), null")
-    return cell
-
-
-def press(tab, cell):
-    """Press Shift+Enter in a cell."""
-    event = "new KeyboardEvent('keydown', {key: 'Enter', shiftKey: true, cancelable: true})"
-    tab.ask(f"{cell}.querySelector('textarea').dispatchEvent({event}), null")
-
-
-def shown(tab, cell):
-    """Return what a cell shows."""
-    return tab.ask(f"{cell}.querySelector('.cell_output')?.textContent || ''")
 
 
 def ask(address, path, method="GET", **headers):
@@ -129,7 +79,6 @@ def kernels(live):
     return json.loads(ask(live.address, "/api/kernels", Authorization=f"token {live.token}")[1])
 
 
-@needs_browser
 def test_an_edited_cell_shows_its_new_output(page, live):
     cell = edit(
         page, "run()", "import sys\nprint(math.pi > 3, seconds)\nprint('so', file=sys.stderr)\n6*7"
@@ -148,7 +97,6 @@ def test_an_edited_cell_shows_its_new_output(page, live):
     assert len(kernels(live)) == 1
 
 
-@needs_browser
 def test_html_is_shown_and_timelines_are_live(page):
     code = (
         "from d2lmini import gpus, record\nimport torch\n(d,) = gpus(1, gpu='a100', quiet=True)\n"
@@ -161,7 +109,6 @@ def test_html_is_shown_and_timelines_are_live(page):
     )
 
 
-@needs_browser
 def test_kernels_work_in_the_readers_folder(page):
     edit(page, "run()", "x = 1")
     cell = edit(page, "!python", "!python scripts/run.py")
@@ -170,7 +117,6 @@ def test_kernels_work_in_the_readers_folder(page):
     assert shown(page, cell).strip() == "42", "after 1 / 0 above, which is meant to fail"
 
 
-@needs_browser
 def test_interrupt_and_restart(page, live):
     cell = edit(page, "run()", "print('begun', flush=True)\nimport time\ntime.sleep(60)")
     press(page, cell)
@@ -190,7 +136,6 @@ def test_interrupt_and_restart(page, live):
     assert kernels(live)[0]["id"] != before["id"]
 
 
-@needs_browser
 def test_an_exercise_has_an_empty_cell_and_drafts_are_kept(page, live):
     names = "[...document.querySelectorAll('.d2l-live-answer textarea')].map(e => e.ariaLabel)"
     assert page.ask(names) == ["Your answer to exercise 1", "Your answer to exercise 2"]
@@ -203,7 +148,6 @@ def test_an_exercise_has_an_empty_cell_and_drafts_are_kept(page, live):
     assert page.ask(coloured) == "def"
 
 
-@needs_browser
 def test_a_page_that_is_left_ends_its_kernel(page, live):
     press(page, edit(page, "run()", "1"))
     page.wait(f"{STATUS} === 'Ready.'")
@@ -270,36 +214,17 @@ def test_a_taken_port_is_said():
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_ends_server_and_kernels(live):
-    body = json.dumps({"name": "python3"}).encode()
-    identity = {"Authorization": f"token {live.token}", "Content-Type": "application/json"}
-    urllib.request.urlopen(
-        urllib.request.Request(f"{live.address}/api/kernels", body, identity)
-    ).close()
-    children = children_of(live.process.pid)
-    assert children
-    assert end(live) == 0
-    assert live.log.read_text().rstrip().endswith("live: ended")
-    for child in children:
-        assert not is_alive(child)
-
-
-def children_of(number):
-    """Return the ids of a process's children."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == number:
-            found.append(int(path.parent.name))
-    return found
-
-
-def is_alive(number):
-    """Say whether a process runs."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def test_ctrl_c_ends_server_and_kernels(page, live):
+    cell = edit(page, "run()", "print(6 * 7)")
+    press(page, cell)
+    page.wait(f"{STATUS} === 'Ready.'")
+    assert shown(page, cell).strip() == "42"
+    edit(page, "print(6", "print('begun', flush=True)\nimport time\ntime.sleep(60)")
+    press(page, cell)
+    page.wait(f"{cell}.querySelector('.cell_output').textContent.includes('begun')")
+    started = below(live.process.pid)
+    assert len(started) >= 3, "what make calls, the server, the kernel"
+    end(live)
+    assert not any(map(is_alive, started))
+    page.wait(f"{STATUS} === 'Stopped: the server has ended.'", 20)
+    assert "live: ended" in live.log.read_text()

@@ -6,7 +6,7 @@ import pytest
 from fontTools.ttLib import TTFont
 from sphinx.errors import ExtensionError
 
-from tools.pages import fonts, icons, mended, shared
+from tools.pages import fonts, icons, mended, plots, shared, tables
 from tools.pages.formulas import mathml
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
@@ -43,7 +43,7 @@ def test_icons_are_found_and_drawn():
 def test_fonts_have_the_characters_and_nothing_else(tmp_path):
     fonts.write(tmp_path / "static", tmp_path / "cache")
     formula = TTFont(tmp_path / "static" / "fonts" / "formula.woff")
-    assert {ord("x"), 0x2211, 0x1D465} <= set(formula.getBestCmap())
+    assert {ord("x"), 0x2211, 0x1D465, 0x23DF} <= set(formula.getBestCmap())
     assert "MATH" in formula, "what places indices and fractions"
     assert 0x4E00 not in formula.getBestCmap()
     sizes = [path.stat().st_size for path in (tmp_path / "static" / "fonts").iterdir()]
@@ -58,6 +58,97 @@ def test_the_theme_is_mended():
     page += '<summary aria-label="Toggle hidden content">x</summary>'
     assert mended.mend(page) == "<summary>x</summary>"
     assert "searchtools" in mended.mend(page + '<div id="search-results"></div>')
+
+
+def test_a_semicolon_has_room_behind_it():
+    (mark,) = (m for m in ET.fromstring(mathml("f(w; x)")).iter() if m.text == ";")
+    assert mark.tag == f"{MATHML}mo"
+
+
+def test_names_in_the_prompt_of_a_folded_cell_are_code():
+    made = mended.mend('<p class="collapsed admonition-title">Checked: `to` copies, `x` not</p>')
+    assert made.count("<code>") == made.count("</code>") == 2
+    assert "`" not in made
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"), [("--shapes-only", True), ("torchrun", False), ("a-" * 20, False)]
+)
+def test_options_stay_whole(name, whole):
+    assert ('class="pre whole"' in mended.mend(f'<span class="pre">{name}</span>')) == whole
+
+
+def table(heads, *rows):
+    head = "\n".join(f'<th class="head"><p>{name}</p></th>' for name in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td><p>{cell}</p></td>" for cell in row) + "</tr>" for row in rows
+    )
+    head = f'<thead>\n<tr class="row-odd">{head}\n</tr>\n</thead>'
+    return f'<table class="table">\n{head}\n<tbody>\n{body}\n</tbody>\n</table>'
+
+
+def test_no_line_begins_with_the_comma_behind_a_formula():
+    formula = f'<span class="math notranslate">{mathml("n > 1")}</span>'
+    made = mended.mend(f"With {formula}, and ({formula}) or {formula} or {formula}.")
+    assert made.count('<span class="whole">') == 3
+    assert (
+        f'<span class="whole">{formula},</span> and <span class="whole">({formula})</span>' in made
+    )
+
+
+LONG = "a cell with quite a few words"
+
+
+def test_rows_with_sentences_can_be_stacked():
+    made = tables.mend(table(["old", "new", 'a "b"'], [LONG, LONG, LONG], [LONG, "", LONG]))
+    assert made.startswith('<table class="table stacked">')
+    assert made.count('data-label="new"') == 1, "an empty cell needs no name"
+    assert made.count('data-label="a &quot;b&quot;"') == 2
+    assert 'data-label="old"' not in made, "the first cell is the title of the row"
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        table(["k", "s", "times"], ["1", "0.2", "1.0"], ["2", "0.1", "2.0"]),
+        table(["name", "what it is"], [LONG, LONG]),
+        f'<table class="table"><tr><td>{LONG}</td><td>{LONG}</td><td>{LONG}</td></tr></table>',
+    ],
+    ids=["numbers", "two columns", "no head"],
+)
+def test_other_tables_stay_as_they_are(plain):
+    assert tables.mend(plain) == plain
+
+
+def test_long_names_in_tables_break_where_people_would_break_them():
+    code = '<code><span class="pre">gluon.utils.split_and_load(X)</span></code>'
+    made = tables.mend(table(["a", "b"], [code, '<span class="pre">x.to(d)</span>']))
+    assert "gluon.<wbr>utils.<wbr>split_<wbr>and_<wbr>load(<wbr>X)" in made
+    assert made.count("<wbr>") == 5
+    wide = tables.mend(table(["a", "b"], ['<span class="pre">torch.device(x)</span>']))
+    assert 'torch.<wbr class="narrow">device(' in wide, "whole where there is room"
+    assert "x.to(d)" in made, "a short one need not be broken"
+    assert tables.mend(code) == code, "outside of tables lines are long"
+
+
+def test_plots_say_how_narrow_they_may_be(tmp_path):
+    name = "_images/" + "0a" * 32 + ".png"
+    for folder in ("_images", "chapters"):
+        (tmp_path / folder).mkdir()
+    header = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (800).to_bytes(4) + (300).to_bytes(4)
+    (tmp_path / name).write_bytes(header)
+    page = f'<img alt="A plot" src="../{name}" /><img src="../_images/drawing.svg" />'
+    made = plots.mend(page, tmp_path / "chapters")
+    assert made.count("--legible") == 1
+    assert 'style="--legible: 508px" alt="A plot"' in made
+    assert plots.mend(made, tmp_path / "chapters") == made
+
+
+def test_a_timeline_that_is_too_wide_for_the_column_takes_the_margin():
+    roomy = '<div class="output text_html"><div class="d2l-tl">\n<svg></svg>\n</div>\n</div>\n'
+    crowded = roomy.replace("</svg>", '</svg><div class="d2l-tl-note">Boxes ...</div>')
+    wide = crowded.replace("text_html", "text_html full-width")
+    assert mended.mend(roomy + crowded + roomy) == roomy + wide + roomy
 
 
 def test_a_description_ends_with_a_sentence():

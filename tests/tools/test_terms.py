@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 
 import pytest
 from support import small_book
-from support.browser import browser, find_browser
 from support.paths import ROOT
 
 from tools import terms
 from tools.readers import build
 from tools.readers.book import Book
+from tools.visits import new_visitor
 
 GLOSSARY = """\
 # Words
@@ -168,35 +168,34 @@ SEEN = "document.querySelector('.term-box')?.textContent ?? ''"
 LINK = "document.querySelector('a.term-use')"
 
 
-@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_browser_shows_definitions_to_mouse_and_keyboard(built, tmp_path, width):
+def test_a_browser_shows_definitions_to_mouse_and_keyboard(built, tab, width):
     address = (built / "chapters" / "uses.html").as_uri()
-    with browser(tmp_path) as tab:
-        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
-        tab.call("Emulation.setDeviceMetricsOverride", **size)
-        tab.call("Emulation.setFocusEmulationEnabled", enabled=True)
-        tab.open(address)
-        tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
-        assert tab.ask(SEEN) == ""
+    tab = new_visitor(tab)
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    tab.call("Emulation.setDeviceMetricsOverride", **size)
+    tab.call("Emulation.setFocusEmulationEnabled", enabled=True)
+    tab.open(address)
+    tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
+    assert tab.ask(SEEN) == ""
 
-        tab.ask(f"{LINK}.focus()")
-        assert tab.wait(SEEN, 10) == "A library."
-        box = "document.querySelector('.term-box').getBoundingClientRect()"
-        assert 0 <= tab.ask(f"{box}.left") < tab.ask(f"{box}.right") <= width
-        key = {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27}
-        tab.call("Input.dispatchKeyEvent", type="keyDown", **key)
-        assert tab.wait(f"{SEEN} == ''", 10)
+    tab.ask(f"{LINK}.focus()")
+    assert tab.wait(SEEN, 10) == "A library."
+    box = "document.querySelector('.term-box').getBoundingClientRect()"
+    assert 0 <= tab.ask(f"{box}.left") < tab.ask(f"{box}.right") <= width
+    key = {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27}
+    tab.call("Input.dispatchKeyEvent", type="keyDown", **key)
+    assert tab.wait(f"{SEEN} == ''", 10)
 
-        tab.ask(f"{LINK}.blur()")
-        where = [tab.ask(f"{LINK}.getBoundingClientRect().{side} + 3") for side in ("x", "y")]
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=where[0], y=where[1])
-        assert tab.wait(SEEN, 10) == "A library."
-        middle = [tab.ask(f"{box}.{s}") for s in ("x + 5", "y + 5")]
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=middle[0], y=middle[1])
-        assert tab.ask(SEEN) == "A library.", "it stays when the pointer is on it"
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=790)
-        assert tab.wait(f"{SEEN} == ''", 10)
+    tab.ask(f"{LINK}.blur()")
+    where = [tab.ask(f"{LINK}.getBoundingClientRect().{side} + 3") for side in ("x", "y")]
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=where[0], y=where[1])
+    assert tab.wait(SEEN, 10) == "A library."
+    middle = [tab.ask(f"{box}.{s}") for s in ("x + 5", "y + 5")]
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=middle[0], y=middle[1])
+    assert tab.ask(SEEN) == "A library.", "it stays when the pointer is on it"
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=790)
+    assert tab.wait(f"{SEEN} == ''", 10)
 
 
 def test_readers_notebooks_have_the_entries_and_their_sections(tmp_path):
@@ -211,12 +210,10 @@ def test_readers_notebooks_have_the_entries_and_their_sections(tmp_path):
     assert "{glossary}" not in own.source
 
 
-@pytest.mark.skipif(not find_browser(), reason="no browser: chromium is not installed")
-def test_a_search_finds_the_entry_first_by_any_of_its_names(built, tmp_path):
-    with browser(tmp_path) as tab:
-        for query, entry in (("NCCL", "term-NCCL"), ("gradient bucket", "term-gradient-bucket")):
-            address = f"{(built / 'search.html').as_uri()}?q={query.replace(' ', '+')}"
-            tab.open(address)
-            tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
-            first = "document.querySelector('#search-results li > a')?.getAttribute('href')"
-            assert tab.wait(first, 30).split("#")[-1] == entry
+def test_a_search_finds_the_entry_first_by_any_of_its_names(built, tab):
+    for query, entry in (("NCCL", "term-NCCL"), ("gradient bucket", "term-gradient-bucket")):
+        address = f"{(built / 'search.html').as_uri()}?q={query.replace(' ', '+')}"
+        tab.open(address)
+        tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
+        first = "document.querySelector('#search-results li > a')?.getAttribute('href')"
+        assert tab.wait(first, 30).split("#")[-1] == entry

@@ -10,7 +10,7 @@ import re
 from math import atan2, cos, hypot, sin
 from xml.sax.saxutils import escape
 
-from d2lmini.units import BLUE, GREEN, INK, ORANGE, PURPLE, RULE, VERMILION, WHITE
+from d2lmini.units import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, WHITE
 
 WIDTH = 440
 SMALL, LARGE = 14, 16
@@ -23,6 +23,7 @@ LINK_TEXT = "#A84300"  # the same, dark enough for letters
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 DASH = "4 3"
+ABSENT = "#8C959F"  # frames of what is not there: seen in light and in dark pages
 
 # *italic*, _{subscript}, ^{superscript}
 _MARKUP = re.compile(r"\*(?P<it>[^*]+)\*|_\{(?P<sub>[^}]+)\}|\^\{(?P<sup>[^}]+)\}")
@@ -142,7 +143,7 @@ class Canvas:
 
     def ghost(self, x, y, w, h) -> None:
         """Mark the place of something that is not here."""
-        self.rect(x, y, w, h, "none", RULE, dash=DASH)
+        self.rect(x, y, w, h, "none", ABSENT, dash=DASH)
 
     def panel(self, x, y, w, h, heading="", colour=HOST) -> None:
         """Draw a device: a pale frame with its name at the top."""

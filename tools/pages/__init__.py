@@ -2,24 +2,29 @@
 
 An extension of Sphinx. `formulas` writes MathML, `fonts` and `icons` bring what the pages need of a
 typeface and of an icon set, `launch` opens chapters elsewhere, `shared` describes a page to those
-who get its link, `mended` repairs what the theme leaves to be wished for.
+who get its link, `mended` repairs what the theme leaves to be wished for; `tables` and `plots` make
+pages fit for phones.
 """
 
+import runpy
 from pathlib import Path
 
-from tools.pages import fonts, formulas, icons, launch, mended, shared
+from tools.pages import fonts, formulas, icons, launch, mended, plots, shared
 
 CACHE = Path("_build") / "fonts"
+WIDGET = Path(__file__).parents[2] / "d2lmini" / "timeline" / "widget.py"
 
 
 def start(app):
-    """Write the style sheets that all pages link."""
+    """Write what all pages link: style sheets, and the script of the timelines."""
     if app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
     static.mkdir(parents=True, exist_ok=True)
     fonts.write(static, Path(app.srcdir) / CACHE)
     (static / "icons.css").write_text("", encoding="utf-8")  # known when all pages are written
+    script = runpy.run_path(str(WIDGET))["script"]()  # without the package, and so without PyTorch
+    (static / "timeline.js").write_text(script, encoding="utf-8")
     for name in ("fonts.css", "icons.css"):
         app.add_css_file(name)
 
@@ -33,7 +38,7 @@ def finish(app, exception):
         if path.parent.name == "_static":
             continue
         page = path.read_text(encoding="utf-8")
-        mended_page = mended.mend(page)
+        mended_page = plots.mend(mended.mend(page), path.parent)
         if mended_page != page:
             path.write_text(mended_page, encoding="utf-8")
         used |= icons.names(mended_page)
@@ -49,6 +54,7 @@ def setup(app):
     """Register with Sphinx."""
     formulas.setup(app)
     launch.setup(app)
+    app.connect("config-inited", shared.check)
     app.connect("builder-inited", start)
     app.connect("html-page-context", shared.describe, priority=600)
     app.connect("build-finished", finish)

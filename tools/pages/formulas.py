@@ -10,6 +10,23 @@ from sphinx.util.math import get_node_equation_number
 
 KNOWN_AS = {"aligned": "split"}  # by the converter, which draws them alike
 SPACES = re.compile(r"\s+")
+NAME = r"<mi>(?:log|ln|exp|min|max)</mi>"
+WITH_BASE = rf"{NAME}|<msub>{NAME}<m[in]>\w+</m[in]></msub>"
+THIN = '<mspace width="0.17em" />'
+OPENS = r"<mrow>|>(?:&#x00028;|&#x0003D;|&#x0002C;|=|,)</mo>"
+RULES = [  # what the converter leaves to be wished for, and what takes its place
+    (r"<mo>(min|max)</mo>", r"<mi>\1</mi>"),
+    (rf"({WITH_BASE})(?=<m(?!o|row><mo|sub><mo))", rf"\1{THIN}"),
+    (rf"(?<=</mi>|</mn>)(?<!&#x02308;</mi>)((?:<msub>)?{NAME})", rf"{THIN}\1"),
+    (rf"((?:{OPENS})<mo)(?=>&#x02212;</mo>)", r'\1 form="prefix"'),  # a sign
+]
+
+
+def spaced(made):
+    """Return MathML in which names of functions have room and signs have none."""
+    for pattern, replacement in RULES:
+        made = re.sub(pattern, replacement, made)
+    return made
 
 
 def mathml(tex, display="inline"):
@@ -33,11 +50,12 @@ def mathml(tex, display="inline"):
             source = source.replace(rf"\{end}{{{name}}}", rf"\{end}{{{other}}}")
     if r"\\" in source and r"\begin" not in source:
         source = rf"\begin{{split}}{source}\end{{split}}"
-    made = convert(source, display=display)
+    made = spaced(convert(source, display=display))
     left = re.search(r"\\[a-zA-Z]+", html.unescape(re.sub("<[^>]+>", "", made)))
     if left or "<mi>&</mi>" in made or 'linebreak="newline"' in made:
         what = left[0] if left else "an alignment"
         raise ExtensionError(f"formula: {what} is not known, in {tex}")
+    made = made.replace("<mi>;</mi>", '<mo separator="true">;</mo>')  # with room behind it
     return made.replace(
         "<math ", f'<math alttext="{html.escape(SPACES.sub(" ", tex.strip()))}" ', 1
     )

@@ -6,7 +6,13 @@ Each rule is a pattern and what takes its place; a rule that is no longer needed
 import re
 import shutil
 
+from tools.pages import tables
+
 RULES = [
+    # What a field of a dataclass is by default.
+    (r"(?<==)&lt;factory&gt;", "{}"),
+    # The names of a term are words of their own where the search quotes them.
+    (r"</dt><(?=d[td]\b)", "</dt>\n<"),
     # A script with 2000 icons: a style sheet has those that are shown (tools.pages.icons).
     (r"<script [^>]*fontawesome\.js[^>]*></script>\n?", ""),
     # A button's name is what stands on it.
@@ -14,6 +20,20 @@ RULES = [
     (r'(<summary) aria-label="Toggle hidden content"', r"\1"),
     # The entries of a list of sources are its items.
     (r'(<div class="citation"[^>]*) role="doc-biblioentry"', r'\1 role="listitem"'),
+    # An option such as --ranks stays whole.
+    (r'<span class="pre">(?=[^<]{1,24}</span>)(?=[^<]*-)', '<span class="pre whole">'),
+    # No line begins with the comma behind a formula.
+    (
+        r'(?s)[(\u201c]?<span class="math notranslate"><math [^>]*display="inline">'
+        r"(?:(?!</math>).)*</math></span>[,.;:?!)\u201d\u2019]+",
+        r'<span class="whole">\g<0></span>',
+    ),
+    # A timeline with boxes too narrow to draw in the column takes the margin as well.
+    (
+        r'(?s)(<div class="output text_html)'
+        r'(?="><div class="d2l-tl">(?:(?!\n</div>).)*?<div class="d2l-tl-note")',
+        r"\1 full-width",
+    ),
     # No advertisement will ever stand there.
     (r'(?s)<div class="sidebar-primary-item">\s*<div id="ethical-ad-placement".*?</div></div>', ""),
 ]
@@ -23,6 +43,7 @@ IN_SCRIPTS = [
     ("else if (showSearchSummary)", 'else if (showSearchSummary && location.protocol !== "file:")'),
     ('<button class="copybtn', '<button aria-label="Copy" class="copybtn'),
 ]
+PROMPT = re.compile(r'(?<=admonition-title">)[^<]+(?=</p>)')  # of a folded cell
 SEARCH_SCRIPTS = (
     r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>'
 )
@@ -37,7 +58,8 @@ def mend(page):
     """Return the HTML of a page, mended."""
     for pattern, replacement in RULES:
         page = re.sub(pattern, replacement, page)
-    page = page.replace("console.log(", "void(")
+    page = PROMPT.sub(lambda words: re.sub(r"`([^`]+)`", r"<code>\1</code>", words[0]), page)
+    page = tables.mend(page.replace("console.log(", "void("))
     if 'id="search-results"' not in page:  # that page searches; no other one needs the index
         page = re.sub(SEARCH_SCRIPTS, "", page)
     return page

@@ -1,4 +1,8 @@
-"""What a shared link of a page shows: its title, its first sentences and a picture."""
+"""What a shared link of a page shows: its title, its first sentences and a picture.
+
+The services that show it want whole addresses. ``html.baseurl`` in ``_config.yml`` is where they
+begin; without it no page says where it is, and where its picture is it says as seen from there.
+"""
 
 import html
 import posixpath
@@ -7,6 +11,7 @@ from pathlib import Path
 
 import resvg_py
 from docutils import nodes
+from sphinx.errors import ConfigError
 
 LONGEST = 200
 COVER = "assets/front/timeline.svg"  # for a page without a picture
@@ -18,11 +23,20 @@ FRONT_DOOR = """\
 <title>{title}</title>
 <meta http-equiv="refresh" content="0; url={page}" />
 <link rel="icon" href="_static/{icon}" />
+{tags}
 </head>
 <body><p><a href="{page}">{title}</a></p></body>
 </html>
 """
+TAG = re.compile(r'<meta (?:name="description"|property="og:\w+") content="[^"]*" />')
 TIME_LINE = re.compile(r"^\d+ minutes? to read")
+
+
+def check(app, config):
+    """Refuse an address of the book that is none."""
+    base = config.html_baseurl
+    if base and not re.match(r"https?://[^/]", base):
+        raise ConfigError(f"html.baseurl is {base!r}: write https://, then where the book is")
 
 
 def first_paragraph(document):
@@ -119,8 +133,11 @@ def describe(app, pagename, templatename, context, document):
 
 def front_door(app):
     """Return the page that leads to the front page, whose name is another one."""
+    page = f"{app.config.master_doc}.html"
+    front_page = (Path(app.outdir) / page).read_text(encoding="utf-8").partition("</head>")[0]
     return FRONT_DOOR.format(
         title=html.escape(app.config.html_title or app.config.project),
-        page=f"{app.config.master_doc}.html",
+        page=page,
         icon=posixpath.basename(app.config.html_favicon),
+        tags="\n".join(TAG.findall(front_page)),
     )

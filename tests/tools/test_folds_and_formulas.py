@@ -1,0 +1,58 @@
+"""Helpers of a page in one fold, and the room between the letters of formulas."""
+
+from tools.pages import mended
+from tools.pages.folds import group
+from tools.pages.formulas import mathml
+
+
+def test_names_of_functions_have_room_and_signs_have_none():
+    spaced = "<mi>log</mi><mspace"
+    assert spaced in mathml(r"\log t")
+    assert "</msub><mspace" in mathml(r"\log_2 n")
+    assert "<mn>2</mn><mspace" in mathml(r"2 \log t")
+    assert "mspace" not in mathml(r"\min(a, b)")
+    assert "<mi>min</mi>" in mathml(r"\min(a, b)"), "an operator would have room on both sides"
+    assert mathml(r"(-\log p)").count('<mo form="prefix">') == 1
+    assert 'form="prefix"' not in mathml("a - b")
+
+
+DEF = '<span class="k">def</span><span class="w"> </span><span class="nf">{name}</span>'
+HELPER = f"""<div class="cell tag_hide-cell docutils container">
+<details class="admonition hide above-input">
+<summary>
+<p class="collapsed admonition-title">{{prompt}}</p>
+<p class="expanded admonition-title">{{prompt}}</p>
+</summary>
+<div class="highlight"><pre><span></span><span class="c1"># {{prompt}}</span>
+{DEF}<span class="p">():</span>
+    {DEF.format(name="inner")}<span class="p">():</span>
+</pre></div>
+</details>
+</div>
+"""
+
+
+def helpers(*names, prompt="Helper: counts"):
+    return "".join(HELPER.format(name=name, prompt=prompt) for name in names)
+
+
+def test_three_helpers_in_a_row_are_one_fold():
+    page = group(f"<p>x</p>{helpers('a', 'b', 'c')}<p>y</p>{helpers('d', 'e')}")
+    assert page.count('<details class="cell d2l-helpers">') == 1
+    names = "<code>a</code>, <code>b</code>, <code>c</code>"
+    assert f"<summary>3 helpers: {names}</summary>" in page
+    assert page.count("</details>") == 6
+    assert page.count('title">Counts') == 6, "the fold says that they are helpers"
+    assert page.count("# Helper: counts") == 5, "cells stay as they are"
+    assert group(page) == page
+
+
+def test_checks_are_not_folded_with_helpers():
+    page = helpers("a", "b") + helpers("c", prompt="Checked: all is well") + helpers("d", "e")
+    assert group(page) == page
+
+
+def test_names_of_a_term_are_words_of_their_own_and_defaults_are_values():
+    entry = "<dl><dt>all-gather</dt><dt>allgather</dt><dd>A collective</dd></dl>"
+    assert mended.mend(entry).split() == entry.replace("</dt><", "</dt> <").split()
+    assert mended.mend("<span>a=&lt;factory&gt;</span>") == "<span>a={}</span>"
