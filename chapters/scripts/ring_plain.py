@@ -21,17 +21,23 @@ parser.add_argument("--save", help="file for the sums of random numbers")
 args = parser.parse_args()
 
 
+def exchange(outgoing, incoming):
+    ops = [dist.P2POp(dist.isend, x, peer) for peer, x in outgoing.items()]
+    ops += [dist.P2POp(dist.irecv, x, peer) for peer, x in incoming.items()]
+    works = dist.batch_isend_irecv(ops) if ops else []
+    for work in works:
+        work.wait()
+
+
 def ring(x, ranks=None):
     ranks = ranks or list(range(dist.get_world_size()))
     n, me = len(ranks), ranks.index(dist.get_rank())
     left, right = ranks[me - 1], ranks[(me + 1) % n]
-    chunks = x.tensor_split(n)
+    chunks = x.tensor_split(n)  # parts of x, not copies
     for step in range(2 * (n - 1)):
         mine, theirs = chunks[(me - step) % n], chunks[(me - step - 1) % n]
         arrived = torch.empty_like(theirs)
-        sending = dist.isend(mine, right)
-        dist.irecv(arrived, left).wait()
-        sending.wait()  # before a later step changes this chunk
+        exchange({right: mine}, {left: arrived})
         if step < n - 1:
             theirs += arrived
         else:
