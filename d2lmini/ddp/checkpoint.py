@@ -34,7 +34,7 @@ def save_checkpoint(path, model, optimizer, progress, config):
         Rank 0's stand for all: data-parallel training keeps weights and the optimiser's state
         equal, and the buffers are made so (`average_buffers`).
     progress : dict
-        How far the training is; `load_checkpoint` returns it.
+        How far the training is, whole numbers from 0 on; `load_checkpoint` returns it.
     config : dict
         What must not change between the parts of one run.
 
@@ -196,6 +196,9 @@ def _read(path):
         raise _no_checkpoint(path, type(error).__name__) from error
     if not (isinstance(state, dict) and _has_entries(state)):
         raise _no_checkpoint(path, f"it does not hold {', '.join(ENTRIES)}")
+    for name, count in state["progress"].items():
+        if isinstance(count, int) and count < 0:
+            raise _no_checkpoint(path, f"{name} = {count} in its progress")
     return state, digest.hex()
 
 

@@ -162,6 +162,13 @@ class TestDamaged:
             with pytest.raises(ValueError, match=r"run\.pt .* does not hold model"):
                 load(path, parts)
 
+    def test_a_negative_count_is_refused(self, parts, path):
+        save(path, parts, step=-1)
+        nn.init.zeros_(parts[0][0].weight)
+        with pytest.raises(ValueError, match=r"run\.pt is damaged .*step = -1 in its progress"):
+            load(path, parts)
+        assert not parts[0][0].weight.any()  # nothing was loaded
+
     def test_a_file_that_runs_code_is_refused(self, parts, path, tmp_path):
         class Code:
             def __reduce__(self):

@@ -215,6 +215,23 @@ def test_data_parallel_and_pinned_loaders_elsewhere_are_left_alone():
                 x.requires_grad_(), torch.zeros(3, dtype=torch.long, device=x.device)
             ).backward(),
         ),
+        (
+            "multilabel_margin_loss_backward",
+            lambda x: torch.nn.functional.multilabel_margin_loss(
+                x.requires_grad_(), torch.zeros(3, 3, dtype=torch.long, device=x.device)
+            ).backward(),
+        ),
+        ("_histogramdd_bin_edges", lambda x: torch.histogramdd(x, [2, 2, 2])),
+        (
+            "fractional_max_pool3d_backward",
+            lambda x: (
+                torch.nn.functional.fractional_max_pool3d(
+                    x.expand(1, 1, 3, 3, 3).requires_grad_(), 2, output_size=1
+                )
+                .sum()
+                .backward()
+            ),
+        ),
     ],
 )
 def test_an_operation_without_a_rule_for_shapes_is_refused_by_name(name, run):

@@ -106,9 +106,9 @@ def report(args, cluster, steps) -> int:
     if not any(span.engine == "compute" for span in spans):
         return _report_nothing(args.script)
     text = str(summarize(spans, steps, cluster))
-    print(text)
     if args.timeline:
         page.write(args.timeline, spans, steps, f"{Path(args.script).name}\n\n{text}")
+    print(text)
     return 0
 
 
@@ -132,3 +132,6 @@ if __name__ == "__main__":
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # threads of ranks may still run, and would crash the usual end
+    except BrokenPipeError:  # whoever read the output, as `head` does, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -387,3 +387,16 @@ def test_ctrl_c_ends_it(tmp_path):
     finally:
         process.kill()
     assert (process.returncode, err) == (130, "d2lmini.sim.run: interrupted\n")
+
+
+def test_a_reader_who_has_enough_is_no_error(tmp_path):
+    (tmp_path / "train.py").write_text(WORK)
+    page, command = tmp_path / "out.html", [*COMMAND, "--timeline"]
+    read_end, write_end = os.pipe()
+    os.close(read_end)  # as `head` does when it has its lines
+    done = subprocess.run(
+        [*command, page, tmp_path / "train.py"],
+        env=ENV, stdout=write_end, stderr=subprocess.PIPE, timeout=240,
+    )  # fmt: skip
+    os.close(write_end)
+    assert (done.returncode, done.stderr, page.exists()) == (1, b"", True)
