@@ -188,9 +188,7 @@ def test_in_place_changes_of_what_backward_needs_are_noticed(devices):
     x = torch.ones(3, device=devices[0], requires_grad=True)
     y = x.exp()
     y.add_(1)
-    with pytest.raises(
-        RuntimeError, match="modified by an inplace operation: .torch.sim.FloatTensor"
-    ):
+    with pytest.raises(RuntimeError, match=r"inplace operation: \[torch\.sim\.FloatTensor"):
         y.sum().backward()
     with pytest.raises(RuntimeError, match="leaf Variable"):
         x.add_(1)
