@@ -20,7 +20,8 @@ from d2lmini.sim.clock.engine import Engine, reserve
 from d2lmini.sim.clock.memory import Memory
 from d2lmini.sim.clock.streams import Stream
 from d2lmini.sim.clock.trace import CPU_ENGINE, D2H, H2D, HOST, LAUNCH, P2P, SYNC, Trace
-from d2lmini.sim.hardware.specs import GPU, Link
+from d2lmini.sim.hardware.link import Link
+from d2lmini.sim.hardware.specs import GPU
 from d2lmini.sim.naming import NAME, device_type
 from d2lmini.sim.races import detector as races
 

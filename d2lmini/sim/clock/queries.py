@@ -3,7 +3,8 @@
 from d2lmini.sim.clock import current
 from d2lmini.sim.clock.current import current_machine, find_device, own_devices, state
 from d2lmini.sim.clock.streams import Stream
-from d2lmini.sim.hardware.specs import GPU, Link
+from d2lmini.sim.hardware.link import Link
+from d2lmini.sim.hardware.specs import GPU
 
 
 def current_stream(device=None) -> Stream:

@@ -9,7 +9,7 @@ import functools
 import itertools
 from dataclasses import dataclass, field
 
-from d2lmini.sim.hardware.specs import Link
+from d2lmini.sim.hardware.link import Link
 
 # All that passes through a host's memory or root complex at once, bytes/s: assumed, eight channels
 # DDR4-3200 (204.8 GB/s) at four fifths, each byte written once and read once.

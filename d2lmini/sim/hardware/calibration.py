@@ -17,7 +17,8 @@ import torch
 from torch.utils import collect_env
 
 from d2lmini.sim.hardware import stopwatch
-from d2lmini.sim.hardware.specs import GPU, Link
+from d2lmini.sim.hardware.link import Link
+from d2lmini.sim.hardware.specs import GPU
 from d2lmini.sim.hardware.validation import DTYPES
 
 FORMAT = "d2lmini calibration 1"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from d2lmini.sim.hardware.boards import Board, board_of
 from d2lmini.sim.hardware.default import find_gpu_and_link
+from d2lmini.sim.hardware.link import Link
 from d2lmini.sim.hardware.networks import Network, find_network
-from d2lmini.sim.hardware.specs import GPU, Link
+from d2lmini.sim.hardware.specs import GPU
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,9 @@ The default is a GPU that people rent today, on the board that they rent it with
 measurements have been published: an A100 with NVLink and NVSwitch. `set_default_gpu` changes it.
 """
 
+from d2lmini.sim.hardware.link import Link
 from d2lmini.sim.hardware.presets import find_gpu, find_link
-from d2lmini.sim.hardware.specs import GPU, Link
+from d2lmini.sim.hardware.specs import GPU
 
 # With what machines that have this GPU usually come.
 _USUAL_LINK = {

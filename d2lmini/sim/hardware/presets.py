@@ -1,8 +1,9 @@
 """Presets of GPUs, links and CPUs to simulate, with the source of every number.
 
-Three dictionaries (`GPUS`, `LINKS`, `CPUS`) of the frozen dataclasses of ``specs.py``, and
-a function for each to look one up. Vendors' peaks are for dense arithmetic at the highest clock;
-what is a modelling assumption says ``assumed`` in `sources` and is the same for every preset.
+Three dictionaries (`GPUS`, `LINKS`, `CPUS`) of the frozen dataclasses of ``specs.py`` and
+``link.py``, and a function for each to look one up. Vendors' peaks are for dense arithmetic at the
+highest clock; what is a modelling assumption says ``assumed`` in `sources` and is the same for
+every preset.
 
 Not everything that can be combined can be bought, or used with today's PyTorch:
 
@@ -25,7 +26,8 @@ from d2lmini.sim.hardware.assumptions import (
     PAGEABLE_TO_DEVICE,
     PAGEABLE_TO_HOST,
 )
-from d2lmini.sim.hardware.specs import CPU, GPU, Link
+from d2lmini.sim.hardware.link import Link
+from d2lmini.sim.hardware.specs import CPU, GPU
 from d2lmini.sim.hardware.validation import DTYPES
 
 _GIB = 2**30
