@@ -490,11 +490,15 @@ def test_a_drawing_that_is_not_understood_stays_as_it_is(tab):
 
 def test_paper_shows_the_whole_timeline(tab):
     show(tab, page([svg.html(TIMELINES[0])]))
-    tab.ask("document.querySelector('.d2l-tl').d2l.zoom(4)")
-    tab.ask("dispatchEvent(new Event('beforeprint'))")
-    shown = state(tab)
+    tab.ask("window.widget = document.querySelector('.d2l-tl').d2l; widget.zoom(4)")
+    on_screen = state(tab)["width"]
+    tab.ask("dispatchEvent(new Event('beforeprint')); widget.later()")
+    tab.ask("new Promise((done) => requestAnimationFrame(done))", awaitPromise=True)
+    shown = state(tab)  # also after what was to be drawn for the screen
     assert (shown["from"], shown["to"]) == (0, shown["all"])
     assert shown["width"] <= 560
+    tab.ask("dispatchEvent(new Event('afterprint'))")
+    assert state(tab)["width"] == on_screen > 560
 
 
 def test_the_page_of_the_launcher_is_explorable(tab, tmp_path):

@@ -2,6 +2,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 24, AXIS = 24, CHARACTER = 6.4, NAME = 15;  // as in layout.py; height of a name above
 const NARROW = 520;  // narrower than this, lane names stand above the lanes
+const PAPER = 660;  // as wide as a page of it
 const MOST = 100;  // zoom
 
 const element = (tag, attributes, text) => {
@@ -85,8 +86,8 @@ class Picture {
   x(seconds) { return (seconds - this.from) / (this.to - this.from) * this.width; }
   time(x) { return this.from + x / this.width * (this.to - this.from); }
 
-  draw(printed) {
-    const room = printed ?? this.root.clientWidth;
+  draw() {
+    const room = this.paper ?? this.root.clientWidth;
     if (!room) return;  // folded away
     const { model } = this, phone = room < NARROW;
     this.root.classList.toggle("d2l-tl-phone", phone);

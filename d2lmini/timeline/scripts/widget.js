@@ -75,8 +75,8 @@ class Widget extends View {
       else this.forget();
     });
     addEventListener("scroll", () => this.tip.hidden || this.place(), { passive: true, capture: true });
-    addEventListener("beforeprint", () => { this.show(0, this.model.seconds); this.draw(660); });
-    addEventListener("afterprint", () => this.draw());
+    addEventListener("beforeprint", () => { this.paper = PAPER; this.show(0, this.model.seconds); });
+    addEventListener("afterprint", () => { this.paper = null; this.draw(); });
   }
 
   /** A pointer moves: one that is held pans, two zoom, a mouse that is free asks. */
