@@ -3,6 +3,7 @@
 import random
 
 from d2lmini import sim
+from d2lmini.checks._no_races import no_races
 from d2lmini.checks._results import describe, tensor
 from d2lmini.checks._slow_machine import EPSILON, GPU, LINK, SIZE, close, matrices
 
@@ -62,15 +63,9 @@ class GraphRun:
 
     def check(self, run_any_graph):
         """Run the graph and refuse wrong results and tasks that did not wait."""
-        devices = sim.configure(2, gpu=GPU, link=LINK)
-        self.host = matrices(len(self.graph) + 1)
-        self.devices = {task: devices[i] for task, i in self.placement.items()}
-        self.weight = {device: self.host[-1].to(device) for device in devices}
-        self.own = {t: self.host[i].to(self.devices[t]) for t, i in self.numbers.items()}
-        self.spans = {}
-        sim.synchronize()
+        self._prepare()
         begin = sim.now()
-        values = run_any_graph.at(self.name)(dict(self.graph), dict(self.devices), self.work)
+        values = self._run(run_any_graph)
         assert isinstance(values, dict), (
             f"{self.name}: run_any_graph returned {describe(values)}; a dictionary of task: result "
             "is needed"
@@ -88,6 +83,25 @@ class GraphRun:
         self.elapsed = max(end for _, end in self.spans.values()) - begin
         for task, wanted in self.expected().items():
             assert close(values[task].cpu(), wanted), f"{self.name}: {task} has a wrong result"
+
+    def check_races(self, run_any_graph):
+        """Run the graph and refuse streams that use the same memory without waiting."""
+        self._prepare()
+        with no_races():
+            self._run(run_any_graph)
+
+    def _prepare(self):
+        """Put the tasks' matrices on two fresh devices."""
+        devices = sim.configure(2, gpu=GPU, link=LINK)
+        self.host = matrices(len(self.graph) + 1)
+        self.devices = {task: devices[i] for task, i in self.placement.items()}
+        self.weight = {device: self.host[-1].to(device) for device in devices}
+        self.own = {t: self.host[i].to(self.devices[t]) for t, i in self.numbers.items()}
+        self.spans = {}
+        sim.synchronize()
+
+    def _run(self, run_any_graph):
+        return run_any_graph.at(self.name)(dict(self.graph), dict(self.devices), self.work)
 
     def _check_order(self):
         for task, sources in self.graph.items():

@@ -69,6 +69,9 @@ class Case:
             "that is one latency; there is one for each of 2(k - 1) steps": _close(
                 got, compute + sending + self.latency
             ),
+            "the k messages of a step travel at the same time: 2(k - 1) latencies": _close(
+                got - wanted, (k - 1) * latencies
+            ),
             "in each step a device sends a chunk, a k-th of the bytes, not all of them": _close(
                 got - wanted, (k - 1) * sending
             ),

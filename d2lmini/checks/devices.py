@@ -71,6 +71,9 @@ def _explain_prediction(gpu, n, count, got, tolerance):
             count * (launch + kernel)
         ),
         "The last kernel still runs when the host has launched it.": count * launch,
+        "Behind the last launch there is only the last kernel, however long a launch takes.": (
+            launch + count * max(kernel, launch)
+        ),
         "A kernel reaches the share compute_efficiency of the peak, not all of it.": (
             launch + (count - 1) * max(at_peak, launch) + at_peak
         ),
@@ -90,6 +93,8 @@ def _explain_prediction(gpu, n, count, got, tolerance):
     return "Compare with the trace: which launch and which kernel are later than you thought?"
 
 
+# The last two are memory-bound, so that each of the bytes counts; the others are compute-bound.
+LAYERS = [("v100", 256), ("h100", 512), ("t4", 128), ("k80", 512), ("rtx4090", 640)]
 LARGEST_BATCH = 10**5  # far above the right ones; their largest is near 1,000
 
 
@@ -108,7 +113,7 @@ def check_smallest_batch(smallest_batch):
     AssertionError
         If the kernel is still shorter than its launch, or a smaller batch would do.
     """
-    for name, width in (("v100", 256), ("h100", 512), ("t4", 128), ("k80", 512)):
+    for name, width in LAYERS:
         gpu = sim.GPUS[name]
         where, launch = f"nn.Linear({width}, {width}) on {name}", gpu.launch_overhead
         batch = smallest_batch.at(where)(gpu, width)
@@ -126,7 +131,8 @@ def check_smallest_batch(smallest_batch):
             kernel = _time_layer(gpu, width, batch - 1)
             assert kernel < launch, (
                 f"{where}: batch {batch} is not the smallest; at {batch - 1} the kernel already "
-                f"takes {kernel * 1e6:.3f} microseconds. Count the bytes of the weights, too"
+                f"takes {kernel * 1e6:.3f} microseconds. Count the bytes of "
+                "input, weights, bias and output"
             )
     print("smallest_batch: passed")
 
@@ -162,7 +168,10 @@ def check_slower_on_two(program):
     is_same = same_shape and torch.allclose(one["result"], two["result"], rtol=1e-4, atol=1e-6)
     assert is_same, "the program returns another result on two devices than on one"
     idle = {"sim:0", "sim:1"} - two["busy"]
-    assert not idle, f"{', '.join(sorted(idle))} has nothing to compute; use both devices"
+    assert not idle, (
+        f"{', '.join(sorted(idle))} has nothing to compute; use both devices, and matrix products: "
+        "the work is counted in FLOPs, and only they have any"
+    )
     assert two["flops"] <= 1.1 * one["flops"], (
         f"on two devices the program computes {two['flops']:,} FLOPs, on one {one['flops']:,}; "
         "it must be the same work"

@@ -10,6 +10,7 @@ import torch
 
 from d2lmini import sim
 from d2lmini.checks._graph_run import GraphRun, random_graph
+from d2lmini.checks._no_races import no_races
 from d2lmini.checks._results import number, tensor
 from d2lmini.checks._slow_machine import CPU, EPSILON, GPU, LINK, SIZE, close, matrices
 from d2lmini.checks._solution import checker
@@ -126,7 +127,8 @@ def check_mean_of_squares(mean_of_squares):
     Raises
     ------
     AssertionError
-        If the mean is wrong (NaN: a buffer was read too early), or the parts do not overlap.
+        If the mean is wrong (NaN: a buffer was read too early), the parts do not overlap, or two
+        streams race, because one does not wait or because a product is dropped too early.
 
     Examples
     --------
@@ -137,11 +139,8 @@ def check_mean_of_squares(mean_of_squares):
     AssertionError: nothing was added on the host; copy every product and add it there...
     """
     count = 10
-    (device,) = sim.configure(1, gpu=GPU, link=LINK)
     host = matrices(count)
-    xs = list(host.to(device).unbind())
-    buffers = [sim.empty_pinned(SIZE, SIZE) for _ in xs]
-    sim.synchronize()
+    xs, buffers = _matrices_and_buffers(host)
     before = len(sim.trace())
     with sim.host_ops(CPU):
         mean = mean_of_squares(xs, buffers)
@@ -160,7 +159,19 @@ def check_mean_of_squares(mean_of_squares):
     )
     _require_overlap(spans, ("compute", "d2h"))
     _require_overlap(spans, ("compute", "d2h", "cpu"))
+    arguments = _matrices_and_buffers(host)
+    with no_races():
+        mean_of_squares(*arguments)
     print("mean_of_squares: passed")
+
+
+def _matrices_and_buffers(host):
+    """Return matrices on a fresh machine, and pinned buffers for as many products."""
+    (device,) = sim.configure(1, gpu=GPU, link=LINK)
+    xs = list(host.to(device).unbind())
+    buffers = [sim.empty_pinned(SIZE, SIZE) for _ in xs]
+    sim.synchronize()
+    return xs, buffers
 
 
 def _busy(spans, engine):
@@ -241,7 +252,8 @@ def check_run_any_graph(run_any_graph):
     ------
     AssertionError
         If a result is wrong or missing, a task starts before its inputs are ready, the current
-        streams do not wait for the results, tasks wait without need, or a cycle goes unnoticed.
+        streams do not wait for the results, tasks wait without need, streams race, or a cycle goes
+        unnoticed.
 
     Examples
     --------
@@ -253,8 +265,11 @@ def check_run_any_graph(run_any_graph):
     run = GraphRun("the diamond", diamond, {"a": 0, "b": 0, "c": 1, "d": 0}, long=("b", "c"))
     run.check(run_any_graph)
     run.check_speed()
+    run.check_races(run_any_graph)
     for seed in range(12):
-        GraphRun(f"random graph {seed}", *random_graph(seed)).check(run_any_graph)
+        run = GraphRun(f"random graph {seed}", *random_graph(seed))
+        run.check(run_any_graph)
+        run.check_races(run_any_graph)
     devices = sim.configure(2, gpu=GPU, link=LINK)
     try:
         run_any_graph(

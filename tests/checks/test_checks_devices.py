@@ -27,6 +27,9 @@ WRONG_PREDICTIONS = {
         c * (g.launch_overhead + g.seconds(2 * n**3, 3 * 4 * n**2))
     ),
     "still runs": lambda g, n, c: c * g.launch_overhead,
+    "only the last kernel": lambda g, n, c: (
+        g.launch_overhead + c * max(g.seconds(2 * n**3, 3 * 4 * n**2), g.launch_overhead)
+    ),
     "compute_efficiency": lambda g, n, c: (
         c * g.launch_overhead + g.kernel_overhead + 2 * n**3 / g.flops["float32"]
     ),
@@ -49,10 +52,12 @@ def test_predict_names_the_mistake(reason):
     refuses(checks.check_predict, WRONG_PREDICTIONS[reason], reason)
 
 
-def right_batch(gpu, width):
+def right_batch(gpu, width, weights=1, sides=2):
     batch = 1
     while (
-        gpu.seconds(2 * batch * width**2, 4 * (width**2 + width + 2 * batch * width))
+        gpu.seconds(
+            2 * batch * width**2, 4 * (weights * (width**2 + width) + sides * batch * width)
+        )
         < gpu.launch_overhead
     ):
         batch += 1
@@ -70,6 +75,8 @@ def test_smallest_batch_accepts_the_formula(capsys):
         (lambda g, w: right_batch(g, w) - 1 or 1, "must be larger"),
         (lambda g, w: right_batch(g, w) + 1, "not the smallest"),
         (lambda g, w: 1, "must be larger"),
+        (lambda g, w: right_batch(g, w, weights=0), "input, weights, bias and output"),
+        (lambda g, w: right_batch(g, w, sides=1), "input, weights, bias and output"),
         (lambda g, w: 10**5, "not the smallest"),
         (lambda g, w: 10**6, "far from the smallest"),
         (lambda g, w: 32.5, "must be a whole number, but it is 32.5"),
@@ -126,6 +133,7 @@ def test_slower_on_two_names_the_mistake():
         (other_result, "another result"),
         (lambda devices: ping_pong(devices[:1]), "sim:1 has nothing to compute"),
         (lambda devices: ping_pong(["cpu"]), "sim:0, sim:1 has nothing to compute"),
+        (lambda devices: sum(torch.ones(9, device=d) for d in 4 * devices[:1]), "only they have"),
         (returns_nothing, "must be a tensor, but it is None"),
         (lambda devices: [ping_pong(devices)], "must be a tensor, but it is a list of 1"),
         (lambda devices: ping_pong(devices)[: len(devices)], "another result"),

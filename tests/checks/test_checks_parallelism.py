@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.solutions import refuses, returns_nothing
 
-from d2lmini import Stream, current_stream
+from d2lmini import Stream, current_stream, sim
 from d2lmini.checks import parallelism as checks
 
 # ---- independent products on several streams
@@ -85,12 +85,13 @@ def test_square_all_rejected(wrong, reason):
 # ---- GPU, copies and host at once
 
 
-def mean_of_squares(xs, buffers, stream_for=Stream, wait="each"):
+def mean_of_squares(xs, buffers, stream_for=Stream, wait="each", order=True, kept=99):
     side, main = stream_for(xs[0].device), current_stream(xs[0].device)
     copied, keep = [], []
     for x, buffer in zip(xs, buffers, strict=True):
-        keep.append(x @ x)
-        side.wait_event(main.record_event())
+        keep = [*keep[-kept:], x @ x]
+        if order:
+            side.wait_event(main.record_event())
         with side:
             buffer.copy_(keep[-1], non_blocking=True)
         copied.append(side.record_event())
@@ -106,6 +107,15 @@ def mean_of_squares(xs, buffers, stream_for=Stream, wait="each"):
 
 def test_mean_of_squares_accepted():
     checks.check_mean_of_squares(mean_of_squares)
+
+
+def test_mean_of_squares_accepted_inside_a_check_of_races():
+    with sim.check_races():
+        checks.check_mean_of_squares(mean_of_squares)
+        (device,) = sim.configure(1)
+        x = torch.ones(2, 2, device=device)
+        with Stream(device), pytest.raises(sim.RaceError):
+            x + 1  # the outer block goes on looking
 
 
 def on_device(xs, buffers):
@@ -127,6 +137,8 @@ def blocking(xs, buffers):
         (lambda xs, b: mean_of_squares(xs, b, wait="none"), "NaN"),
         (lambda xs, b: mean_of_squares(xs, b, wait="all"), "hardly overlapped"),
         (lambda xs, b: mean_of_squares(xs, b, stream_for=current_stream), "hardly overlapped"),
+        (lambda xs, b: mean_of_squares(xs, b, order=False), "RaceError.*should wait for stream 0"),
+        (lambda xs, b: mean_of_squares(xs, b, kept=1), "RaceError.*dropped"),
         (lambda xs, b: mean_of_squares(xs, b) * len(xs), "mean is wrong"),
         (lambda xs, b: mean_of_squares(xs, b).to(xs[0].device), "return it on the host"),
         (on_device, "nothing was added on the host"),
@@ -194,7 +206,9 @@ def test_overlap_rejected(wrong, reason):
 # ---- graphs
 
 
-def run_any_graph(graph, placement, work, wait=True, hand_over=True, stream_for=Stream, order=None):
+def run_any_graph(
+    graph, placement, work, wait=True, hand_over=True, stream_for=Stream, copy_in=None, order=None
+):
     values, done = {}, {}
     ready = {d: current_stream(d).record_event() for d in set(placement.values())}
     for task in order(graph) if order else TopologicalSorter(graph).static_order():
@@ -202,8 +216,10 @@ def run_any_graph(graph, placement, work, wait=True, hand_over=True, stream_for=
         stream = stream_for(device)
         for event in (ready[device], *[done[s] for s in graph[task] if wait]):
             stream.wait_event(event)
+        with copy_in(device) if copy_in else stream:
+            inputs = [values[s].to(device) for s in graph[task]]
         with stream:
-            values[task] = work(task, [values[s].to(device) for s in graph[task]])
+            values[task] = work(task, inputs)
         done[task] = stream.record_event()
     for task, event in done.items() if hand_over else ():
         current_stream(placement[task]).wait_event(event)
@@ -245,6 +261,7 @@ def swapped(graph, placement, work):
         (lambda *a: run_any_graph(*a, wait=False), "before its input"),
         (lambda *a: run_any_graph(*a, hand_over=False), "current stream of"),
         (lambda *a: run_any_graph(*a, stream_for=current_stream), "more than its inputs"),
+        (lambda *a: run_any_graph(*a, copy_in=current_stream), "the diamond: .*RaceError"),
         (unnoticed_cycle, "cycle was not refused"),
         (lambda *a: run_any_graph(*a, order=sorted), "cycle gave KeyError"),
         (no_copies, "copy inputs to the task's device"),

@@ -125,6 +125,9 @@ WRONG_STEPS = {
     "that is one latency": lambda k, n, rate, N, b, latency: (
         predict(k, n, rate, N, b, 0) + latency * (k > 1)
     ),
+    "travel at the same time": lambda k, n, rate, N, b, latency: predict(
+        k, n, rate, N, b, k * latency
+    ),
     "not all of them": lambda k, n, rate, N, b, latency: predict(k, n, rate, k * N, b, latency),
     "milliseconds": lambda *arguments: 1e3 * predict(*arguments),
     "add the three terms up": lambda *arguments: 1.5 * predict(*arguments),
