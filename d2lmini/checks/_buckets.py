@@ -50,6 +50,8 @@ def explain_exposed(buckets, k, end, latency, bandwidth, got):
         (exposed(buckets, those(factor=1.0), end), "An allreduce moves 2 (k - 1) / k times the "
          "bytes of the buffer, not the bytes themselves"),
         (exposed(buckets, those(factor=2.0), end), "The factor is 2 (k - 1) / k, not 2"),
+        (exposed(buckets, those(factor=(k - 1) / k), end), "The factor is 2 (k - 1) / k, since "
+         "the bytes go round twice: once to be added up, once to reach every GPU"),
         (exposed(buckets, those(factor=4 * (k - 1) / k), end), "The 2 counts twice: 2 (k - 1) / k "
          "has it already"),
         (exposed(buckets, those(latency=0.0), end), "Every bucket pays the latency"),

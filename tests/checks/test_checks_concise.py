@@ -65,8 +65,9 @@ WRONG_ACCURACIES = {
 }
 
 
-def test_total_accuracy_accepts_the_ratio_of_sums(capsys):
-    checks.check_total_accuracy(lambda correct, evaluated: sum(correct) / sum(evaluated))
+@pytest.mark.parametrize("total", [sum, lambda counts: torch.tensor(counts).sum()])
+def test_total_accuracy_accepts_the_ratio_of_sums(capsys, total):
+    checks.check_total_accuracy(lambda correct, evaluated: total(correct) / total(evaluated))
     assert capsys.readouterr().out == "total_accuracy: passed\n"
 
 

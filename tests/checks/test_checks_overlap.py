@@ -150,6 +150,7 @@ WRONG_EXPOSED = {
     "the last bucket alone": lambda b, k, end, *link: message_seconds(b, k, *link)[-1],
     "not the bytes themselves": with_bytes_times(lambda k: k / (2 * (k - 1))),
     "not 2$": with_bytes_times(lambda k: k / (k - 1)),
+    "go round twice": with_bytes_times(lambda k: 1 / 2),
     "counts twice": with_bytes_times(lambda k: 2),
     "Every bucket pays the latency": lambda b, k, end, latency, bandwidth: exposed_seconds(
         b, k, end, 0.0, bandwidth

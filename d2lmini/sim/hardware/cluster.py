@@ -59,7 +59,7 @@ class Cluster:
         if self.nodes > 1 and self.network is None:
             raise ValueError(
                 f"Cluster {self.name!r}: {self.nodes} nodes without a network; give one, such as "
-                "network='hdr'"
+                "network='hdr' (the launcher: --network hdr)"
             )
 
     def __hash__(self):

@@ -61,6 +61,13 @@ def make_parser():
         "--timeline", metavar="FILE", type=Path,
         help=".html: a page that shows one step; .json: the whole run, for Chrome and Perfetto",
     )  # fmt: skip
+    add(
+        "--standalone", action="store_true",
+        help="may stay from torchrun's command, and so may its --rdzv-... options: these ranks "
+        "need no place to meet",
+    )  # fmt: skip
+    for name in ("backend", "endpoint", "id"):
+        add(f"--rdzv-{name}", f"--rdzv_{name}", help=argparse.SUPPRESS)
     add("script", help="the Python file to run")
     add("args", nargs=argparse.REMAINDER, help="of the script")
     return parser

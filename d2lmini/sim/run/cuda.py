@@ -18,6 +18,7 @@ _REFUSED = {
     "torch.cuda:_lazy_init": "take the device from torch.accelerator.current_accelerator(), and "
     "call torch.accelerator instead of torch.cuda",
     "torch.cuda:set_device": "write torch.accelerator.set_device_index(local_rank)",
+    "torch.cuda:synchronize": "write torch.accelerator.synchronize()",
     "torch.cuda:Stream.__new__": "write torch.Stream(device)",
     "torch.cuda:Event.__new__": "write torch.Event(device, enable_timing=...)",
     "torch.cuda:memory_allocated": "write torch.accelerator.memory_allocated()",

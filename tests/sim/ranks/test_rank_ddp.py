@@ -62,6 +62,14 @@ def test_ddp_trains_as_one_process(options, k):
         assert largest_difference(state, reference) < 1e-6
 
 
+def test_bucket_views_save_no_copies_as_the_page_on_the_simulator_says():
+    def copies(**options):
+        run(2, lambda model: DDP(model, **options))
+        return sum(span.name == "copy" for span in sim.trace())
+
+    assert copies(gradient_as_bucket_view=True) == copies() > 0
+
+
 def test_parameters_without_gradients():
     reference, _ = train_alone(norm=None)
     for state, _ in run(2, lambda model: DDP(model, find_unused_parameters=True), norm=None):

@@ -163,7 +163,7 @@ def test_a_script_is_main_with_its_own_arguments(launch, tmp_path):
         ("torch.nn.Linear(2, 2).to('cuda:1')", "torch.accelerator.current_accelerator()"),
         ("torch.ones(2).cuda()", "torch.accelerator.current_accelerator()"),
         ("torch.ones(2, device='cuda')", "torch.accelerator.current_accelerator()"),
-        ("torch.cuda.synchronize()", "torch.accelerator"),
+        ("torch.cuda.synchronize()", "write torch.accelerator.synchronize()"),
         ("torch.cuda.Stream()", "torch.Stream(device)"),
         ("torch.cuda.Event(enable_timing=True)", "torch.Event(device, enable_timing=...)"),
         ("torch.cuda.max_memory_allocated()", "torch.accelerator.max_memory_allocated()"),
@@ -274,7 +274,7 @@ def test_a_deadlock_belongs_to_no_rank(launch):
         (["--gpu", "h10"], "unknown GPU 'h10'"),
         (["--nproc-per-node", "0"], "give a number from 1 on"),
         (["--nnodes", "-1"], "--nnodes -1; give a number from 1 on"),
-        (["--nnodes", "2"], "network='hdr'"),
+        (["--nnodes", "2"], "--network hdr"),
         (["--nnodes", "2", "--network", "hd"], "unknown network 'hd'"),
         (["--nproc-per-node", "16"], "more nodes and a network"),
         (["--nnodes", "80", "--network", "hdr"], "160 ranks cannot run at once"),
@@ -322,6 +322,14 @@ def test_nodes_and_a_rank_that_stands_for_many(launch):
     assert (code, err) == (0, "")
     assert "512 nodes" in large
     assert "ranks 0, 1 in place of all 1024" in large
+
+
+def test_where_processes_would_meet_may_stay_in_the_command(launch):
+    plain = launch(TRAIN, options=GPUS)
+    one = ["--standalone"]
+    several = ["--rdzv-backend", "c10d", "--rdzv_endpoint", "first:29400", "--rdzv-id=7"]
+    assert launch(TRAIN, options=[*GPUS, *one]) == plain
+    assert launch(TRAIN, options=[*GPUS, *several]) == plain
 
 
 def test_a_missing_script(capsys):
