@@ -10,7 +10,7 @@ from d2lmini.sim import naming
 from d2lmini.sim.hardware import NETWORKS, build_cluster
 from d2lmini.sim.ranks import folding
 from d2lmini.sim.run import page
-from d2lmini.sim.run.cuda import NoCuda, line_with_cuda
+from d2lmini.sim.run.cuda import NoCuda, lines_with_cuda
 from d2lmini.sim.run.script import Script
 from d2lmini.sim.run.steps import Steps
 from d2lmini.sim.run.summary import summarize
@@ -121,14 +121,14 @@ def report(args, cluster, steps) -> int:
 
 def _report_nothing(script):
     """Say that no simulated GPU was used; an error if the script may have looked for a real one."""
-    line = line_with_cuda(script)
-    hint = f"; {line} looks for CUDA" if line else ""
+    lines = lines_with_cuda(script)
+    hint = f"; {lines[0]} looks for CUDA" if lines else ""
     print(
         f"d2lmini.sim.run: {Path(script).name} used no simulated GPU{hint}: take the device from "
         "torch.accelerator.current_accelerator()",
         file=sys.stderr,
     )
-    return 1 if line else 0
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

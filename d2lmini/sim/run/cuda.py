@@ -76,10 +76,11 @@ def _checked(kind):
     return checked
 
 
-def line_with_cuda(path) -> str:
-    """Return the first line of a script that speaks of CUDA, as ``train.py:7``; else nothing."""
+def lines_with_cuda(path) -> list[str]:
+    """Return the lines of a script that speak of CUDA or NCCL, as ``train.py:7``."""
     with tokenize.open(path) as file:
-        for number, text in enumerate(file, 1):
-            if re.search(r"\bcuda\b", text.partition("#")[0]):
-                return f"{Path(path).name}:{number}"
-    return ""
+        return [
+            f"{Path(path).name}:{number}"
+            for number, text in enumerate(file, 1)
+            if re.search(r"\b(cuda|nccl)\b", text.partition("#")[0])
+        ]

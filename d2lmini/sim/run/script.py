@@ -15,7 +15,7 @@ from d2lmini import sim
 from d2lmini.sim.ranks.baton import Stopped
 from d2lmini.sim.ranks.patches import BackendError
 from d2lmini.sim.ranks.where import line_of_error
-from d2lmini.sim.run.cuda import CudaError
+from d2lmini.sim.run.cuda import CudaError, lines_with_cuda
 
 
 class Script:
@@ -98,7 +98,9 @@ class Script:
         if self._failed is not None and self._failed[1] is error:
             rank = self._failed[0]
         if isinstance(error, CudaError | BackendError):
-            _print(f"{line_of_error(error)}: {error}")
+            line = line_of_error(error)
+            others = ", ".join(other for other in lines_with_cuda(self._path) if other != line)
+            _print(f"{line}: {error}" + (f". Look at {others}, too" if others else ""))
             return 1
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else 1

@@ -181,6 +181,19 @@ def test_cuda_is_refused_by_one_sentence(launch, line, advice):
     assert err.count("\n") == 1
 
 
+def test_all_lines_with_cuda_are_named_at_once(launch):
+    source = (
+        "import torch\n"
+        "torch.cuda.set_device(0)\n"
+        "# what about cuda?\n"
+        "x = torch.ones(2, device='cuda')\n"
+        "torch.distributed.init_process_group('nccl')\n"
+    )
+    _, _, err = launch(source)
+    assert err.startswith("d2lmini.sim.run: train.py:2: ")
+    assert err.endswith(". Look at train.py:4, train.py:5, too\n")
+
+
 def test_a_script_that_falls_back_to_the_cpu_is_refused(launch):
     source = (
         "import torch\n"
