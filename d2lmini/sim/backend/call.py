@@ -56,24 +56,34 @@ class Call:
         inner, tensors, device = [], self.tensors, self.device
         for value in values:
             kind = type(value)
-            if kind is SimTensor or (kind not in _NO_TENSORS and isinstance(value, SimTensor)):
+            if kind is SimTensor:
                 if value._device is not device:
                     device = self._meet(value._device)
                 value = value._data
                 tensors.append(value)
                 if value.is_complex():
                     self.is_complex = True
-            elif kind in _NO_TENSORS:
-                pass
-            elif isinstance(value, torch.Tensor):
-                tensors.append(value)
-                self.plain = [*self.plain, value]
-                if value.is_complex():
-                    self.is_complex = True
-            elif kind is list or kind is tuple:
-                value = kind(self._unwrap(value))
+            elif kind not in _NO_TENSORS:
+                value = self._unwrap_other(value)
             inner.append(value)
         return inner
+
+    def _unwrap_other(self, value):
+        """Return what is inside of a list, or of a tensor of another class; else the value."""
+        kind = type(value)
+        if kind is list or kind is tuple:
+            return kind(self._unwrap(value))
+        if not isinstance(value, torch.Tensor):
+            return value
+        if isinstance(value, SimTensor):
+            self._meet(value._device)
+            value = value._data
+        else:
+            self.plain = [*self.plain, value]
+        self.tensors.append(value)
+        if value.is_complex():
+            self.is_complex = True
+        return value
 
     def _meet(self, device):
         """Return the device of a tensor, which has to be the only one of the call."""

@@ -10,7 +10,7 @@ from d2lmini.sim.backend.call import Call
 from d2lmini.sim.backend.draws import run_seeded, set_generator
 from d2lmini.sim.backend.fits import check_result, explain
 from d2lmini.sim.backend.lazy_bits import compute_complex
-from d2lmini.sim.backend.ops import tensors_of
+from d2lmini.sim.backend.ops import bytes_of, tensors_of
 from d2lmini.sim.backend.results import cost, launch, wrap_all
 from d2lmini.sim.backend.shapes import run_shapes, waits_for_shape
 from d2lmini.sim.backend.tensor import (
@@ -20,9 +20,30 @@ from d2lmini.sim.backend.tensor import (
     handles,
     mixed_devices,
     refresh,
+    simple,
+    wrap,
 )
 from d2lmini.sim.clock import current
 from d2lmini.sim.naming import is_ordinary
+
+
+@handles(simple)
+def run_simple(op, args, kwargs):
+    """Do what `run` does for an operation of which little is to be asked; most calls are such."""
+    call = Call(op, args, kwargs)
+    device, inner_args = call.device, call.inner_args
+    machine = device.machine
+    if kwargs or call.plain or call.is_complex or not (machine.numerics and machine.alive):
+        return run_call(call)
+    check_result(op, device, call.tensors, inner_args, kwargs)
+    try:
+        out = op.call(*inner_args)
+    except RuntimeError as error:
+        raise explain(error, op.name, device) from None
+    wrapped = wrap(out, device)
+    flops, products = (0, ()) if op.formula is None else op.work(inner_args, kwargs, out)
+    launch(call, bytes_of([out, *call.tensors]), flops, products, wrapped)
+    return wrapped
 
 
 @handles(everything_else)
@@ -32,7 +53,12 @@ def run(op, args, kwargs):
         return op.func.decompose(*args, **kwargs)
     if op.foreach and _num_devices(args) > 1:
         return _run_foreach_apart(op, args, kwargs)
-    call = Call(op, args, kwargs)
+    return run_call(Call(op, args, kwargs))
+
+
+def run_call(call):
+    """Do that for an operation that runs as one."""
+    op, args, kwargs = call.op, call.args, call.kwargs
     machine = call.device.machine
     if not machine.alive:
         current.check_alive(machine, f"a tensor on {call.device.name}")

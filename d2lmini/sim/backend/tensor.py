@@ -7,6 +7,7 @@ from d2lmini.sim.backend.ops import lookup
 from d2lmini.sim.clock.memory import Block
 
 META = torch.device("meta")
+simple = "simple operations"
 everything_else = "everything else"
 _handlers: dict = {}  # full names of operations -> what runs them
 _routes: dict = {}  # operations, as C++ has them -> what is known of each, and what runs it
@@ -29,7 +30,8 @@ def handles(operation):
 
 def _find_route(func):
     op = lookup(func)
-    handler = _handlers.get(op.full_name) or _handlers[everything_else]
+    kind = simple if op.simple else everything_else
+    handler = _handlers.get(op.full_name) or _handlers[kind]
     route = _routes[func._op] = op, handler
     return route
 
