@@ -229,9 +229,10 @@ def bytes_of(tensors):
     """Return the bytes that tensors have, each once."""
     total = 0
     for tensor in tensors:
-        # A broadcast tensor repeats what it has: its storage is all there is to read.
-        own, stored = tensor.nbytes, tensor.untyped_storage().nbytes()
-        total += own if own < stored else stored
+        own = tensor.nbytes
+        if not tensor.is_contiguous():  # it may repeat what it has: its storage is all to be read
+            own = min(own, tensor.untyped_storage().nbytes())
+        total += own
     return total
 
 

@@ -91,9 +91,13 @@ def wrap(data, device, block=None) -> SimTensor:
         raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
     if block is None:
         block = Block(device, data.untyped_storage().nbytes())
+    size, strides, offset = data.size(), None, data.storage_offset() or None
+    # To hand strides on takes time; where they can be no others, PyTorch knows them.
+    if offset is not None or 1 in size or 0 in size or not data.is_contiguous():
+        strides = data.stride()
     tensor = _make_wrapper(
-        SimTensor, data.size(), data.stride(), data.storage_offset(), None, data.dtype,
-        _STRIDED, device.cpp_device, False, False, None, False, False, _AUTOCAST_KEYS,
+        SimTensor, size, strides, offset, None, data.dtype, _STRIDED, device.cpp_device,
+        False, False, None, False, False, _AUTOCAST_KEYS,
     )  # fmt: skip
     tensor._data = data
     tensor._device = device
