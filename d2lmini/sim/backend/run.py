@@ -34,7 +34,7 @@ def run_simple(op, args, kwargs):
     device, inner_args = call.device, call.inner_args
     machine = device.machine
     if kwargs or call.plain or call.is_complex or not (machine.numerics and machine.alive):
-        return run_call(call)
+        return run(op, args, kwargs, call)
     check_result(op, device, call.tensors, inner_args, kwargs)
     try:
         out = op.call(*inner_args)
@@ -47,18 +47,17 @@ def run_simple(op, args, kwargs):
 
 
 @handles(everything_else)
-def run(op, args, kwargs):
-    """Compute one operation on the values, charge its time, and wrap its results."""
+def run(op, args, kwargs, call=None):
+    """Compute one operation on the values, charge its time, and wrap its results.
+
+    `call` is the `Call` that it is, where that is known already.
+    """
     if op.composite:
         return op.func.decompose(*args, **kwargs)
     if op.foreach and _num_devices(args) > 1:
         return _run_foreach_apart(op, args, kwargs)
-    return run_call(Call(op, args, kwargs))
-
-
-def run_call(call):
-    """Do that for an operation that runs as one."""
-    op, args, kwargs = call.op, call.args, call.kwargs
+    if call is None:
+        call = Call(op, args, kwargs)
     machine = call.device.machine
     if not machine.alive:
         current.check_alive(machine, f"a tensor on {call.device.name}")
