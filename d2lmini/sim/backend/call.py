@@ -57,14 +57,18 @@ class Call:
         for value in values:
             kind = type(value)
             if kind is SimTensor:
-                if value._device is not device:
-                    device = self._meet(value._device)
+                own = value._device
+                if device is None:
+                    device = self.device = own
+                elif own is not device:
+                    self._meet(own)
                 value = value._data
                 tensors.append(value)
                 if value.is_complex():
                     self.is_complex = True
             elif kind not in _NO_TENSORS:
                 value = self._unwrap_other(value)
+                device = self.device
             inner.append(value)
         return inner
 
@@ -86,10 +90,9 @@ class Call:
         return value
 
     def _meet(self, device):
-        """Return the device of a tensor, which has to be the only one of the call."""
+        """Take note of the device of a tensor, which has to be the only one of the call."""
         if self.device is not None and self.device is not device:
             for one in (self.device, device):
                 current.check_alive(one.machine, f"a tensor on {one.name}")
             raise mixed_devices(self.device.name, device.name)
         self.device = device
-        return device

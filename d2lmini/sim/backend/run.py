@@ -11,7 +11,7 @@ from d2lmini.sim.backend.draws import run_seeded, set_generator
 from d2lmini.sim.backend.fits import check_result, explain
 from d2lmini.sim.backend.lazy_bits import compute_complex
 from d2lmini.sim.backend.ops import bytes_of, tensors_of
-from d2lmini.sim.backend.results import cost, launch, wrap_all
+from d2lmini.sim.backend.results import cost, launch, show, wrap_all
 from d2lmini.sim.backend.shapes import run_shapes, waits_for_shape
 from d2lmini.sim.backend.tensor import (
     META,
@@ -25,6 +25,7 @@ from d2lmini.sim.backend.tensor import (
 )
 from d2lmini.sim.clock import current
 from d2lmini.sim.naming import is_ordinary
+from d2lmini.sim.races import detector as races
 
 
 @handles(simple)
@@ -41,8 +42,13 @@ def run_simple(op, args, kwargs):
     except RuntimeError as error:
         raise explain(error, op.name, device) from None
     wrapped = wrap(out, device)
-    flops, products = (0, ()) if op.formula is None else op.work(inner_args, kwargs, out)
-    launch(call, bytes_of([out, *call.tensors]), flops, products, wrapped)
+    num_bytes = bytes_of([out, *call.tensors])
+    if op.formula is not None:
+        launch(call, num_bytes, *op.work(inner_args, kwargs, out), wrapped)
+        return wrapped
+    device.launch(op.name, 0, num_bytes)
+    if races.active is not None:
+        show(call, wrapped)
     return wrapped
 
 
