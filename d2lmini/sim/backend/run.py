@@ -1,7 +1,8 @@
 """Running PyTorch's operations on simulated tensors: compute, charge the time, wrap the results.
 
-`run` sees every operation of every program, hence what it asks on the way is kept cheap: what
-depends on the operation alone is worked out once (`Op`), and rare cases leave by one test each.
+Every operation of every program comes here, hence what is asked on the way is kept cheap: what
+depends on the operation alone is worked out once (`Op`), rare cases leave by one test each, and
+most operations are simple (`Op.simple`): `run_simple` asks of them what `run` would still ask.
 """
 
 from torch.utils._pytree import tree_leaves
