@@ -67,16 +67,14 @@ class Call:
                 if value.is_complex():
                     self.is_complex = True
             elif kind not in _NO_TENSORS:
-                value = self._unwrap_other(value)
+                is_nested = kind is list or kind is tuple
+                value = kind(self._unwrap(value)) if is_nested else self._unwrap_other(value)
                 device = self.device
             inner.append(value)
         return inner
 
     def _unwrap_other(self, value):
-        """Return what is inside of a list, or of a tensor of another class; else the value."""
-        kind = type(value)
-        if kind is list or kind is tuple:
-            return kind(self._unwrap(value))
+        """Return what is inside of a tensor of another class, or any other value."""
         if not isinstance(value, torch.Tensor):
             return value
         if isinstance(value, SimTensor):

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from d2lmini.sim.clock.span import Span
 
 _FIELDS = "hBIIddqq"  # device, engine, stream, name, start, duration, flops, bytes
-_ROW = struct.Struct(f"<{_FIELDS}")
-_pack_two_rows = struct.Struct(f"<{2 * _FIELDS}").pack
+_ROW, _TWO_ROWS = struct.Struct(f"<{_FIELDS}"), struct.Struct(f"<{2 * _FIELDS}")
 ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync", "comm")
 COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC, COMM = range(len(ENGINES))
 HOST = -1
@@ -55,7 +54,7 @@ class Trace:
         number = names.get(name)
         if number is None:
             number = names[name] = len(names)
-        self._rows += _pack_two_rows(
+        self._rows += _TWO_ROWS.pack(
             host, LAUNCH, stream, number, issued, overhead, 0, 0,
             device, COMPUTE, stream, number, start, duration, flops, num_bytes,
         )  # fmt: skip
