@@ -7,6 +7,9 @@ from support.clock_programs import LARGE, PROMPT, elapsed, settle, spans, square
 
 from benchmarks.import_torchvision import torchvision
 from d2lmini import sim
+from d2lmini.sim.backend import tensor as backend
+from d2lmini.sim.backend.ops import lookup
+from d2lmini.sim.backend.run import run as run_any
 
 
 def test_a_product_takes_what_the_roofline_says():
@@ -129,3 +132,46 @@ def test_whole_models_cost_the_same_with_and_without_values(make, train):
         found.append((sim.trace(), sim.max_memory_allocated(device), sim.now()))
     assert found[0] == found[1]
     assert len(found[0][0]) > 100
+
+
+SIMPLE = {
+    "add": lambda x: x + x.t(),
+    "expanded": lambda x: x[0].expand(3, 8) * 2,
+    "sum": lambda x: x.sum(0),
+    "product": lambda x: x @ x,
+    "half a product": lambda x: x.half() @ x.half(),
+    "cat": lambda x: torch.cat([x, x[1:3, ::2].repeat(1, 2)]),
+    "convolution": lambda x: F.conv2d(x[None, None], x[None, None, :3, :3]),
+    "complex": lambda x: torch.fft.fft(x).conj() * 2,
+    "with a host number": lambda x: x * torch.tensor(2.0),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE)
+def test_simple_operations_are_charged_and_computed_as_all_others(name, monkeypatch):
+    def record():
+        (device,) = sim.configure(1, gpu="a100")
+        values = SIMPLE[name](torch.arange(64.0, device=device).view(8, 8))
+        return values.stride(), values.cpu(), sim.trace(), sim.max_memory_allocated(device)
+
+    (strides, values, *measured) = record()
+    monkeypatch.setitem(backend._handlers, backend.simple, run_any)
+    backend._routes.clear()
+    try:
+        (other_strides, other_values, *expected) = record()
+    finally:
+        backend._routes.clear()
+    assert (strides, measured) == (other_strides, expected)
+    assert torch.equal(values, other_values)
+
+
+def test_simple_are_operations_that_make_one_tensor_and_ask_for_nothing_else():
+    aten = torch.ops.aten
+    simple = [aten.add.Tensor, aten.mm.default, aten.cat.default, aten._softmax.default]
+    others = [
+        aten.add_.Tensor, aten.add.out, aten.view.default, aten.bernoulli.default,
+        aten.nonzero.default, aten.index.Tensor, aten.topk.default, aten.unbind_copy.int,
+        aten._foreach_add.Scalar, aten.zeros_like.default, aten.embedding.default,
+    ]  # fmt: skip
+    assert all(lookup(func).simple for func in simple)
+    assert not any(lookup(func).simple for func in others)

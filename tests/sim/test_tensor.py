@@ -451,3 +451,24 @@ def test_plain_meta_tensors_stay_what_they_are(devices):
         assert nn.Linear(2, 2).weight.is_meta
     net = nn.Linear(2, 2, device="meta").to_empty(device=devices[0])
     assert net.weight.device == devices[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x, lambda x: x[0], lambda x: x[1:], lambda x: x.t(), lambda x: x[:, ::2],
+        lambda x: x[:1].t(), lambda x: x[:, :1], lambda x: x[:0], lambda x: x[0, 0],
+        lambda x: x[:1].expand(3, 4), lambda x: x.as_strided((1, 4), (99, 1)),
+        lambda x: x.as_strided((4, 1), (1, 99)), lambda x: x.as_strided((0, 4), (7, 3)),
+        lambda x: x.view(1, 2, 2, 4).contiguous(memory_format=torch.channels_last),
+    ],
+)  # fmt: skip
+def test_wrappers_have_the_strides_of_what_they_wrap(make, devices):
+    host = torch.arange(16.0).view(4, 4)
+    wanted, found = make(host), make(host.to(devices[1]))
+    for tensor in (found, found._data):
+        assert tensor.shape == wanted.shape
+        assert tensor.stride() == wanted.stride()
+        assert tensor.storage_offset() == wanted.storage_offset()
+        assert tensor.is_contiguous() == wanted.is_contiguous()
+    assert found.untyped_storage().nbytes() == wanted.untyped_storage().nbytes()

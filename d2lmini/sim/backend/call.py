@@ -56,30 +56,41 @@ class Call:
         inner, tensors, device = [], self.tensors, self.device
         for value in values:
             kind = type(value)
-            if kind is SimTensor or (kind not in _NO_TENSORS and isinstance(value, SimTensor)):
-                if value._device is not device:
-                    device = self._meet(value._device)
+            if kind is SimTensor:
+                own = value._device
+                if device is None:
+                    device = self.device = own
+                elif own is not device:
+                    self._meet(own)
                 value = value._data
                 tensors.append(value)
                 if value.is_complex():
                     self.is_complex = True
-            elif kind in _NO_TENSORS:
-                pass
-            elif isinstance(value, torch.Tensor):
-                tensors.append(value)
-                self.plain = [*self.plain, value]
-                if value.is_complex():
-                    self.is_complex = True
-            elif kind is list or kind is tuple:
-                value = kind(self._unwrap(value))
+            elif kind not in _NO_TENSORS:
+                is_nested = kind is list or kind is tuple
+                value = kind(self._unwrap(value)) if is_nested else self._unwrap_other(value)
+                device = self.device
             inner.append(value)
         return inner
 
+    def _unwrap_other(self, value):
+        """Return what is inside of a tensor of another class, or any other value."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        if isinstance(value, SimTensor):
+            self._meet(value._device)
+            value = value._data
+        else:
+            self.plain = [*self.plain, value]
+        self.tensors.append(value)
+        if value.is_complex():
+            self.is_complex = True
+        return value
+
     def _meet(self, device):
-        """Return the device of a tensor, which has to be the only one of the call."""
+        """Take note of the device of a tensor, which has to be the only one of the call."""
         if self.device is not None and self.device is not device:
             for one in (self.device, device):
                 current.check_alive(one.machine, f"a tensor on {one.name}")
             raise mixed_devices(self.device.name, device.name)
         self.device = device
-        return device

@@ -70,7 +70,7 @@ class Op:
         "_counts_all", "_work", "aliases", "call", "changed", "composite", "foreach", "formula",
         "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes", "makes_one",
         "may_sync", "mutable", "name", "num_outs", "num_returns", "packet_name", "pointwise",
-        "products", "seeded", "syncs", "view",
+        "products", "seeded", "simple", "syncs", "view",
     )  # fmt: skip
 
     def __init__(self, func):
@@ -125,6 +125,12 @@ class Op:
         self.is_conv = "conv" in self.packet_name
         special = self.packet_name in {*_WRITES_ONLY, *_GATHERS, *_SCATTERS, "copy_"}
         self._counts_all = not (special or self.num_outs)
+        # It makes one tensor, whose shape follows from those that it reads, and nothing by chance.
+        self.simple = (
+            self.makes_one and str(schema.returns[0].type) == "Tensor" and self._counts_all
+            and not (self.composite or self.foreach or self.may_sync)
+            and not (self.seeded or self.generator is not None)
+        )  # fmt: skip
 
     def work(self, args, kwargs, out) -> tuple:
         """Floating-point operations of one call, and the matrix products that they are of, if any.
@@ -149,19 +155,19 @@ class Op:
     def traffic(self, tensors, outs) -> int:
         """Bytes that one call reads and writes, each tensor once."""
         if self._counts_all:
-            return _bytes([*outs, *tensors])
-        written, name = _bytes(outs), self.packet_name
+            return bytes_of([*outs, *tensors])
+        written, name = bytes_of(outs), self.packet_name
         if self.num_outs:
             tensors = tensors[: -self.num_outs]
         if name in _WRITES_ONLY:
             return written
         if name in _GATHERS:
-            return 2 * written + _bytes(tensors[1:])
+            return 2 * written + bytes_of(tensors[1:])
         if name in _SCATTERS:
-            return _bytes(tensors[1:]) + 2 * _bytes(tensors[-1:])
+            return bytes_of(tensors[1:]) + 2 * bytes_of(tensors[-1:])
         if name == "copy_":
-            return written + _bytes(tensors[1:2])
-        return written + _bytes(tensors)
+            return written + bytes_of(tensors[1:2])
+        return written + bytes_of(tensors)
 
     def peak(self, dtype) -> str:
         """Return the key into `GPU.flops` at which this operation runs on data of `dtype`."""
@@ -219,13 +225,14 @@ def _shapes(values):
     ])  # fmt: skip
 
 
-def _bytes(tensors):
+def bytes_of(tensors):
     """Return the bytes that tensors have, each once."""
     total = 0
     for tensor in tensors:
-        # A broadcast tensor repeats what it has: its storage is all there is to read.
-        own, stored = tensor.nbytes, tensor.untyped_storage().nbytes()
-        total += own if own < stored else stored
+        own = tensor.nbytes
+        if not tensor.is_contiguous():  # it may repeat what it has: its storage is all to be read
+            own = min(own, tensor.untyped_storage().nbytes())
+        total += own
     return total
 
 

@@ -70,6 +70,11 @@ def launch(call, num_bytes, flops, products, wrapped) -> None:
     peak = op.peak(call.tensors[0].dtype) if flops else "float32"
     device.launch(op.name, flops, num_bytes, peak, products)
     if races.active is not None:
-        reads, writes = tensors_of(op, call.args, call.kwargs)
-        made = [leaf for leaf in tree_leaves(wrapped) if isinstance(leaf, SimTensor)]
-        races.active.touch(device, op.name, reads, writes + made)
+        show(call, wrapped)
+
+
+def show(call, wrapped) -> None:
+    """Show the kernel of a call to the detector of races."""
+    reads, writes = tensors_of(call.op, call.args, call.kwargs)
+    made = [leaf for leaf in tree_leaves(wrapped) if isinstance(leaf, SimTensor)]
+    races.active.touch(call.device, call.op.name, reads, writes + made)

@@ -1,7 +1,8 @@
 """Running PyTorch's operations on simulated tensors: compute, charge the time, wrap the results.
 
-`run` sees every operation of every program, hence what it asks on the way is kept cheap: what
-depends on the operation alone is worked out once (`Op`), and rare cases leave by one test each.
+Every operation of every program comes here, hence what is asked on the way is kept cheap: what
+depends on the operation alone is worked out once (`Op`), rare cases leave by one test each, and
+most operations are simple (`Op.simple`): `run_simple` asks of them what `run` would still ask.
 """
 
 from torch.utils._pytree import tree_leaves
@@ -10,8 +11,8 @@ from d2lmini.sim.backend.call import Call
 from d2lmini.sim.backend.draws import run_seeded, set_generator
 from d2lmini.sim.backend.fits import check_result, explain
 from d2lmini.sim.backend.lazy_bits import compute_complex
-from d2lmini.sim.backend.ops import tensors_of
-from d2lmini.sim.backend.results import cost, launch, wrap_all
+from d2lmini.sim.backend.ops import bytes_of, tensors_of
+from d2lmini.sim.backend.results import cost, launch, show, wrap_all
 from d2lmini.sim.backend.shapes import run_shapes, waits_for_shape
 from d2lmini.sim.backend.tensor import (
     META,
@@ -20,19 +21,50 @@ from d2lmini.sim.backend.tensor import (
     handles,
     mixed_devices,
     refresh,
+    simple,
+    wrap,
 )
 from d2lmini.sim.clock import current
 from d2lmini.sim.naming import is_ordinary
+from d2lmini.sim.races import detector as races
+
+
+@handles(simple)
+def run_simple(op, args, kwargs):
+    """Do what `run` does for an operation of which little is to be asked; most calls are such."""
+    call = Call(op, args, kwargs)
+    device, inner_args = call.device, call.inner_args
+    machine = device.machine
+    if kwargs or call.plain or call.is_complex or not (machine.numerics and machine.alive):
+        return run(op, args, kwargs, call)
+    check_result(op, device, call.tensors, inner_args, kwargs)
+    try:
+        out = op.call(*inner_args)
+    except RuntimeError as error:
+        raise explain(error, op.name, device) from None
+    wrapped = wrap(out, device)
+    num_bytes = bytes_of([out, *call.tensors])
+    if op.formula is not None:
+        launch(call, num_bytes, *op.work(inner_args, kwargs, out), wrapped)
+        return wrapped
+    device.launch(op.name, 0, num_bytes)
+    if races.active is not None:
+        show(call, wrapped)
+    return wrapped
 
 
 @handles(everything_else)
-def run(op, args, kwargs):
-    """Compute one operation on the values, charge its time, and wrap its results."""
+def run(op, args, kwargs, call=None):
+    """Compute one operation on the values, charge its time, and wrap its results.
+
+    `call` is the `Call` that it is, where that is known already.
+    """
     if op.composite:
         return op.func.decompose(*args, **kwargs)
     if op.foreach and _num_devices(args) > 1:
         return _run_foreach_apart(op, args, kwargs)
-    call = Call(op, args, kwargs)
+    if call is None:
+        call = Call(op, args, kwargs)
     machine = call.device.machine
     if not machine.alive:
         current.check_alive(machine, f"a tensor on {call.device.name}")

@@ -7,6 +7,7 @@ from d2lmini.sim.backend.ops import lookup
 from d2lmini.sim.clock.memory import Block
 
 META = torch.device("meta")
+simple = "simple operations"
 everything_else = "everything else"
 _handlers: dict = {}  # full names of operations -> what runs them
 _routes: dict = {}  # operations, as C++ has them -> what is known of each, and what runs it
@@ -29,7 +30,8 @@ def handles(operation):
 
 def _find_route(func):
     op = lookup(func)
-    handler = _handlers.get(op.full_name) or _handlers[everything_else]
+    kind = simple if op.simple else everything_else
+    handler = _handlers.get(op.full_name) or _handlers[kind]
     route = _routes[func._op] = op, handler
     return route
 
@@ -89,9 +91,13 @@ def wrap(data, device, block=None) -> SimTensor:
         raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
     if block is None:
         block = Block(device, data.untyped_storage().nbytes())
+    size, strides, offset = data.size(), None, data.storage_offset() or None
+    # To hand strides on takes time; where they can be no others, PyTorch knows them.
+    if offset is not None or 1 in size or 0 in size or not data.is_contiguous():
+        strides = data.stride()
     tensor = _make_wrapper(
-        SimTensor, data.size(), data.stride(), data.storage_offset(), None, data.dtype,
-        _STRIDED, device.cpp_device, False, False, None, False, False, _AUTOCAST_KEYS,
+        SimTensor, size, strides, offset, None, data.dtype, _STRIDED, device.cpp_device,
+        False, False, None, False, False, _AUTOCAST_KEYS,
     )  # fmt: skip
     tensor._data = data
     tensor._device = device
