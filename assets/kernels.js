@@ -1,6 +1,6 @@
 /* How long a kernel takes on the numbers of presets.js, alone and beside a collective.
 
-   Formulas of d2lmini/sim/hardware/specs.py, matmul_efficiency.py and d2lmini/sim/clock/
+   Formulas of simgpu/hardware/specs.py, matmul_efficiency.py and simgpu/clock/
    contention.py; tests compare them with the simulator: tests/book/test_calculators.py. */
 (() => {
 "use strict";

@@ -1,6 +1,6 @@
 /* The simulator's formulas for the calculators, on the numbers of presets.js.
 
-   allReduce: d2lmini/sim/hardware/collective_costs.py, traffic.py. step: one training step of a
+   allReduce: simgpu/network/collective_costs.py, traffic.py. step: one training step of a
    stack of linear layers with DistributedDataParallel and SGD, kernel by kernel as the simulated
    GPUs run it. Tests compare both with the simulator: tests/book/test_calculators.py. */
 (() => {

@@ -1,4 +1,4 @@
-/* Written by `python -m tools.presets` from d2lmini.sim.hardware; do not edit. */
+/* Written by `python -m tools.presets` from simgpu.hardware; do not edit. */
 globalThis.d2lPresets = {
  "gpus": {
   "k80": {

@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from d2lmini import empty_pinned, get_params, init_params, now, sim, synchronize, train_batch
 from d2lmini.resnet import resnet18
-from d2lmini.sim.hardware.stopwatch import KINDS, float32_precision, timings
-from d2lmini.units import quantity
+from simgpu.calibration.stopwatch import KINDS, float32_precision, timings
+from simgpu.units import quantity
 
 
 def product(n, dtype, device):

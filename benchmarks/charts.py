@@ -13,7 +13,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import AutoLocator
 
-from d2lmini.units import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, VERMILION, number, quantity
+from simgpu.units import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, VERMILION, number, quantity
 
 WIDTH = 5.5  # inches
 FONT = 12.5  # points: still 11 px where a telephone shows a chart 360 px wide

@@ -1,7 +1,7 @@
 """Results as text: tables, and what became slower since a record."""
 
 from benchmarks.cases import BENCHMARKS
-from d2lmini.units import number, quantity, scale
+from simgpu.units import number, quantity, scale
 
 TOLERANCE = 0.05  # smaller changes are not worth a report, whatever the spread
 HEADER = ("what", "median (range)", "against", "times as fast")

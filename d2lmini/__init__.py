@@ -1,10 +1,11 @@
 """Helpers of the book *Dive into Multi-GPU Training*."""
 
-from d2lmini import sim
+import simgpu as sim
 from d2lmini.data import load_data_fashion_mnist
 from d2lmini.devices import device_name, gpus, is_simulated, try_all_gpus, try_gpu
 from d2lmini.evaluation import accuracy, evaluate_accuracy
 from d2lmini.plotting import Animator
+from d2lmini.recording import record
 from d2lmini.resnet import Residual, group_norm, resnet18
 from d2lmini.streams import (
     Event,
@@ -15,7 +16,6 @@ from d2lmini.streams import (
     now,
     synchronize,
 )
-from d2lmini.timeline import Timeline, record
 from d2lmini.timing import Benchmark, Timer
 from d2lmini.training import (
     allreduce,
@@ -28,6 +28,7 @@ from d2lmini.training import (
     train_batch,
     train_shards,
 )
+from simgpu.timeline import Timeline
 
 __version__ = "0.1.0"
 

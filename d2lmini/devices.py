@@ -5,10 +5,10 @@ from collections import Counter
 
 import torch
 
-from d2lmini import sim
+import simgpu as sim
 from d2lmini.cuda import usable_gpus
-from d2lmini.sim.hardware import find_gpu_and_link
-from d2lmini.sim.naming import device_name, is_simulated
+from simgpu.hardware import find_gpu_and_link
+from simgpu.naming import device_name, is_simulated
 
 __all__ = ["device_name", "gpus", "is_simulated", "try_all_gpus", "try_gpu"]
 
@@ -63,10 +63,10 @@ def gpus(k, gpu=None, link=None, numerics=True, quiet=False):
     ----------
     k : int
         Number of devices, at least 1.
-    gpu : str or d2lmini.sim.GPU, optional
+    gpu : str or simgpu.GPU, optional
         Preset name or specification of the simulated GPU, by default an A100, or what
-        `d2lmini.sim.set_default_gpu` was told.
-    link : str or d2lmini.sim.Link, optional
+        `simgpu.set_default_gpu` was told.
+    link : str or simgpu.Link, optional
         Preset name or specification of the simulated link, by default the one with which
         machines with this GPU usually come.
     numerics : bool, default True

@@ -6,7 +6,7 @@ Matplotlib is loaded by the first figure: processes that draw none, such as a jo
 import sys
 from itertools import cycle
 
-from d2lmini.units import BLUE, GREEN, PURPLE, VERMILION
+from simgpu.units import BLUE, GREEN, PURPLE, VERMILION
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
 STYLES = ("-", "--", "-.", ":")  # for readers who see no colours

@@ -4,9 +4,9 @@ import time
 
 import torch
 
-from d2lmini import sim
+import simgpu as sim
 from d2lmini.seconds import MEASURED, SIMULATED, Seconds
-from d2lmini.sim.naming import device_name, is_simulated, torch_device
+from simgpu.naming import device_name, is_simulated, torch_device
 
 __all__ = [
     "Event",
@@ -171,7 +171,7 @@ def empty_pinned(*size, device, dtype=None):
 
 
 def _backend(device, what):
-    """Return the module that manages `device`: torch.cuda or d2lmini.sim."""
+    """Return the module that manages `device`: torch.cuda or simgpu."""
     if is_simulated(device):
         return sim
     if torch.device(device).type != "cuda":

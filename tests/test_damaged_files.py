@@ -15,8 +15,8 @@ from support.profiler_traces import busy_gpu, write
 
 from benchmarks import page, records
 from d2lmini import sim
-from d2lmini.sim.hardware.calibration import Calibration, from_calibration
-from d2lmini.timeline import Timeline
+from simgpu.calibration.calibration import Calibration, from_calibration
+from simgpu.timeline import Timeline
 
 
 def check(path, read, use, count):

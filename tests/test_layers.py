@@ -7,17 +7,26 @@ from support.paths import ROOT
 
 # Each line may import what stands above it, and its own line.
 LAYERS = """
-d2lmini.sim.naming  d2lmini.sim.hardware  d2lmini.sim.races
-d2lmini.sim.clock
-d2lmini.sim.backend
-d2lmini.sim.saving  d2lmini.sim.configure
-d2lmini.sim.ranks
-d2lmini.sim
-d2lmini.cuda  d2lmini.seconds  d2lmini.units
+simgpu.units  simgpu.hardware  simgpu.races  simgpu.naming
+simgpu.network
+simgpu.clock
+simgpu.backend
+simgpu.backend.operations
+simgpu.backend.pytorch
+simgpu.saving  simgpu.configure
+simgpu.ranks.process
+simgpu.ranks.communication
+simgpu.ranks.pytorch
+simgpu.ranks
+simgpu.calibration
+simgpu
+simgpu.timeline
+simgpu.run
+simgpu.__main__
+d2lmini.cuda  d2lmini.seconds
 d2lmini.devices  d2lmini.streams
-d2lmini.timing  d2lmini.timeline  d2lmini.plotting  d2lmini.data  d2lmini.resnet
+d2lmini.timing  d2lmini.recording  d2lmini.plotting  d2lmini.data  d2lmini.resnet
 d2lmini.training  d2lmini.evaluation  d2lmini.collectives
-d2lmini.sim.run
 d2lmini.ddp  d2lmini.checks
 d2lmini
 chapters  tools
@@ -42,7 +51,7 @@ def name_of(path):
 
 MODULES = {
     name_of(path): path
-    for folder in ("d2lmini", "benchmarks", "tools", "chapters")
+    for folder in ("simgpu", "d2lmini", "benchmarks", "tools", "chapters")
     for path in (ROOT / folder).rglob("*.py")
 }
 
@@ -88,7 +97,7 @@ def test_no_circles():
     assert not left, f"these import each other: {left}"
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("d2lmini")])
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith(("simgpu", "d2lmini"))])
 def test_imports_stand_at_the_top_except_those_that_are_slow(module):
     for imported, in_function in imports(MODULES[module]):
         if in_function:
@@ -97,6 +106,7 @@ def test_imports_stand_at_the_top_except_those_that_are_slow(module):
 
 
 def test_every_folder_of_the_package_says_what_it_is():
-    for folder in {path.parent for path in (ROOT / "d2lmini").rglob("*.py")}:
+    packages = ("simgpu", "d2lmini")
+    for folder in {path.parent for name in packages for path in (ROOT / name).rglob("*.py")}:
         text = (folder / "__init__.py").read_text(encoding="utf-8")
         assert ast.get_docstring(ast.parse(text)), folder

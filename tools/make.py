@@ -24,7 +24,7 @@ TEST = NBVAL + ["tests/sanitise.cfg", "-n", "2", "--dist", "loadfile", "--no-loa
 TEST += ["--doctest-modules", "--ignore-glob", "*_plain.py"]  # scripts of torchrun alone
 for name in ("ddp_*", "pipeline", "tensor_parallel"):
     TEST += ["--ignore-glob", f"*/scripts/{name}.py"]
-TEST += ["chapters", "d2lmini", "tests"]
+TEST += ["chapters", "d2lmini", "simgpu", "tests"]
 NOTEBOOKS = "_build/notebooks"  # for readers, who work there
 DOUBLE = "tests/book/test_chapters_on_gpus.py"
 

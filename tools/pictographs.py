@@ -1,6 +1,6 @@
 """A small drawing for each chapter: what it is about, in a few boxes and lines."""
 
-from d2lmini.units import BLUE, GREEN, ORANGE, PURPLE, VERMILION
+from simgpu.units import BLUE, GREEN, ORANGE, PURPLE, VERMILION
 
 GREY = "#8C959F"
 WIDTH, HEIGHT = 160, 90

@@ -5,7 +5,7 @@ The timeline is that of a real program on simulated GPUs: one step of ResNet-18 
 
 from pathlib import Path
 
-from d2lmini.units import BLUE, MUTED
+from simgpu.units import BLUE, MUTED
 from tools.figures.canvas import FONT, LINK
 from tools.pictographs import pictographs
 

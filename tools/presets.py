@@ -1,25 +1,25 @@
 """The simulator's numbers for the calculators: ``python -m tools.presets`` writes them.
 
 `assets/presets.js` holds what the formulas of ``assets/kernels.js`` and ``model.js`` read: GPUs,
-links with their boards, networks, and NCCL's parameters, all from ``d2lmini.sim.hardware``.
+links with their boards, networks, and NCCL's parameters, all from ``simgpu.hardware``.
 """
 
 import json
 from pathlib import Path
 
-from d2lmini.sim.clock.contention import MOST
-from d2lmini.sim.hardware import matmul_efficiency
-from d2lmini.sim.hardware import nccl_parameters as nccl
-from d2lmini.sim.hardware.boards import board_of
-from d2lmini.sim.hardware.collective_costs import NETWORK_CHANNELS
-from d2lmini.sim.hardware.default import find_gpu_and_link
-from d2lmini.sim.hardware.nccl_choices import IN_SWITCH_FROM
-from d2lmini.sim.hardware.networks import NETWORKS
-from d2lmini.sim.hardware.presets import GPUS, LINKS
-from d2lmini.sim.hardware.specs import ITEM_BYTES
+from simgpu.clock.contention import MOST
+from simgpu.hardware import matmul_efficiency
+from simgpu.hardware.default import find_gpu_and_link
+from simgpu.hardware.presets import GPUS, LINKS
+from simgpu.hardware.specs import ITEM_BYTES
+from simgpu.network import nccl_parameters as nccl
+from simgpu.network.boards import board_of
+from simgpu.network.collective_costs import NETWORK_CHANNELS
+from simgpu.network.nccl_choices import IN_SWITCH_FROM
+from simgpu.network.networks import NETWORKS
 
 PATH = Path(__file__).parents[1] / "assets" / "presets.js"
-HEAD = "/* Written by `python -m tools.presets` from d2lmini.sim.hardware; do not edit. */\n"
+HEAD = "/* Written by `python -m tools.presets` from simgpu.hardware; do not edit. */\n"
 
 
 def gpu(spec):

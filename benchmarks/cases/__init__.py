@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from d2lmini.units import number, size
+from simgpu.units import number, size
 
 
 @dataclass(frozen=True)

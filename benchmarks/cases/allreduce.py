@@ -15,7 +15,7 @@ from benchmarks.measure import Row, interleave, repeat
 from d2lmini import allreduce, init_params
 from d2lmini.collectives import allreduce_bucketed, allreduce_ring
 from d2lmini.resnet import resnet18
-from d2lmini.units import size
+from simgpu.units import size
 
 KIB, MIB = 2**10, 2**20
 NOTES = {

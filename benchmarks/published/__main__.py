@@ -10,7 +10,7 @@ import sys
 
 from benchmarks.published.score import score
 from benchmarks.published.tables import FAMILIES, UnknownTableError, read
-from d2lmini.units import quantity, size
+from simgpu.units import quantity, size
 
 
 def main(arguments=None):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from benchmarks.published import conclusions, vtrain
-from d2lmini.sim.hardware import assumptions, find_gpu_and_link
+from simgpu.hardware import assumptions, find_gpu_and_link
 
 
 @dataclass(frozen=True)

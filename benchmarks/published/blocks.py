@@ -16,9 +16,9 @@ from benchmarks.published import (
     vtrain,
 )
 from benchmarks.published.collectives import num_bytes
-from d2lmini.sim.hardware import assumptions
-from d2lmini.sim.hardware.bus_bandwidth import bus_factor
-from d2lmini.units import number, quantity, size
+from simgpu.hardware import assumptions
+from simgpu.network.bus_bandwidth import bus_factor
+from simgpu.units import number, quantity, size
 
 STEP_COLUMNS = (
     "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers",

@@ -2,9 +2,9 @@
 
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import find_system
-from d2lmini.sim.hardware.bus_bandwidth import COLLECTIVES, seconds_at
-from d2lmini.sim.hardware.collective_costs import cost
-from d2lmini.units import size
+from simgpu.network.bus_bandwidth import COLLECTIVES, seconds_at
+from simgpu.network.collective_costs import cost
+from simgpu.units import size
 
 COLUMNS = {
     "system", "gpus", "nodes", "collective", "algorithm", "bytes", "time_us", "busbw_GBps",

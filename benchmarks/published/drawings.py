@@ -19,7 +19,7 @@ from benchmarks.charts import (
     ticks_within,
     write_at,
 )
-from d2lmini.units import MUTED, RULE, WHITE, quantity, size
+from simgpu.units import MUTED, RULE, WHITE, quantity, size
 
 MARKERS = ("o", "s", "^", "D", "v")
 LEFT, RIGHT = 1.0, 0.3  # inches

@@ -6,12 +6,13 @@ from functools import partial
 from benchmarks.published import orders, summary, vtrain
 from benchmarks.published.collectives import num_bytes
 from benchmarks.published.score import score
-from d2lmini.sim.hardware import assumptions, boards, matmul_efficiency
-from d2lmini.sim.hardware.cluster import build_cluster
-from d2lmini.sim.hardware.collective_costs import cost
-from d2lmini.sim.hardware.networks import NETWORKS
-from d2lmini.sim.hardware.presets import find_gpu
-from d2lmini.units import size
+from simgpu.hardware import assumptions, matmul_efficiency
+from simgpu.hardware.presets import find_gpu
+from simgpu.network import boards
+from simgpu.network.cluster import build_cluster
+from simgpu.network.collective_costs import cost
+from simgpu.network.networks import NETWORKS
+from simgpu.units import size
 
 SMALL, LARGE = 2**20, 2**29  # bytes: small messages up to the first, large ones from the second on
 REDUCES = 6  # all-reduces of a layer and micro-batch: two forward, again, and backward

@@ -7,7 +7,7 @@ from benchmarks.published import findings
 from benchmarks.published.collectives import num_bytes
 from benchmarks.published.systems import find_system
 from d2lmini import sim
-from d2lmini.units import quantity, size
+from simgpu.units import quantity, size
 
 SAME = 0.01
 

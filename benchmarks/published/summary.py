@@ -3,7 +3,7 @@
 from benchmarks.page import plain
 from benchmarks.published.score import score
 from benchmarks.published.tables import FAMILIES
-from d2lmini.units import quantity, size
+from simgpu.units import quantity, size
 
 # Goals: median error before and after one calibration point, order, memory.
 BEFORE, AFTER, ORDER, MEMORY = 0.25, 0.1, 0.9, 0.1

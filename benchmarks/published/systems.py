@@ -3,7 +3,7 @@
 import re
 
 from benchmarks.published.rows import UnpredictableError
-from d2lmini.sim.hardware.cluster import build_cluster
+from simgpu.network.cluster import build_cluster
 
 # GPU in the name: its link inside a node, its usual network.
 GPUS = {

@@ -10,7 +10,7 @@ from benchmarks.published.jobs.resnets import balance, blocks, pipeline, shapes_
 from benchmarks.published.jobs.simulate import ROOMY
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from d2lmini import sim
-from d2lmini.sim.hardware.presets import find_gpu
+from simgpu.hardware.presets import find_gpu
 
 COLUMNS = {"model", "experiment", "partitions", "micro_batches", "samples_per_s"}
 FITTED = (

@@ -11,8 +11,8 @@ from benchmarks.published.jobs.simulate import simulate
 from benchmarks.published.models import find_llama
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import attention_work
-from d2lmini.sim.hardware.cluster import build_cluster
-from d2lmini.sim.hardware.presets import find_gpu
+from simgpu.hardware.presets import find_gpu
+from simgpu.network.cluster import build_cluster
 
 COLUMNS = {
     "model", "gpus", "parallelism", "techniques", "seq", "local_batch",

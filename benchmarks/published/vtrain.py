@@ -5,8 +5,8 @@ Bang et al., *vTrain*, 2024: fp16, one forward one backward, all layers checkpoi
 """
 
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from d2lmini.sim.hardware.cluster import build_cluster
-from d2lmini.sim.hardware.transformer_step import Split, Transformer, predict_step
+from benchmarks.published.transformer_step import Split, Transformer, predict_step
+from simgpu.network.cluster import build_cluster
 
 COLUMNS = {
     "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers",

@@ -6,7 +6,7 @@ Two processes, on the GPUs that there are, else on the CPU:
 
 Two simulated GPUs:
 
-    python -m d2lmini.sim.run --nproc-per-node 2 --gpu h100 ddp_plain.py
+    simgpu run --nproc-per-node 2 --gpu h100 ddp_plain.py
 """
 
 import argparse

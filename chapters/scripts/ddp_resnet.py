@@ -6,7 +6,7 @@ Two processes, on the GPUs that there are, else on the CPU:
 
 Eight simulated GPUs on PCIe 4, times only:
 
-    python -m d2lmini.sim.run --nproc-per-node 8 --gpu a100 --link pcie4 \\
+    simgpu run --nproc-per-node 8 --gpu a100 --link pcie4 \\
         --shapes-only --ranks 0 ddp_resnet.py --batch-size 256
 """
 

@@ -6,7 +6,7 @@ Two processes, on the GPUs that there are, else on the CPU:
 
 Four simulated GPUs:
 
-    python -m d2lmini.sim.run --nproc-per-node 4 pipeline.py --schedule GPipe
+    simgpu run --nproc-per-node 4 pipeline.py --schedule GPipe
 """
 
 import argparse

@@ -6,7 +6,7 @@ Two processes on the CPU:
 
 Two simulated GPUs:
 
-    python -m d2lmini.sim.run --nproc-per-node 2 ring_plain.py
+    simgpu run --nproc-per-node 2 ring_plain.py
 """
 
 import argparse

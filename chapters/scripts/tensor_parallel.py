@@ -10,7 +10,7 @@ Four, two for each layer; FSDP2 shards what they hold over the other two:
 
 Simulated GPUs:
 
-    python -m d2lmini.sim.run --nproc-per-node 4 tensor_parallel.py --tp 2
+    simgpu run --nproc-per-node 4 tensor_parallel.py --tp 2
 """
 
 import argparse

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
-from d2lmini import sim
-from d2lmini.sim.clock.current import state
+import simgpu as sim
+from simgpu.clock.current import state
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from d2lmini.sim.races import detector
+from simgpu.races import detector
 
 
 @contextmanager

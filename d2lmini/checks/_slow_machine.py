@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from d2lmini import sim
+import simgpu as sim
 
 # One product of two 64 x 64 matrices takes 0.7 ms, a copy of one such matrix 0.7 ms.
 GPU = replace(

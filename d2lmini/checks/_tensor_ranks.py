@@ -3,8 +3,8 @@
 import torch
 import torch.distributed as dist
 
-from d2lmini import sim
-from d2lmini.timeline import Timeline
+import simgpu as sim
+from simgpu.timeline import Timeline
 
 DEGREES = (1, 2, 4)
 TOKENS = 5

@@ -5,7 +5,7 @@ import math
 import torch
 import torch.distributed as dist
 
-from d2lmini import sim
+import simgpu as sim
 from d2lmini.checks._averages import LENGTHS, check_mean, gradient, order
 from d2lmini.checks._bandwidths import (
     explain_bucket,

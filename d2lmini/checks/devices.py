@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from d2lmini import sim
+import simgpu as sim
 from d2lmini.checks._results import number, tensor, whole_number
 from d2lmini.checks._solution import checker
 
@@ -21,7 +21,7 @@ def check_predict(predict, tolerance=0.01):
     ----------
     predict : callable
         ``predict(gpu, n, count)`` returning the seconds from the first launch to the end of
-        `count` products of two n x n float32 matrices on a `d2lmini.sim.GPU`.
+        `count` products of two n x n float32 matrices on a `simgpu.GPU`.
     tolerance : float, default 0.01
         Largest allowed relative difference from the simulated time.
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from d2lmini import sim
+import simgpu as sim
 from d2lmini.checks import _slow_machine
 from d2lmini.checks._buckets import buckets_of, explain_buckets, explain_exposed, exposed
 from d2lmini.checks._results import number

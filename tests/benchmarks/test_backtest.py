@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from d2lmini import sim
-from d2lmini.sim.hardware import assumptions
+from simgpu.hardware import assumptions
 
 PUBLISHED = {"v100": (0.48, 0.15), "rtx4090": (0.122, 0.20)}  # seconds, tolerance
 PRODUCTS, SIZE = 50, 4000

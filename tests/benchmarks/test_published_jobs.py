@@ -7,7 +7,7 @@ import pytest
 from benchmarks.published.jobs.job import Job, Model, Program
 from benchmarks.published.jobs.resnets import balance
 from benchmarks.published.jobs.simulate import run, simulate
-from d2lmini.sim.hardware.cluster import build_cluster
+from simgpu.network.cluster import build_cluster
 
 NODE = build_cluster(8, "a100")
 TWO = build_cluster(16, "a100", "nvlink3", 2, "hdr")

@@ -12,7 +12,7 @@ from support.chart_faults import faults
 from benchmarks import charts, page, records, report
 from benchmarks.measure import Row
 from benchmarks.records import Record
-from d2lmini.units import size
+from simgpu.units import size
 
 NAME = "2026-01-31-1234-example-cpu-2-00ghz-2-cores.json"
 

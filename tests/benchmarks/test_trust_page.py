@@ -25,7 +25,7 @@ from benchmarks.published import (
     vtrain,
 )
 from benchmarks.published.rows import Prediction
-from d2lmini.units import number, quantity, size
+from simgpu.units import number, quantity, size
 
 HOSTILE = "<script>alert(1)</script> A100 | `code` *bold* $x$ [a](b) {cite}`zhang2023dive` <<one>>"
 STUDY = (

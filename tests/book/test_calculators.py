@@ -10,10 +10,10 @@ from support.calculator_programs import OPTIMIZERS, peak_bytes, step_seconds
 from support.paths import ROOT
 
 from d2lmini import sim
-from d2lmini.sim.hardware.cluster import build_cluster
-from d2lmini.sim.hardware.collective_costs import cost
-from d2lmini.sim.hardware.networks import NETWORKS
-from d2lmini.sim.hardware.presets import GPUS, LINKS
+from simgpu.hardware.presets import GPUS, LINKS
+from simgpu.network.cluster import build_cluster
+from simgpu.network.collective_costs import cost
+from simgpu.network.networks import NETWORKS
 from tools import presets
 
 SCRIPTS = ("presets", "kernels", "model", "memory", "calculators")

@@ -18,7 +18,7 @@ def on_gloo(script, n, *args):
 
 
 def simulated(script, n, *args):
-    command = [sys.executable, "-m", "d2lmini.sim.run", "--nproc-per-node", str(n)]
+    command = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", str(n)]
     return run([*command, str(SCRIPTS / script), *args])
 
 

@@ -39,7 +39,7 @@ def one_process():
     return losses_and_norms(torchrun_command(SCRIPT, "--cpu", nproc_per_node=1))
 
 
-SIMULATED = [sys.executable, "-m", "d2lmini.sim.run", "--gpu", "h100", "--nproc-per-node"]
+SIMULATED = [sys.executable, "-m", "simgpu", "run", "--gpu", "h100", "--nproc-per-node"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tools.readers.text import documented
 PAGES = sorted((ROOT / "api").glob("*.md"))
 BLOCK = re.compile(r"```\{eval-rst\}\n(.*?)```", re.DOTALL)
 NAME = re.compile(r"^\.\. (?:autofunction|autoclass|data):: (\w+)$|^   (\w+)$", re.MULTILINE)
-MODULES = ("d2lmini", "d2lmini.sim", "d2lmini.sim.hardware", "d2lmini.timeline", "d2lmini.ddp")
+MODULES = ("d2lmini", "simgpu", "simgpu.hardware", "simgpu.timeline", "d2lmini.ddp")
 
 
 def shown():
@@ -65,7 +65,7 @@ def test_nothing_is_there_twice_and_everything_exists():
 
 
 def test_names_of_simulated_gpus_are_documented_under_their_short_module():
-    assert ("d2lmini.sim", "spawn") in set(shown())
+    assert ("simgpu", "spawn") in set(shown())
     assert sim.spawn in things(shown())
 
 

@@ -22,16 +22,17 @@ from torch.utils import _device
 
 import d2lmini
 from d2lmini import devices
-from d2lmini.sim import naming
-from d2lmini.sim.backend import factories, pinned, register
-from d2lmini.sim.backend.call import Call
-from d2lmini.sim.backend.host_ops import host_ops
-from d2lmini.sim.backend.results import cost, launch, wrap_all
-from d2lmini.sim.backend.run import run
-from d2lmini.sim.backend.tensor import SimTensor, handles
-from d2lmini.sim.clock import current, streams
-from d2lmini.sim.clock.machine import Machine
-from d2lmini.sim.hardware import find_gpu, find_link
+from simgpu import naming
+from simgpu.backend import pinned
+from simgpu.backend.operations.call import Call
+from simgpu.backend.operations.host_ops import host_ops
+from simgpu.backend.operations.results import cost, launch, wrap_all
+from simgpu.backend.operations.run import run
+from simgpu.backend.pytorch import factories, register
+from simgpu.backend.tensor import SimTensor, handles
+from simgpu.clock import current, streams
+from simgpu.clock.machine import Machine
+from simgpu.hardware import find_gpu, find_link
 
 FIRST_IN_CPP = 64  # cuda:i is meta:(64 + i) to PyTorch's C++
 MODELS = {

@@ -10,8 +10,9 @@ import pytest
 import torch
 from support.profiler_traces import PID, busy_gpu, device_event, host_event, plain_count, write
 
-from d2lmini.sim.clock.span import Span
-from d2lmini.timeline import Timeline, recording
+from d2lmini import recording
+from simgpu.clock.span import Span
+from simgpu.timeline import Timeline
 
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -379,8 +380,8 @@ GOOD = device_event("kernel", "k", 0, 5)
         ({"args": {"device": 0, "stream": 2**64}}, "stream"),
         ({"cat": "cpu_op", "tid": [1]}, "tid"),
         ({"cat": "cpu_op", "pid": None}, "pid"),
-        ({"cat": "d2lmini", "args": {}}, "device"),
-        ({"cat": "d2lmini", "args": {"device": "cuda:0", "engine": "p", "stream": 0}, "dur": -1},
+        ({"cat": "simgpu", "args": {}}, "device"),
+        ({"cat": "simgpu", "args": {"device": "cuda:0", "engine": "p", "stream": 0}, "dur": -1},
          "dur"),
     ],
 )  # fmt: skip
@@ -450,7 +451,7 @@ def test_a_packed_file_that_breaks_off(tmp_path):
 
 def test_a_file_too_large_is_refused(tmp_path, monkeypatch):
     path = write(tmp_path / "t.json.gz", busy_gpu(1), packed=True)
-    monkeypatch.setattr("d2lmini.timeline.files.MAX_BYTES", 1000)
+    monkeypatch.setattr("simgpu.timeline.files.MAX_BYTES", 1000)
     with pytest.raises(ValueError, match=r"t\.json\.gz holds more than .* record fewer steps"):
         Timeline.from_chrome(path)
 

@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from d2lmini.sim.clock.span import Span
-from d2lmini.timeline import Timeline
-from d2lmini.timeline.kinds import kind_of, looks_of
-from d2lmini.timeline.layout import MAX_BOXES, PLOT, _ticks
+from simgpu.clock.span import Span
+from simgpu.timeline import Timeline
+from simgpu.timeline.kinds import kind_of, looks_of
+from simgpu.timeline.layout import MAX_BOXES, PLOT, _ticks
 
 US = 1e-6
 
@@ -299,7 +299,7 @@ def test_many_kinds_of_unknown_operations_share_the_last_look():
 def test_the_figure_is_the_same_in_another_process():
     code = (
         "import sys; from test_timeline import overlap, training;"
-        "from d2lmini.timeline import Timeline;"
+        "from simgpu.timeline import Timeline;"
         "sys.stdout.buffer.write(Timeline(overlap() + training(300))._repr_html_().encode())"
     )
     # Another hash seed, hence another order of sets.

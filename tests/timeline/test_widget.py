@@ -8,10 +8,10 @@ import nbformat
 import pytest
 from support.paths import ROOT
 
-from d2lmini.sim.clock.span import Span
-from d2lmini.sim.run import page as launcher_page
-from d2lmini.timeline import Timeline, svg, widget
-from d2lmini.timeline.layout import PLOT, layout
+from simgpu.clock.span import Span
+from simgpu.run import page as launcher_page
+from simgpu.timeline import Timeline, svg, widget
+from simgpu.timeline.layout import PLOT, layout
 
 US = 1e-6
 # What a page complains of, and whether it asked for anything.

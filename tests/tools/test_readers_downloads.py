@@ -109,7 +109,7 @@ def test_the_installed_package_works_without_the_repository(wheel, tmp_path):
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
     subprocess.run([*pip, "--no-deps", "--no-index", "--target", target, wheel], check=True)
     program = (
-        "import d2lmini, d2lmini.ddp, d2lmini.sim.run, d2lmini.checks, sys, torch\n"
+        "import d2lmini, d2lmini.ddp, simgpu.run, d2lmini.checks, sys, torch\n"
         "device = d2lmini.gpus(1, quiet=True)[0]\n"
         "print(d2lmini.__file__, (torch.ones(2, device=device).sum()).item())\n"
     )

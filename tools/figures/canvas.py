@@ -10,7 +10,7 @@ import re
 from math import atan2, cos, hypot, sin
 from xml.sax.saxutils import escape
 
-from d2lmini.units import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, WHITE
+from simgpu.units import BLUE, GREEN, INK, ORANGE, PURPLE, VERMILION, WHITE
 
 WIDTH = 440
 SMALL, LARGE = 14, 16

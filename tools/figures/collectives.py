@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import INK, MUTED, RULE
+from simgpu.units import INK, MUTED, RULE
 from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
 K = 4

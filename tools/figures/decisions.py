@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import MUTED
+from simgpu.units import MUTED
 from tools.figures.canvas import HOST, LARGE, WIDTH, Canvas
 
 LEFT, COLUMN_W, ROW_H, GAP = (10, 154, 298), 132, 46, 14

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import INK, MUTED, WHITE
+from simgpu.units import INK, MUTED, WHITE
 from tools.figures.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 

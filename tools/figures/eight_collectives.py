@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import INK, MUTED, RULE, WHITE
+from simgpu.units import INK, MUTED, RULE, WHITE
 from tools.figures.canvas import GPU, WIDTH, Canvas
 
 K = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import INK, MUTED
+from simgpu.units import INK, MUTED
 from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 from tools.figures.timelines import EVENT, Lanes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import MUTED
+from simgpu.units import MUTED
 from tools.figures.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 LEFT, PANEL_W, BOX_W = (14, 226), 200, 86

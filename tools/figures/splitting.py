@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import INK, MUTED
+from simgpu.units import INK, MUTED
 from tools.figures.canvas import DASH, GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 PANEL_X, PANEL_W = (20, 250), 170

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import INK
+from simgpu.units import INK
 from tools.figures.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 LEFT, PANEL_W, MIDDLE = (8, 228), 204, 70  # MIDDLE: from a panel's left side to its boxes' middle

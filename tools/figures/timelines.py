@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from d2lmini.units import INK, MUTED, RULE, WHITE, YELLOW
+from simgpu.units import INK, MUTED, RULE, WHITE, YELLOW
 from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
 EVENT = YELLOW

@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.pages import fonts, formulas, icons, launch, mended, plots, shared
 
 CACHE = Path("_build") / "fonts"
-WIDGET = Path(__file__).parents[2] / "d2lmini" / "timeline" / "widget.py"
+WIDGET = Path(__file__).parents[2] / "simgpu" / "timeline" / "widget.py"
 
 
 def start(app):

@@ -19,7 +19,7 @@ from tools.readers import build
 from tools.readers.book import Book
 
 FOLDER = "downloads"
-PACKAGE = ("d2lmini", "pyproject.toml", "README.md", "LICENSE")
+PACKAGE = ("d2lmini", "simgpu", "pyproject.toml", "README.md", "LICENSE")
 LICENCES = ("LICENSE", "LICENSE-TEXT")
 EPOCH = "1577836800"  # of all files in archives: the same files make the same archive
 KINDS = {"figure": "figure", "equation": "displaymath"}  # ours, and as Sphinx calls them

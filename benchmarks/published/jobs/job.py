@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from d2lmini.sim.hardware.cluster import Cluster
+from simgpu.network.cluster import Cluster
 
 HYBRID = 8  # ranks that share the shards, with replicas across
 

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import set_checkpoint_early_stop
 from benchmarks.published.jobs.program import step
 from benchmarks.published.rows import UnpredictableError
 from d2lmini import sim
-from d2lmini.sim.hardware.cluster import Cluster
+from simgpu.network.cluster import Cluster
 
 LAYERS = 2, 4  # of each stage that are simulated
 STAGES = 2, 4

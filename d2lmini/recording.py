@@ -1,0 +1,122 @@
+"""Record what devices do, real or simulated, as one kind of timeline."""
+
+import os
+import re
+import sys
+import tempfile
+from contextlib import contextmanager
+
+import torch
+
+import simgpu as sim
+from d2lmini.streams import devices_in_use, synchronize
+from simgpu.naming import device_name, is_simulated
+from simgpu.timeline.timeline import Timeline
+
+# What PyTorch's profiler (Kineto) writes: whenever it starts and stops, and of GPUs it looks for.
+_LOG = re.compile(rb"(USDT|STAGE|INFO):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
+_LOG_OF_GPUS = re.compile(rb"(USDT|STAGE|INFO|WARNING|ERROR):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
+
+
+class record:  # noqa: N801 - used like a function: with record(...) as recording
+    """Record the work of devices within a ``with`` block.
+
+    Simulated GPUs keep a trace anyway, and recording costs nothing. On real GPUs, and on the
+    CPU, this runs `torch.profiler`, which makes the host slower: do not time a recorded block.
+
+    Parameters
+    ----------
+    *devices : torch.device or str
+        Devices to wait for at both ends; by default all devices in use.
+
+    Attributes
+    ----------
+    timeline : simgpu.timeline.timeline.Timeline
+        What ran, from the end of the block on.
+
+    Raises
+    ------
+    ValueError
+        At the end of the block if nothing ran in it, or if simulated and other devices are mixed.
+    RuntimeError
+        At the end of the block if CUDA devices are recorded and the profiler has seen no work of
+        any of them.
+
+    Examples
+    --------
+    >>> from d2lmini import gpus
+    >>> device = gpus(1, gpu="v100")[0]
+    gpus(1): 1 simulated GPU, v100 on nvlink2 (chosen in the call)
+    >>> x = torch.ones(1000, 1000, device=device)
+    >>> with record(device) as recording:
+    ...     y = x @ x
+    >>> recording.timeline.busy()[("sim:0", "compute")] > 0.5
+    True
+    """
+
+    def __init__(self, *devices):
+        self.devices = devices or devices_in_use() or [torch.device("cpu")]
+        simulated = {is_simulated(device) for device in self.devices}
+        if len(simulated) > 1:
+            raise ValueError(
+                f"{list(map(device_name, self.devices))} mixes simulated and other devices, which "
+                "have different clocks; record them separately"
+            )
+        self._has_gpus = any(device_name(d).partition(":")[0] != "cpu" for d in self.devices)
+        self._profiler = None if simulated == {True} else self._make_profiler()
+        self.timeline = None
+
+    def _make_profiler(self):
+        """Return a profiler; of the CPU alone it leaves the GPU's tracer asleep."""
+        activities = None if self._has_gpus else [torch.profiler.ProfilerActivity.CPU]
+        return torch.profiler.profile(activities=activities)
+
+    def __enter__(self):
+        synchronize(*self.devices)
+        if self._profiler:
+            with _without_log(_LOG if self._has_gpus else _LOG_OF_GPUS):
+                self._profiler.start()
+        else:
+            self._spans_before = len(sim.trace())
+        return self
+
+    def __exit__(self, exc_type, *args):
+        try:
+            synchronize(*self.devices)
+        finally:
+            if self._profiler:
+                with _without_log(_LOG if self._has_gpus else _LOG_OF_GPUS):
+                    self._profiler.stop()
+        if exc_type is not None:
+            return
+        if self._profiler:
+            self.timeline = Timeline.from_profiler(self._profiler)
+            self._check_that_gpus_were_seen()
+        else:
+            self.timeline = Timeline(sim.trace()[self._spans_before :])
+
+    def _check_that_gpus_were_seen(self):
+        gpus = [str(d) for d in self.devices if torch.device(d).type == "cuda"]
+        if gpus and not any(span.device.startswith("cuda") for span in self.timeline.spans):
+            raise RuntimeError(
+                f"the profiler delivered no GPU activity of {', '.join(gpus)}: run something on it "
+                "inside the block; if something ran, PyTorch's profiler cannot reach the GPU (its "
+                "tracer, CUPTI, is missing or refused): update the GPU's driver, end other "
+                "profilers of the GPU, and leave WSL if you are in it"
+            )
+
+
+@contextmanager
+def _without_log(log):
+    """Drop lines like `log` from the process's standard error; whatever else comes is kept."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.seek(0)
+            os.write(2, b"".join(line for line in file if not log.match(line)))

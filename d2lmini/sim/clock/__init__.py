@@ -1,6 +1,0 @@
-"""What time it is: a host clock, devices with engines and streams, memory, and the trace.
-
-Start reading in ``machine.py``: how long an operation takes is written there, in 100 lines.
-``current.py`` says which machine is in use, ``queries.py`` answers questions about it. Imports
-`d2lmini.sim.hardware` and `d2lmini.sim.races`; knows nothing of PyTorch's operations.
-"""

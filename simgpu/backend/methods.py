@@ -1,0 +1,276 @@
+"""The methods of a simulated tensor that PyTorch's C++ would answer wrongly.
+
+C++ takes the tensor for one on ``meta``: it has no values, and its device has another name. What
+is not here is right as PyTorch has it.
+"""
+
+import copy
+
+import torch
+
+from simgpu.backend.storage import SimStorage
+from simgpu.clock import current
+from simgpu.naming import is_ordinary, torch_device
+from simgpu.races import detector as races
+
+
+class CudaMethods:
+    """What a CUDA tensor answers; mixed into `simgpu.SimTensor`."""
+
+    def to(self, *args, **kwargs):
+        """As PyTorch's ``to``, except that C++ does not know the device by this name."""
+        first = args[0] if args else None
+        if isinstance(first, torch.dtype | type):  # also ``x.to(float)``
+            device, *rest, memory_format = _to_dtype(*args, **kwargs)
+        elif isinstance(kwargs.get("tensor", first), torch.Tensor):
+            device, *rest, memory_format = _to_tensor(*args, **kwargs)
+        else:
+            device, *rest, memory_format = _to_device(*args, **kwargs)
+        if device is not None:
+            device = self._other_device(device)
+        return torch.Tensor.to(self, device, *rest, memory_format=memory_format)
+
+    def _other_device(self, device):
+        """Return the device that a name or a number stands for, or None if it is the tensor's."""
+        if isinstance(device, bool) or not isinstance(device, torch.device | str | int):
+            raise TypeError(
+                f"to(): {device!r} is no device, type or tensor; give one like 'sim:0', "
+                "torch.float64 or another tensor"
+            )
+        device = device if isinstance(device, int) else torch_device(device)
+        if isinstance(device, int) or not is_ordinary(device):
+            device = current.find_device(device).torch_device
+        if device != self.device:
+            return device
+        current.check_alive(self._device.machine, f"a tensor on {device}")
+        return None
+
+    def type(self, dtype=None, non_blocking=False, **kwargs):
+        """Return the name of the tensor's type, or the tensor as another type."""
+        if dtype is None:
+            name = torch.empty(0, dtype=self.dtype, device="cpu").type()
+            return name.replace("torch.", "torch.sim.")
+        if isinstance(dtype, torch.dtype):
+            return self.to(dtype, non_blocking=non_blocking)
+        raise NotImplementedError(f"type({dtype!r}) of a tensor on {self._device.name}; use .to()")
+
+    def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+        """Make a tensor on the same device, unless another one is named."""
+        return torch.tensor(
+            data,
+            dtype=dtype or self.dtype,
+            device=device or self.device,
+            requires_grad=requires_grad,
+        )
+
+    def __getitem__(self, index):
+        return torch.Tensor.__getitem__(self, index if type(index) is int else _index(index))
+
+    def __setitem__(self, index, value):
+        """``self[index] = value``; a number becomes a fill, not a copy of a host tensor."""
+        index = _index(index)
+        if not isinstance(value, torch.Tensor):
+            if _is_basic(index):
+                self[index].fill_(value)
+                return
+            value = torch.tensor(value, dtype=self.dtype)
+        torch.Tensor.__setitem__(self, index, value)
+
+    def tolist(self):
+        """Return the values as nested lists; the host waits for them."""
+        return self.cpu().tolist()
+
+    def numpy(self, *, force=False):
+        """Refuse, as a CUDA tensor does, unless `force` allows a copy to the host."""
+        if force:
+            return self.detach().cpu().numpy()
+        raise TypeError(
+            f"can't convert {self._device.name} device type tensor to numpy. "
+            "Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+
+    def __array__(self, *_, **__):
+        return self.numpy()
+
+    def __dlpack__(self, **_):
+        raise BufferError(f"a tensor on {self._device.name} cannot be exported; use .cpu() first")
+
+    def __repr__(self, *, tensor_contents=None):
+        """Return what PyTorch prints for a CUDA tensor; printing copies to the host and waits."""
+        prefix = "Parameter containing:\n" if getattr(self, "_is_param", False) else ""
+        if not self._device.machine.alive:
+            return (
+                f"{prefix}tensor(..., device='{self._device.name}', of a machine that was replaced)"
+            )
+        if self._device.machine.numerics:
+            text = repr(self.detach().cpu())[:-1]
+        else:
+            text = f"tensor(..., size={tuple(self.shape)}, dtype={self.dtype}"
+        start = max(text.rfind(end) for end in ("]", "..."))
+        cut = min((p for p in (text.find(s, start) for s in (", size=", ", dtype=")) if p > 0),
+                  default=len(text))  # fmt: skip
+        text = f"{text[:cut]}, device='{self._device.name}'{text[cut:]}"
+        if self.grad_fn is not None:
+            text += f", grad_fn=<{self.grad_fn.name().split('::')[-1]}>"
+        elif self.requires_grad:
+            text += ", requires_grad=True"
+        return f"{prefix}{text})"
+
+    __str__ = __repr__
+
+    def __format__(self, spec):
+        return self.item().__format__(spec) if self.dim() == 0 else object.__format__(self, spec)
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment; use .detach() first"
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        with torch.no_grad():
+            if getattr(self, "_is_param", False):  # PyTorch copies parameters one by one
+                result = self.detach().clone()
+                result._is_param = True
+            else:
+                result = self._in_copied_memory(memo)
+        result.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            result.grad = copy.deepcopy(self.grad, memo)
+        memo[id(self)] = result
+        return result
+
+    def _in_copied_memory(self, memo):
+        """Return this tensor in a copy of all its memory, made once for all that share it."""
+        whole = memo.get(id(self._block))
+        if whole is None:
+            length = self.untyped_storage().nbytes() // self.element_size()
+            whole = self.detach().as_strided((length,), (1,), 0).clone()
+            memo[id(self._block)] = whole
+        flat = whole.view(self.dtype)
+        return flat.as_strided(self.shape, self.stride(), self.storage_offset()).detach()
+
+    def get_device(self):
+        """Return the number of the device."""
+        return self._device.torch_device.index
+
+    @property
+    def is_meta(self):
+        """False, whatever C++ takes it for."""
+        return False
+
+    @property
+    def is_sim(self):
+        """True, as ``is_cuda`` of a CUDA tensor."""
+        return True
+
+    @property
+    def data(self):
+        """The same values, which autograd does not follow."""
+        return torch.Tensor.data.__get__(self)
+
+    @data.setter
+    def data(self, other):
+        if not isinstance(other, CudaMethods):
+            raise RuntimeError(
+                f"cannot put a tensor on {other.device} into one on {self._device.name}; use .to()"
+            )
+        torch.Tensor.data.__set__(self, other)
+        self._data, self._device, self._block = other._data, other._device, other._block
+
+    @property
+    def grad(self):
+        """The gradient; it has to be on the same device."""
+        return torch.Tensor.grad.__get__(self)
+
+    @grad.setter
+    def grad(self, grad):
+        if isinstance(grad, torch.Tensor) and grad.device != self.device:
+            raise RuntimeError(
+                f"attempting to assign a gradient on {grad.device} to a tensor on "
+                f"{self._device.name}. Please ensure that the gradient and the tensor are on the "
+                "same device"
+            )
+        torch.Tensor.grad.__set__(self, grad)
+
+    @grad.deleter
+    def grad(self):
+        torch.Tensor.grad.__delete__(self)
+
+    def data_ptr(self):
+        """Return an invented address; equal for two tensors exactly if they start at one place.
+
+        Without elements it is 0, as on CUDA.
+        """
+        if self.numel() == 0:
+            return 0
+        return self._block.address + self.storage_offset() * self.element_size()
+
+    def untyped_storage(self):
+        """Return what tells whether two tensors share memory."""
+        return SimStorage(self)
+
+    def storage(self):
+        """Refuse: there are no data to hand out."""
+        raise NotImplementedError(
+            f"a tensor on {self._device.name} has no typed storage to hand out; use "
+            "untyped_storage() to compare memory, .cpu() for the values"
+        )
+
+    def pin_memory(self, *_, **__):
+        """Refuse, as a CUDA tensor does."""
+        raise RuntimeError(f"cannot pin '{self.type()}': only dense CPU tensors can be pinned")
+
+    def is_pinned(self, device=None):
+        """Return False: only host memory can be pinned."""
+        return False
+
+    def is_shared(self):
+        """Return True, as for CUDA tensors."""
+        return True
+
+    def share_memory_(self):
+        """Return the tensor: as for CUDA tensors, nothing is to be done."""
+        return self  # as for CUDA tensors: nothing to do
+
+    def record_stream(self, stream):
+        """Keep the memory, once dropped, until `stream` is done; values never depend on it here."""
+        if races.active is not None:
+            races.active.keep_for(self, stream)
+
+
+# The three forms of `Tensor.to`: each returns device, dtype, non_blocking, copy, memory_format.
+def _to_device(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None):
+    return device, dtype, non_blocking, copy, memory_format
+
+
+def _to_dtype(dtype, non_blocking=False, copy=False, *, memory_format=None):
+    return None, dtype, non_blocking, copy, memory_format
+
+
+def _to_tensor(tensor, non_blocking=False, copy=False, *, memory_format=None):
+    return tensor.device, tensor.dtype, non_blocking, copy, memory_format
+
+
+def _index(index):
+    """Replace lists and arrays in an index by host tensors, as CUDA would copy them."""
+    if isinstance(index, tuple):
+        return tuple(map(_index_item, index))
+    return _index_item(index)
+
+
+def _index_item(item):
+    if isinstance(item, torch.Tensor):
+        return item
+    if isinstance(item, list | range) or hasattr(item, "__array__"):
+        return torch.as_tensor(item, device="cpu")
+    return item
+
+
+def _is_basic(index):
+    items = index if isinstance(index, tuple) else (index,)
+    return all(
+        i is None or i is Ellipsis or (isinstance(i, int | slice) and not isinstance(i, bool))
+        for i in items
+    )

@@ -1,0 +1,113 @@
+"""Host memory that copies meet: pinned buffers, copies under way, placeholders without data."""
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from simgpu.backend.tensor import SimTensor
+from simgpu.clock import current
+
+_is_pinned = torch.Tensor.is_pinned  # PyTorch's own
+
+
+class HostCopy:
+    """A copy to the host that is under way: what will be in `target` from `end` on."""
+
+    __slots__ = ("end", "target", "values")
+
+    def __init__(self, target, values, end):
+        self.target, self.values, self.end = target, values, end
+        with _disable_current_modes():  # our own work is none of the host's in `host_ops`
+            poison(target)
+
+    def fill(self):
+        """Put the values where they belong; autograd does not take it for a change."""
+        with _disable_current_modes():
+            self.target.copy_(self.values)
+
+
+def poison(tensor):
+    """Fill a host tensor with what says "not there": NaN, or the mark of its type."""
+    if tensor.numel() == 0:
+        return
+    if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
+        tensor.fill_(float("nan"))
+    elif tensor.dtype is torch.bool:
+        tensor.fill_(True)
+    else:
+        info = torch.iinfo(tensor.dtype)
+        tensor.fill_(info.min if info.min < 0 else info.max)
+
+
+def empty_pinned(*size, dtype=None) -> torch.Tensor:
+    """Return an uninitialised host tensor in pinned (page-locked) memory.
+
+    Non-blocking copies from and to it do not stop the host. ``pin_memory=True`` needs a real GPU;
+    this does not: it is ordinary memory that the simulator remembers as pinned. While the machine
+    keeps shapes only, the tensor is one element, repeated, and takes no memory.
+
+    Parameters
+    ----------
+    *size : int or tuple of int
+        Shape.
+    dtype : torch.dtype, optional
+        Default: PyTorch's default type.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import simgpu as sim
+    >>> (device,) = sim.configure(1)
+    >>> buffer = sim.empty_pinned(2)
+    >>> buffer.copy_(torch.ones(2, device=device), non_blocking=True)
+    tensor([nan, nan])
+    >>> sim.synchronize()
+    >>> buffer
+    tensor([1., 1.])
+    """
+    tensor = torch.empty(*size, dtype=dtype, device="meta")
+    if current.device_count() and not current.is_numeric():
+        tensor = placeholder(tensor)
+    else:
+        tensor = torch.empty_like(tensor, device="cpu")
+    mark_pinned(tensor)
+    return tensor
+
+
+def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a host tensor in pinned memory (the tensor itself if it is there)."""
+    if isinstance(tensor, SimTensor):
+        raise ValueError(
+            f"cannot pin a tensor on {tensor._device.name}; only host tensors can be pinned"
+        )
+    if is_pinned(tensor):
+        return tensor
+    pinned = tensor.detach().clone()
+    mark_pinned(pinned)
+    return pinned
+
+
+def is_pinned(tensor: torch.Tensor) -> bool:
+    """Whether a host tensor lies in memory that the simulator (or CUDA) has pinned."""
+    if isinstance(tensor, SimTensor):
+        return False
+    return getattr(tensor.untyped_storage(), "_sim_pinned", False) or _is_pinned(tensor)
+
+
+def mark_pinned(tensor):
+    """Remember a host tensor's memory as pinned."""
+    tensor.untyped_storage()._sim_pinned = True
+
+
+def placeholder(data) -> torch.Tensor:
+    """Return a host tensor of `data`'s shape and type that is all NaN and takes no memory.
+
+    What a copy to the host returns where only shapes are kept: one element, repeated.
+    """
+    one = torch.empty((), dtype=data.dtype, device="cpu")
+    poison(one)
+    return one.expand(data.shape)
+
+
+def is_placeholder(tensor):
+    """Whether a host tensor is one element repeated, as `placeholder` makes it."""
+    return tensor.numel() > 1 and not any(tensor.stride())

@@ -1,0 +1,91 @@
+"""``torch.autocast("sim")``: the rules that PyTorch has for CUDA, for simulated GPUs.
+
+Unlike CUDA's, it does not keep the converted copy of a weight between two uses of it.
+"""
+
+import torch
+
+from simgpu.backend.ops import aten
+from simgpu.naming import device_type
+
+_KEY = torch._C.DispatchKey.AutocastPrivateUse1
+_KEYS = torch._C.DispatchKeySet(_KEY)
+
+# Run in the low-precision type.
+_LOW = (
+    "_convolution", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "conv1d",
+    "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d.input",
+    "conv_transpose3d.input", "convolution", "einsum", "gru_cell", "linalg_multi_dot",
+    "linalg_vecdot", "linear", "lstm_cell", "matmul", "mm", "mv", "prelu", "rnn_relu_cell",
+    "rnn_tanh_cell", "scaled_dot_product_attention",
+)  # fmt: skip
+# Run in float32.
+_HIGH = (
+    "acos", "asin", "binary_cross_entropy_with_logits", "cdist", "cosh", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy_loss", "cumprod", "cumsum", "dist", "erfinv", "exp",
+    "expm1", "group_norm", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "layer_norm",
+    "linalg_vector_norm", "log", "log10", "log1p", "log2", "log_softmax.int", "margin_ranking_loss",
+    "mse_loss", "multi_margin_loss", "multilabel_margin_loss", "native_layer_norm", "nll_loss",
+    "nll_loss2d", "nll_loss_nd", "norm.Scalar", "norm.ScalarOpt_dim", "pdist", "poisson_nll_loss",
+    "pow.Scalar", "pow.Tensor_Scalar", "pow.Tensor_Tensor", "prod", "prod.dim_int", "reciprocal",
+    "renorm", "rsqrt", "sinh", "smooth_l1_loss", "soft_margin_loss", "softmax.int",
+    "softplus", "sum", "sum.dim_IntList", "tan", "triplet_margin_loss",
+)  # fmt: skip
+# Run in the widest type among the operands.
+_WIDEST = (
+    "addcdiv", "addcmul", "atan2", "bilinear", "cat", "cross", "dot", "grid_sampler", "index_put",
+    "scatter_add", "stack", "tensordot", "vdot",
+)  # fmt: skip
+
+
+def _is_floating(value):
+    return isinstance(value, torch.Tensor) and value.dtype in (
+        torch.float16, torch.bfloat16, torch.float32,
+    )  # fmt: skip
+
+
+def _cast(value, dtype):
+    if _is_floating(value):
+        return value if value.dtype is dtype else value.to(dtype)
+    if type(value) in (list, tuple):
+        return type(value)(_cast(v, dtype) for v in value)
+    return value
+
+
+def _widest(values):
+    dtypes = set()
+    for value in values:
+        for v in value if type(value) in (list, tuple) else (value,):
+            if _is_floating(v):
+                dtypes.add(v.dtype)
+    if not dtypes or len(dtypes) == 1:
+        return next(iter(dtypes), torch.float32)
+    return torch.float32
+
+
+def _kernel(func, choose):
+    def cast_and_run(*args, **kwargs):
+        with torch._C._ExcludeDispatchKeyGuard(_KEYS):
+            dtype = choose((*args, *kwargs.values()))
+            args = [_cast(a, dtype) for a in args]
+            return func(*args, **{k: _cast(v, dtype) for k, v in kwargs.items()})
+
+    return cast_and_run
+
+
+def register() -> list:
+    """Install the rules; returns the libraries that must stay alive."""
+    fallback = torch.library.Library("_", "IMPL")
+    fallback.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    library = torch.library.Library("aten", "IMPL")
+    rules = (
+        (_LOW, lambda _: torch.get_autocast_dtype(device_type())),
+        (_HIGH, lambda _: torch.float32),
+        (_WIDEST, _widest),
+    )
+    for names, choose in rules:
+        for name in names:
+            packet, _, overload = name.partition(".")
+            func = getattr(getattr(aten, packet), overload or "default")
+            library.impl(name, _kernel(func, choose), "AutocastPrivateUse1")
+    return [fallback, library]

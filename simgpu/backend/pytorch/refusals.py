@@ -1,0 +1,95 @@
+"""Refusals of what PyTorch would do wrong, or refuse in words that do not help."""
+
+import functools
+import importlib
+import multiprocessing.context
+import re
+from multiprocessing.reduction import ForkingPickler
+
+import torch
+
+from simgpu.backend.ops import aten
+from simgpu.backend.tensor import SimTensor, handles
+from simgpu.naming import device_type
+
+
+@handles(aten._nested_tensor_from_mask_left_aligned)
+def _refuse_nested(op, args, kwargs):
+    raise NotImplementedError(
+        "simulated GPUs have no nested tensors, with which nn.TransformerEncoder skips what "
+        "src_key_padding_mask masks; make it with enable_nested_tensor=False"
+    )
+
+
+def _refuse_data_parallel():
+    """Let `nn.DataParallel` say that it cannot, where it would quietly use one device."""
+    own = importlib.import_module("torch.nn.parallel.data_parallel")
+    find_type = own._get_available_device_type
+    init, forward = own.DataParallel.__init__, own.DataParallel.forward
+
+    def refuse(module):
+        if any(isinstance(p, SimTensor) for p in module.parameters()):
+            raise NotImplementedError(
+                "nn.DataParallel scatters and gathers with code for CUDA only; on simulated GPUs "
+                "copy the module to each device and split the batch yourself"
+            )
+
+    @functools.wraps(init)
+    def checked_init(self, module, *args, **kwargs):
+        refuse(module)
+        init(self, module, *args, **kwargs)
+
+    @functools.wraps(forward)
+    def checked_forward(self, *inputs, **kwargs):
+        refuse(self)
+        return forward(self, *inputs, **kwargs)
+
+    def real_type():
+        kind = find_type()
+        return None if kind == device_type() else kind
+
+    own._get_available_device_type = real_type  # modules on the host stay there, as without GPUs
+    own.DataParallel.__init__, own.DataParallel.forward = checked_init, checked_forward
+
+
+def _refuse_sending(tensor):
+    """Refuse to send a tensor to another process.
+
+    What a queue sends is pickled in a thread whose errors nobody sees, so the receiver is told.
+    """
+    message = (
+        f"a tensor on {tensor._device.name} cannot be sent to another process, which has simulated "
+        "GPUs of its own or none; send tensor.cpu() and move it there. Let a dataset that workers "
+        "of a DataLoader read return host tensors"
+    )
+    if multiprocessing.context.get_spawning_popen() is not None:
+        _raise(message)
+    return _raise, (message,)
+
+
+def _raise(message):
+    raise NotImplementedError(message)
+
+
+def _name_types():
+    """Let errors of the backward pass name types as ``tensor.type()`` does, not ``meta`` ones."""
+    run = torch.autograd._engine_run_backward
+
+    @functools.wraps(run)
+    def run_and_name(*args, **kwargs):
+        try:
+            return run(*args, **kwargs)
+        except RuntimeError as error:
+            text = re.sub(r"\bMeta(\w+)Type\b", r"torch.sim.\1Tensor", str(error))
+            if text == str(error):
+                raise
+            raise RuntimeError(text) from None
+
+    torch.autograd._engine_run_backward = run_and_name
+
+
+def register() -> None:
+    """Let PyTorch and `multiprocessing` refuse what they would do to simulated tensors."""
+    _refuse_data_parallel()
+    _name_types()
+    ForkingPickler.register(SimTensor, _refuse_sending)

@@ -1,0 +1,1 @@
+"""Measuring a real GPU, for a spec that the clock can use."""

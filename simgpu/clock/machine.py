@@ -1,0 +1,260 @@
+"""The simulated machine: a host clock, devices with engines and streams, and what moves them.
+
+Every method that reads or moves the clock holds the machine's lock, so several threads may use
+one machine; what they do then happens in the order of arrival. An interrupt (Ctrl-C) may come at
+any call: the clock moves before the trace says so, hence what is cut off is missing there, but
+nothing is done twice or at once.
+"""
+
+import functools
+import os
+import threading
+import weakref
+from collections import Counter
+
+import torch
+
+from simgpu.clock.contention import Contention
+from simgpu.clock.current import state
+from simgpu.clock.engine import Engine, reserve
+from simgpu.clock.memory import Memory
+from simgpu.clock.streams import Stream
+from simgpu.clock.trace import CPU_ENGINE, D2H, H2D, HOST, LAUNCH, P2P, SYNC, Trace
+from simgpu.hardware.link import Link
+from simgpu.hardware.specs import GPU
+from simgpu.naming import NAME, device_type
+from simgpu.races import detector as races
+
+
+class _Here(threading.local):
+    """What is each thread's own of a device: the number of its current stream."""
+
+    stream = 0
+
+
+class Device:
+    """One simulated GPU: its engines, streams, memory and random numbers."""
+
+    def __init__(self, machine, index):
+        self.machine = machine
+        self.index = index
+        self.row = index  # under which the trace has it
+        self.call(index)
+        self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
+        self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
+        self.peer_in, self.peer_out = Engine(), Engine()
+        self.urgent = self.compute  # of streams with priority
+        self.contention = Contention()  # of kernels with collectives
+        self.before_kernel = None  # what to do, once, before the next one
+        self.memory = Memory(index, machine.gpu, machine.lock)
+        self.generator = torch.Generator().manual_seed(state.seed)
+        self.streams: list[Stream] = []
+        self.default_stream = Stream.of(self)
+        self.flops = Counter()  # of all kernels, by the type at whose peak they run
+        self._here = _Here()  # the current stream is each thread's own, as in CUDA
+
+    def call(self, number) -> None:
+        """Let this be the name of the device in programs: its index, or of a rank's its place."""
+        self.name = f"{NAME}:{number}"
+        self.torch_device = torch.device(device_type(), number)
+
+    def draw(self) -> torch.Generator:
+        """Return the generator from which one operation draws its random numbers."""
+        return self.generator
+
+    def current_stream(self) -> Stream:
+        """Return the stream on which this thread issues work for this device."""
+        return self.streams[self._here.stream]
+
+    def set_current_stream(self, stream: Stream) -> None:
+        """Make `stream` the one on which this thread issues work for this device."""
+        if races.active is not None:
+            races.active.switch(self, stream)
+        self._here.stream = stream.number  # the stream itself would keep the machine for ever
+
+    def launch(self, name, flops=0, num_bytes=0, peak="float32", products=()) -> None:
+        """Issue a kernel on the current stream; the host goes on at once.
+
+        It starts when the host has issued it, its stream is done with what came before, and the
+        compute engine is free for as long as it takes.
+        """
+        if self.before_kernel is not None:
+            self.before_kernel()
+        machine, stream = self.machine, self.streams[self._here.stream]
+        gpu = machine.gpu
+        seconds = gpu.seconds(flops, num_bytes, peak, products)
+        if flops:
+            self.flops[peak] += flops
+        with machine.lock:
+            issued, overhead = machine.host, gpu.launch_overhead
+            now = machine.host = issued + overhead  # as `Machine.issue` does
+            ready = stream.end if stream.end > now else now
+            if ready < self.contention.until:
+                beside = functools.partial(gpu.seconds_beside, flops, num_bytes, peak, products)
+                start, seconds = self.contention.place(stream.compute, ready, beside, now)
+            else:
+                start = stream.compute.take(ready, seconds, now)
+            stream.end = start + seconds
+            machine.trace.add_kernel(
+                machine.host_row, self.row, stream.number, name,
+                issued, overhead, start, seconds, flops, num_bytes,
+            )  # fmt: skip
+
+    def to_host(self, num_bytes, pinned=False, wait=True, reason=None) -> float:
+        """Copy to the host on the current stream; return when it will have ended.
+
+        With `wait`, the host waits for it; `reason` is what the trace then says.
+        """
+        seconds = self.machine.link.host_seconds(num_bytes, pinned=pinned, to_host=True)
+        label = f"copy {self.name} -> cpu"
+        end = self._copy(self.d2h, D2H, label, seconds, num_bytes)
+        if wait:
+            self.machine.wait_until(end, reason or f"wait for {label}", (self.current_stream(),))
+        return end
+
+    def from_host(self, num_bytes, pinned=False, non_blocking=False, reason=None) -> None:
+        """Copy from the host on the current stream; the host waits as it does for CUDA.
+
+        From pinned memory it need not wait. For ordinary memory it does, also for a non-blocking
+        copy; but then CUDA promises only to have *read* it, not that it has arrived.
+        """
+        seconds = self.machine.link.host_seconds(num_bytes, pinned=pinned, to_host=False)
+        label = f"copy cpu -> {self.name}"
+        end = self._copy(self.h2d, H2D, label, seconds, num_bytes)
+        if not (pinned and non_blocking):
+            marks = () if non_blocking else (self.current_stream(),)
+            self.machine.wait_until(end, reason or f"wait for {label}", marks)
+
+    def _copy(self, engine, lane, label, seconds, num_bytes):
+        machine, stream = self.machine, self.current_stream()
+        with machine.lock:
+            ready = machine.issue(label, stream)
+            start = reserve((engine,), ready, seconds, machine.host)
+            stream.end = start + seconds
+            machine.trace.add(self.row, lane, stream.number, label, start, seconds, 0, num_bytes)
+            return stream.end
+
+    def clear(self) -> None:
+        """Make all engines and streams free, and forget the peak."""
+        for engine in (self.compute, self.urgent, self.h2d, self.d2h, self.peer_in, self.peer_out):
+            engine.clear()
+        self.contention.clear()
+        for stream in self.streams:
+            stream.end = 0.0
+        self.flops.clear()
+        self.memory.peak = self.memory.allocated
+
+
+_machines = weakref.WeakSet()  # all that exist
+
+
+def _renew_locks():
+    """In a child process, forget locks of threads that it has not got: nobody would give them."""
+    for machine in _machines:
+        machine.lock = threading.RLock()
+        for device in machine.devices:
+            device.memory.lock = machine.lock
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_renew_locks)
+
+
+class Machine:
+    """`k` equal GPUs, one link model and a host clock that starts at 0 seconds."""
+
+    def __init__(self, k: int, gpu: GPU, link: Link, numerics: bool):
+        self.gpu, self.link, self.numerics = gpu, link, numerics
+        self.keeps_control = False  # whether small integers have values where `numerics` is False
+        self.alive = True  # while it is the machine in use
+        self.set_aside = False  # while another one is, for a block
+        self.lock = threading.RLock()
+        self.host = 0.0
+        self.host_row = HOST  # under which the trace has what the host does
+        self.trace = Trace()
+        self.shapes: dict = {}  # results and costs by shapes, where only shapes are kept
+        self.pending: list = []  # copies to the host that nobody has waited for
+        self.devices = [Device(self, i) for i in range(k)]
+        self.default_index = 0  # of the device that is current in new threads
+        self._here = threading.local()  # the current device is each thread's own
+        _machines.add(self)
+
+    def current_index(self) -> int:
+        """Return the number of this thread's current device."""
+        return getattr(self._here, "index", self.default_index)
+
+    def set_current_index(self, index: int) -> None:
+        """Make device number `index` this thread's current one."""
+        self._here.index = index
+
+    def copy_peer(self, source, target, num_bytes) -> float:
+        """Issue a copy between GPUs, after both sides' current streams; both wait for it."""
+        label = f"copy {source.name} -> {target.name}"
+        with self.lock:
+            from_stream, to_stream = source.current_stream(), target.current_stream()
+            ready = max(self.issue(label, from_stream), to_stream.end)
+            if self.link.peer:
+                seconds = self.link.peer_seconds(num_bytes)
+                lanes = (source.peer_out, target.peer_in)
+                start = reserve(lanes, ready, seconds, self.host)
+                self.trace.add(
+                    source.row, P2P, from_stream.number, label, start, seconds, 0, num_bytes
+                )
+                end = start + seconds
+            else:
+                end = self._copy_staged(source, target, label, ready, num_bytes)
+            from_stream.end = to_stream.end = end
+            return end
+
+    def _copy_staged(self, source, target, label, ready, num_bytes):
+        """Down to pinned host memory and up again, the way up one chunk behind the way down."""
+        head, way = self.link.staging(num_bytes)
+        start = reserve((source.d2h,), ready, way, self.host)
+        number = source.current_stream().number
+        self.trace.add(source.row, D2H, number, label, start, way, 0, num_bytes)
+        start = reserve((target.h2d,), start + head, way, self.host)
+        number = target.current_stream().number
+        receive = f"receive {source.name} -> {target.name}"
+        self.trace.add(target.row, H2D, number, receive, start, way, 0, num_bytes)
+        return start + way
+
+    def issue(self, name, stream):
+        """Charge the host for one launch; return when `stream` lets it start."""
+        start, overhead = self.host, self.gpu.launch_overhead
+        self.host = start + overhead
+        self.trace.add(self.host_row, LAUNCH, stream.number, name, start, overhead)
+        return max(self.host, stream.end)
+
+    def wait_until(self, moment: float, name="synchronize", marks=()) -> None:
+        """Let the host wait; copies to the host that have ended by then become readable.
+
+        `marks` are the streams and events that it asks about: what it waits for by intention.
+        """
+        with self.lock:
+            if races.active is not None:
+                races.active.host_waits(marks)
+            if moment > self.host:
+                start, self.host = self.host, moment
+                self.trace.add(self.host_row, SYNC, 0, name, start, moment - start)
+            if self.pending:
+                for copy in self.pending:
+                    if copy.end <= self.host:
+                        copy.fill()
+                self.pending = [copy for copy in self.pending if copy.end > self.host]
+
+    def compute_on_host(self, name, seconds, flops=0, num_bytes=0) -> None:
+        """Keep the host busy for `seconds` with work of its own."""
+        with self.lock:
+            start = self.host
+            self.host = start + seconds
+            self.trace.add(self.host_row, CPU_ENGINE, 0, name, start, seconds, flops, num_bytes)
+
+    def reset(self) -> None:
+        """Wait for everything, then set the clock to 0 and forget trace and peaks."""
+        with self.lock:
+            streams = [stream for device in self.devices for stream in device.streams]
+            self.wait_until(max(stream.end for stream in streams), marks=streams)
+            for device in self.devices:
+                device.clear()
+            self.trace.clear()
+            self.host = 0.0

@@ -1,0 +1,247 @@
+"""Streams and events of simulated GPUs, with the names and the rules of `torch.cuda`."""
+
+import torch
+
+from simgpu.clock import current
+from simgpu.races import detector as races
+
+
+class Stream:
+    """A queue of work on one simulated GPU; work in one stream runs in order.
+
+    Work in different streams may overlap where it uses different engines: kernels share the
+    device's compute engine, copies have one engine for each direction. As in PyTorch, a side
+    stream does not wait for the default stream unless told to.
+
+    Parameters
+    ----------
+    device : torch.device, str or int, optional
+        Default: the current device.
+    priority : int, default 0
+        Taken for `torch.cuda.Stream`'s sake. In a rank of `spawn`, kernels of streams with a
+        negative number run beside those of the others; elsewhere it makes no difference.
+
+    Raises
+    ------
+    ValueError
+        If there is no such simulated GPU.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import simgpu as sim
+    >>> (device,) = sim.configure(1)
+    >>> side = sim.Stream(device)
+    >>> with side:
+    ...     x = torch.ones(1000, device=device)
+    >>> side.query()
+    False
+    >>> side.synchronize()
+    >>> side.query()
+    True
+    """
+
+    def __init__(self, device=None, priority=0):
+        self._attach(current.find_device(device), priority)
+
+    @classmethod
+    def of(cls, device) -> "Stream":
+        """Return a new stream of a `simgpu.clock.machine.Device`."""
+        stream = cls.__new__(cls)
+        stream._attach(device)
+        return stream
+
+    def _attach(self, device, priority=0):
+        self._device = device
+        self.compute = device.urgent if priority < 0 else device.compute  # where its kernels run
+        self.number = len(device.streams)
+        self.end = device.machine.host
+        self._outer = []
+        device.streams.append(self)
+
+    @property
+    def device(self) -> torch.device:
+        """The device whose work this stream orders."""
+        return self._device.torch_device
+
+    @property
+    def stream_id(self) -> int:
+        """Number of the stream on its device; 0 is the default stream."""
+        return self.number
+
+    def synchronize(self) -> None:
+        """Let the host wait until everything issued so far in this stream is done."""
+        self._machine().wait_until(self.end, f"synchronize stream {self.number}", (self,))
+
+    def wait_event(self, event: "Event") -> None:
+        """Hold later work in this stream back until `event`; the host does not wait."""
+        with self._machine().lock:
+            if event._moment is not None:
+                self.end = max(self.end, event._moment)
+                if races.active is not None:
+                    races.active.wait(self, event)
+
+    def wait_stream(self, stream: "Stream") -> None:
+        """Hold later work in this stream back until what is now in `stream` is done."""
+        with self._machine().lock:
+            self.end = max(self.end, stream.end)
+            if races.active is not None:
+                races.active.wait(self, stream)
+
+    def record_event(self, event: "Event | None" = None) -> "Event":
+        """Record `event` (default: a new one) behind the work that is now in this stream."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def query(self) -> bool:
+        """Whether all work in this stream is done; asking costs the host a microsecond."""
+        return _poll(self._machine(), self.end, self)
+
+    def __enter__(self):
+        machine = self._machine()
+        self._outer.append((machine.current_index(), self._device.current_stream()))
+        machine.set_current_index(self._device.index)
+        self._device.set_current_stream(self)
+        return self
+
+    def __exit__(self, *_):
+        device_index, stream = self._outer.pop()
+        self._device.set_current_stream(stream)
+        self._device.machine.set_current_index(device_index)
+
+    def _machine(self):
+        current.check_alive(self._device.machine, "this stream")
+        return self._device.machine
+
+    def __repr__(self):
+        return f"<sim.Stream {self.number} of {self._device.name}>"
+
+
+class Event:
+    """A mark in a stream: the host or other streams can wait for it, two of them measure time.
+
+    As in CUDA, waiting for an event that was never recorded returns at once, and an event may be
+    recorded again; those who waited before keep waiting for the earlier mark.
+
+    Parameters
+    ----------
+    enable_timing : bool
+        Whether `elapsed_time` may be asked; default False, as in `torch.cuda.Event`.
+    blocking : bool
+        Taken for `torch.cuda.Event`'s sake; how the host waits makes no difference here.
+    interprocess : bool
+        Must be False.
+
+    Raises
+    ------
+    NotImplementedError
+        If `interprocess` is asked for.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import simgpu as sim
+    >>> (device,) = sim.configure(1)
+    >>> before, after = sim.Event(enable_timing=True), sim.Event(enable_timing=True)
+    >>> before.record()
+    >>> x = torch.ones(1000, 1000, device=device)
+    >>> after.record()
+    >>> after.synchronize()
+    >>> before.elapsed_time(after) > 0
+    True
+    """
+
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
+        if interprocess:
+            raise NotImplementedError("simulated events cannot be shared between processes")
+        self.enable_timing = enable_timing
+        self._moment = None
+        self._device = None
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device on which the event was recorded; before that, None."""
+        return None if self._device is None else self._device.torch_device
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Put the mark behind the work that is now in `stream` (default: the current one).
+
+        Raises
+        ------
+        RuntimeError
+            If the event was recorded on another device before.
+        """
+        if stream is None:
+            stream = current.find_device(None).current_stream()
+        machine = stream._machine()
+        if self._device is not None and self._device is not stream._device:
+            raise RuntimeError(
+                f"Event device {self._device.name} does not match recording stream's device "
+                f"{stream._device.name}; make one event for each device"
+            )
+        with machine.lock:
+            self._device = stream._device
+            self._moment = max(machine.host, stream.end)
+            if races.active is not None:
+                races.active.record(self, stream)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Hold later work in `stream` (default: the current one) back until the event."""
+        if stream is None:
+            stream = current.find_device(None).current_stream()
+        stream.wait_event(self)
+
+    def synchronize(self) -> None:
+        """Let the host wait until the work before the event is done."""
+        if self._moment is not None:
+            self._machine().wait_until(self._moment, "synchronize event", (self,))
+
+    def query(self) -> bool:
+        """Whether the work before the event is done; asking costs the host a microsecond."""
+        return self._moment is None or _poll(self._machine(), self._moment, self)
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Time from this event to `end_event`, in milliseconds.
+
+        Raises
+        ------
+        ValueError
+            If either was made without ``enable_timing=True``, or was not recorded.
+        RuntimeError
+            If they were recorded on two devices, or their work is not done: synchronise first.
+        """
+        if not (self.enable_timing and end_event.enable_timing):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._moment is None or end_event._moment is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if self._machine() is not end_event._machine():
+            raise RuntimeError("The two events belong to different simulated machines.")
+        if self._device is not end_event._device:
+            raise RuntimeError(
+                f"The events were recorded on {self._device.name} and {end_event._device.name}; "
+                "CUDA measures the time between two events of one device only."
+            )
+        if max(self._moment, end_event._moment) > self._machine().host:
+            raise RuntimeError("Both events must be completed: call synchronize() first.")
+        return (end_event._moment - self._moment) * 1e3
+
+    def _machine(self):
+        current.check_alive(self._device.machine, "this event")
+        return self._device.machine
+
+    def __repr__(self):
+        where = "not recorded" if self._device is None else f"of {self._device.name}"
+        return f"<sim.Event {where}>"
+
+
+POLL_SECONDS = 1e-6  # so that a loop which asks until it is done comes to an end
+
+
+def _poll(machine, moment, mark):
+    with machine.lock:
+        machine.host += POLL_SECONDS
+        if moment > machine.host:
+            return False
+        machine.wait_until(machine.host, marks=(mark,))  # now it knows: results may be read
+        return True

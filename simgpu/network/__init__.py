@@ -1,0 +1,27 @@
+"""What joins GPUs: boards, network cards, NCCL's choices, and what a collective costs there.
+
+``cluster.py`` puts boards (``boards.py``) and a network (``networks.py``) together. Start reading
+in ``collective_costs.py``: how long a collective takes, by the algorithm that NCCL would choose
+(``nccl_choices.py``, with the numbers of ``nccl_parameters.py``) and the traffic on each edge
+(``traffic.py``). ``bus_bandwidth.py`` converts times to what ``nccl-tests`` reports.
+
+Imports `simgpu.hardware`, and no torch.
+"""
+
+from simgpu.network.boards import HOST_RATE
+from simgpu.network.cluster import SYSTEMS, Cluster, build_cluster, find_cluster
+from simgpu.network.collective_costs import Cost, cost
+from simgpu.network.networks import NETWORKS, Network, find_network
+
+__all__ = [
+    "HOST_RATE",
+    "NETWORKS",
+    "SYSTEMS",
+    "Cluster",
+    "Cost",
+    "Network",
+    "build_cluster",
+    "cost",
+    "find_cluster",
+    "find_network",
+]

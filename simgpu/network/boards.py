@@ -1,0 +1,205 @@
+"""The inside of a node: which wires its GPUs share, and how fast kernels move bytes over them.
+
+The rates are those that NCCL's search counts with (``src/graph/topo.h`` of NVIDIA/nccl: 20 GB/s for
+each NVLink of a V100 or A100, 20.6 of an H100, 40.1 of a B200), per GPU and direction. They are
+what kernels reach that pass chunks on, less than large copies do (`Link.peer_bandwidth`).
+"""
+
+import functools
+import itertools
+from dataclasses import dataclass, field
+
+from simgpu.hardware.link import Link
+
+# All that passes through a host's memory or root complex at once, bytes/s: assumed, eight channels
+# DDR4-3200 (204.8 GB/s) at four fifths, each byte written once and read once.
+HOST_RATE = 80e9
+KINDS = ("host", "mesh", "switch")
+
+
+@dataclass(frozen=True)
+class Board:
+    """How the GPUs of one node reach each other.
+
+    Attributes
+    ----------
+    name : str
+        Name of the preset.
+    kind : str
+        ``"host"``: over PCIe through one host, whose `host_rate` they share. ``"mesh"``: wires
+        between some pairs (`pairs`), the others through the host. ``"switch"``: all have their
+        full rate to any other.
+    rate : float
+        Bytes/s a direction that collectives reach: of a GPU; in a mesh of one wire.
+    gpus : int
+        Most GPUs that it carries.
+    generation : str
+        Row of NCCL's tables: ``"volta"``, ``"ampere"``, ``"hopper"``, ``"blackwell"``.
+    channels : int
+        Thread blocks, each on a multiprocessor of its own, with which collectives run.
+    host_rate : float
+        Bytes/s that all copies through the host together get.
+    pcie_rate : float
+        Bytes/s a direction of a GPU's way to the host and to other nodes.
+    in_switch : float
+        Share of `rate` that reductions inside the switch reach; 0: the switch cannot reduce.
+    pairs : tuple of (int, int, int)
+        The wires of a mesh: two GPUs, and how many wires join them.
+    sources : dict of str to str
+        Where the numbers come from.
+    """
+
+    name: str
+    kind: str
+    rate: float
+    gpus: int
+    generation: str
+    channels: int
+    host_rate: float
+    pcie_rate: float
+    in_switch: float = 0.0
+    pairs: tuple = ()
+    sources: dict = field(default_factory=dict, hash=False, compare=False, repr=False)
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise ValueError(
+                f"Board {self.name!r}: kind is {self.kind!r}; give one of {', '.join(KINDS)}"
+            )
+        for name in ("rate", "gpus", "channels", "host_rate", "pcie_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(
+                    f"Board {self.name!r}: {name} is {getattr(self, name)!r}; give more than 0"
+                )
+
+    @property
+    def hardware(self):
+        """Key into NCCL's latencies: ``"nvlink"`` or ``"pci"``."""
+        return "pci" if self.kind == "host" else "nvlink"
+
+    def ring_rate(self, gpus):
+        """Bytes/s that each of these GPUs passes on in rings of all of them; 0: no ring of wires.
+
+        Parameters
+        ----------
+        gpus : tuple of int
+            Numbers on the board.
+        """
+        if self.kind != "mesh":
+            return self.rate
+        return self.rate * _count_rings(self.pairs, tuple(sorted(gpus)))
+
+    def pair_rate(self, a, b):
+        """Bytes/s from GPU `a` to GPU `b` without the host; 0: there is no such way."""
+        if self.kind == "host":
+            return 0.0
+        if self.kind == "switch":
+            return self.rate
+        return self.rate * sum(wires for *ends, wires in self.pairs if set(ends) == {a, b})
+
+
+@functools.lru_cache(maxsize=256)  # there are 255 groups of 8 GPUs
+def _count_rings(pairs, gpus):
+    """Count directed rings through all `gpus` that share no wire in the same direction."""
+    wires = {}
+    for a, b, count in pairs:
+        wires[a, b] = wires[b, a] = count
+    if len(gpus) == 2:  # the way there and back is one ring a wire
+        return wires.get(gpus, 0)
+    first, *rest = gpus
+    cycles = [
+        tuple(zip((first, *order), (*order, first), strict=True))
+        for order in itertools.permutations(rest)
+        if order[0] < order[-1]
+    ]
+    cycles = [c for c in cycles if all(edge in wires for edge in c)]
+    return 2 * _most_cycles(cycles, wires)  # a wire carries one ring each way
+
+
+def _most_cycles(cycles, wires):
+    """Return how many of `cycles` (repeats allowed) fit on `wires`, by trying."""
+    best = 0
+    for i, cycle in enumerate(cycles):
+        if any(wires[edge] < 1 for edge in cycle):
+            continue
+        left = dict(wires)
+        for a, b in cycle:
+            left[a, b] -= 1
+            left[b, a] -= 1
+        usable = [c for c in cycles[i:] if all(left[edge] for edge in c)]
+        best = max(best, 1 + _most_cycles(usable, left))
+        if 2 * best * len(cycle) >= sum(wires.values()) - len(cycle):
+            break  # so few wires are left that no further ring fits
+    return best
+
+
+_TOPO = "NVIDIA/nccl, src/graph/topo.h: {} wires x {} GB/s"
+_CHANNELS = "PyTorch 2.13, torch/_inductor/comm_analysis.py (_GPU_NCHANNELS)"
+# `nvidia-smi topo -m` of a DGX-1 with V100s: two squares with diagonals, joined corner by corner.
+_CUBE = (
+    (0, 1, 1), (0, 2, 1), (0, 3, 2), (1, 2, 2), (1, 3, 1), (2, 3, 2),
+    (4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2),
+    (0, 4, 2), (1, 5, 2), (2, 6, 1), (3, 7, 1),
+)  # fmt: skip
+
+
+_HOST = {"host_rate": "assumed (HOST_RATE)", "pcie_rate": "the link's copies of pinned memory"}
+_REDUCES = "NVIDIA/nccl, src/graph/tuning.cc (nvlsEfficiency)"
+
+
+def _sources(wires, rate, channels, **more):
+    return {"rate": _TOPO.format(wires, rate), "channels": channels, **_HOST, **more}
+
+
+_BY_LINK = {
+    "nvlink2": dict(
+        name="dgx1-v100 board", kind="mesh", rate=20e9, generation="volta", channels=12,
+        pairs=_CUBE,
+        sources=_sources(
+            6, 20, "six rings, each twice",
+            pairs="NVIDIA, DGX-1 with Tesla V100 System Architecture white paper, 2017",
+        ),
+    ),
+    "nvlink3": dict(
+        name="a100 board", kind="switch", rate=12 * 20e9, generation="ampere", channels=24,
+        sources=_sources(12, 20, "NCCL's log in NVIDIA/nccl-tests issue 100"),
+    ),
+    "nvlink4": dict(
+        name="h100 board", kind="switch", rate=18 * 20.6e9, generation="hopper", channels=16,
+        in_switch=0.85, sources=_sources(18, 20.6, _CHANNELS, in_switch=_REDUCES),
+    ),
+    "nvlink5": dict(
+        name="b200 board", kind="switch", rate=18 * 40.1e9, generation="blackwell", channels=32,
+        in_switch=0.74, sources=_sources(18, 40.1, _CHANNELS, in_switch=_REDUCES),
+    ),
+}  # fmt: skip
+
+
+def board_of(link: Link) -> Board:
+    """Return the board that a link stands for: that of its generation, for up to 8 GPUs.
+
+    ``nvlink2`` is the cube mesh of a DGX-1 with V100s, ``nvlink3`` an NVSwitch, ``nvlink4`` and
+    ``nvlink5`` an NVSwitch that reduces. Any other link, PCIe or measured, goes through one host.
+
+    Parameters
+    ----------
+    link : Link
+    """
+    if link.name in _BY_LINK:
+        return Board(gpus=8, host_rate=HOST_RATE, pcie_rate=link.bandwidth, **_BY_LINK[link.name])
+    return Board(
+        name=f"{link.name} board",
+        kind="host",
+        rate=link.peer_bandwidth if link.peer else link.bandwidth,
+        gpus=8,
+        generation="ampere",
+        channels=2,
+        host_rate=HOST_RATE,
+        pcie_rate=link.bandwidth,
+        sources={
+            "rate": "the link's bandwidth between peers; without peer access, of pinned copies",
+            "channels": "assumed: two thread blocks fill a PCIe link",
+            **_HOST,
+            "generation": "assumed: what NCCL's tables say for GPUs without NVLink differs little",
+        },
+    )

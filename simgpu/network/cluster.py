@@ -1,0 +1,164 @@
+"""A cluster: nodes of GPUs on a board, joined by a network, and the edges that transfers share.
+
+Start with `build_cluster` (from the names of a GPU, a link and a network) or `find_cluster` (whole
+systems by name). What transfers cost is in ``collective_costs.py``.
+"""
+
+from dataclasses import dataclass
+
+from simgpu.hardware.default import find_gpu_and_link
+from simgpu.hardware.link import Link
+from simgpu.hardware.specs import GPU
+from simgpu.network.boards import Board, board_of
+from simgpu.network.networks import Network, find_network
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes that are all alike; rank r is GPU ``r % gpus_per_node`` of node ``r // gpus_per_node``.
+
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    gpu : GPU
+    link : Link
+        How a GPU reaches its host.
+    board : Board
+        How the GPUs of a node reach each other.
+    gpus_per_node, nodes : int
+    network : Network, optional
+        What joins the nodes; a single node needs none.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive, the board carries fewer GPUs, or several nodes have no network.
+    """
+
+    name: str
+    gpu: GPU
+    link: Link
+    board: Board
+    gpus_per_node: int
+    nodes: int = 1
+    network: Network | None = None
+
+    def __post_init__(self):
+        for name in ("gpus_per_node", "nodes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(
+                    f"Cluster {self.name!r}: {name} is {value!r}; give a whole number from 1 on"
+                )
+        if self.gpus_per_node > self.board.gpus:
+            raise ValueError(
+                f"Cluster {self.name!r}: {self.gpus_per_node} GPUs do not fit on a "
+                f"{self.board.name}, which carries {self.board.gpus}; give more nodes and a network"
+            )
+        if self.nodes > 1 and self.network is None:
+            raise ValueError(
+                f"Cluster {self.name!r}: {self.nodes} nodes without a network; give one, such as "
+                "network='hdr' (the launcher: --network hdr)"
+            )
+
+    def __hash__(self):
+        """Be quick: clusters are keys of what has been worked out for them."""
+        return hash((self.name, self.nodes, self.gpus_per_node))
+
+    @property
+    def world_size(self):
+        """How many GPUs there are."""
+        return self.nodes * self.gpus_per_node
+
+    def node(self, rank):
+        """Return the node of a rank."""
+        return rank // self.gpus_per_node
+
+    def local(self, rank):
+        """Return the number of a rank's GPU on its node."""
+        return rank % self.gpus_per_node
+
+    def nic(self, rank):
+        """Return the number of the network card that a rank uses, on its node."""
+        return self.local(rank) * self.network.nics // self.gpus_per_node
+
+
+def build_cluster(world_size, gpu=None, link=None, nodes=1, network=None) -> Cluster:
+    """Make a cluster of `world_size` GPUs from the names of its parts.
+
+    Parameters
+    ----------
+    world_size : int
+        GPUs in all, a multiple of `nodes`, at most 8 a node.
+    gpu : str or GPU, optional
+    link : str or Link, optional
+        As for `simgpu.configure`. Stands for the board of its generation
+        (`simgpu.network.boards.board_of`).
+    nodes : int
+    network : str or Network, optional
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset, or the GPUs do not fit.
+    """
+    gpu, link = find_gpu_and_link(gpu, link)
+    if nodes < 1 or world_size % nodes:
+        raise ValueError(
+            f"{world_size} GPUs cannot be spread evenly over {nodes} nodes; give a multiple"
+        )
+    return Cluster(
+        name=f"{nodes} x {world_size // nodes} {gpu.name} on {link.name}",
+        gpu=gpu,
+        link=link,
+        board=board_of(link),
+        gpus_per_node=world_size // nodes,
+        nodes=nodes,
+        network=None if network is None else find_network(network),
+    )
+
+
+# Real systems, by the names of their parts; each number's source is with the part.
+SYSTEMS = {
+    "dgx1-v100": ("v100", "nvlink2", "edr"),
+    "dgx-a100": ("a100", "nvlink3", "hdr"),
+    "hgx-h100": ("h100", "nvlink4", "ndr"),
+    "hgx-h200": ("h200", "nvlink4", "ndr"),
+    "hgx-b200": ("b200", "nvlink5", "ndr"),
+    "rtx4090-workstation": ("rtx4090", "pcie4_staged", "ethernet100"),
+    "cloud-v100": ("v100", "nvlink2", "ethernet100"),
+    "cloud-a100": ("a100", "nvlink3", "ethernet400"),
+    "cloud-h200": ("h200", "nvlink4", "efa"),
+}
+
+
+def find_cluster(name_or_spec, nodes=1, gpus_per_node=8) -> Cluster:
+    """Return that many nodes of a real system; a `Cluster` is returned as it is.
+
+    Parameters
+    ----------
+    name_or_spec : str or Cluster
+        A name in `SYSTEMS`.
+    nodes, gpus_per_node : int
+        How much of it is used.
+
+    Raises
+    ------
+    ValueError
+        If there is no such system, or it is not as large.
+
+    Examples
+    --------
+    >>> find_cluster("dgx-a100", nodes=2).world_size
+    16
+    """
+    if isinstance(name_or_spec, Cluster):
+        return name_or_spec
+    if name_or_spec not in SYSTEMS:
+        raise ValueError(
+            f"unknown system {name_or_spec!r}; give one of {', '.join(SYSTEMS)}, or a Cluster of "
+            "your own"
+        )
+    gpu, link, network = SYSTEMS[name_or_spec]
+    return build_cluster(nodes * gpus_per_node, gpu, link, nodes, network)

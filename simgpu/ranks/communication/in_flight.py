@@ -1,0 +1,125 @@
+"""Tensors of communication that is under way: nobody may read its results or change its inputs.
+
+On GPUs whoever does gets wrong numbers, sometimes. Here it is an error, every time.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from simgpu.backend import tensor as backend
+from simgpu.backend.ops import tensors_of
+from simgpu.backend.tensor import SimTensor
+from simgpu.races.regions import overlap, region
+from simgpu.ranks.process import user_frame
+from simgpu.ranks.process.scheduler import RanksError
+
+
+@dataclass(eq=False)
+class Use:
+    """One use of a tensor by a collective or a message that is under way."""
+
+    work: object
+    tensor: SimTensor
+    writes: bool
+
+    @property
+    def region(self):
+        """The bytes that are used."""
+        return _region(self.tensor)
+
+
+class UnderWay:
+    """Who uses which memory; sees every operation on simulated tensors while there is any."""
+
+    def __init__(self):
+        self._uses = {}  # id of a block -> uses; the tensors in them keep it alive
+
+    def add(self, work, reads, writes) -> None:
+        """Take note of the tensors of a work that begins."""
+        for tensors, is_write in ((reads, False), (writes, True)):
+            for tensor in tensors:
+                if tensor.numel():
+                    use = Use(work, tensor, is_write)
+                    self._uses.setdefault(id(tensor._block), []).append(use)
+                    work.uses.append(use)
+        if self._uses:
+            backend.watch = self._watch
+
+    def remove(self, work) -> None:
+        """Forget the tensors of a work that is waited for."""
+        for use in work.uses:
+            key = id(use.tensor._block)
+            left = [other for other in self._uses.get(key, ()) if other is not use]
+            if left:
+                self._uses[key] = left
+            else:
+                self._uses.pop(key, None)
+        work.uses = []
+        if not self._uses:
+            backend.watch = None
+
+    def writers(self, tensor) -> list:
+        """Return the works that fill some of a tensor's memory."""
+        uses = self._uses.get(id(tensor._block), ())
+        return [use.work for use in uses if use.writes]
+
+    def _watch(self, op, args, kwargs):
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if type(value) is SimTensor:
+                if id(value._block) in self._uses:
+                    self._check_operation(op, args, kwargs or {})
+                    return
+            elif isinstance(value, list | tuple) and any(
+                type(v) is SimTensor and id(v._block) in self._uses for v in value
+            ):
+                self._check_operation(op, args, kwargs or {})
+                return
+
+    def _check_operation(self, op, args, kwargs):
+        if not op.kernel or op.composite or op.func.namespace == "_c10d_functional":
+            return  # touches no values; comes again in parts; communicates
+        reads, writes = tensors_of(op, args, kwargs)
+        self.check(f"'{op.name}'", reads, writes)
+
+    def check(self, name, reads, writes, stream=None) -> None:
+        """Refuse an operation on tensors that are in use, or let it wait first.
+
+        What runs on `stream` comes after what is under way there.
+        """
+        for tensors, is_write in ((reads, False), (writes, True)):
+            for tensor in tensors:
+                if not isinstance(tensor, SimTensor) or not tensor.numel():
+                    continue
+                for use in list(self._uses.get(id(tensor._block), ())):
+                    if (
+                        (is_write or use.writes)
+                        and (stream is None or use.work.stream is not stream)
+                        and overlap(use.region, _region(tensor))
+                    ):
+                        self._meet(name, use, is_write)
+
+    def _meet(self, name, use, is_write):
+        work = use.work
+        if work.waits_by_itself:
+            work.wait()
+            return
+        if use.writes:
+            what = f"{'overwrites' if is_write else 'reads'} the result of"
+        else:
+            what = "changes a tensor that is still read by"
+        raise RanksError(
+            f"rank {work.rank}: {name} ({user_frame.line()}) {what} {work.name} ({work.line}), for "
+            "which nobody has waited; call wait() on the work first"
+        )
+
+
+def _region(tensor):
+    return region(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.itemsize)
+
+
+def flatten(values) -> list[torch.Tensor]:
+    """Return the tensors in nested lists."""
+    if isinstance(values, torch.Tensor):
+        return [values]
+    return [tensor for value in values for tensor in flatten(value)]

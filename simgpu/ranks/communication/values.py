@@ -1,0 +1,113 @@
+"""What collectives compute: from the tensors of all ranks, in the order of the ranks.
+
+Each function takes what every rank has given and fills what every rank gets; both are lists over
+ranks of lists of CPU tensors. A rank that does not run gets None.
+"""
+
+import torch
+from torch.distributed import ReduceOp
+
+from simgpu.ranks.process import torch_internals
+
+_PAIRWISE = {
+    ReduceOp.MAX: torch.maximum,
+    ReduceOp.MIN: torch.minimum,
+    ReduceOp.PRODUCT: torch.mul,
+    ReduceOp.BAND: torch.bitwise_and,
+    ReduceOp.BOR: torch.bitwise_or,
+    ReduceOp.BXOR: torch.bitwise_xor,
+}
+
+
+def reduce_tensors(tensors, op) -> torch.Tensor:
+    """Reduce one tensor of every rank, the first rank's first."""
+    kind = torch_internals.kind_of_reduction(op)
+    if kind in _PAIRWISE:
+        result = tensors[0]
+        for tensor in tensors[1:]:
+            result = _PAIRWISE[kind](result, tensor)
+        return result
+    result = tensors[0].clone()
+    for tensor in tensors[1:]:
+        result += tensor
+    if kind == ReduceOp.AVG:
+        result = result / len(tensors) if result.is_floating_point() else result // len(tensors)
+    elif kind == ReduceOp.PREMUL_SUM:
+        result *= torch_internals.factor_of_reduction(op)
+    return result
+
+
+def all_reduce(given, filled, op):
+    """Reduce the tensors of all ranks, for all ranks."""
+    for i in range(len(given[0])):
+        result = reduce_tensors([tensors[i] for tensors in given], op)
+        for tensors in filter(None, filled):
+            tensors[i].copy_(result.view(tensors[i].shape))
+
+
+def reduce(given, filled, op, root):
+    """Reduce the tensors of all ranks, for the root."""
+    for i in range(len(filled[root] or ())):
+        filled[root][i].copy_(reduce_tensors([tensors[i] for tensors in given], op))
+
+
+def broadcast(given, filled, root):
+    """Give the root's tensors to all ranks."""
+    for rank, tensors in enumerate(filled):
+        for i, tensor in enumerate(tensors or ()):
+            if rank != root:
+                tensor.copy_(given[root][i].view(tensor.shape))
+
+
+def all_gather(given, filled):
+    """Give the one tensor of every rank to all ranks: as many tensors, or one of them all."""
+    parts = [tensors[0].clone() for tensors in given]
+    for outputs in filter(None, filled):
+        if len(outputs) == len(parts) and all(
+            o.numel() == p.numel() for o, p in zip(outputs, parts, strict=True)
+        ):
+            for output, part in zip(outputs, parts, strict=True):
+                output.copy_(part.view(output.shape))
+        else:
+            (output,) = outputs
+            output.copy_(torch.cat([part.reshape(-1) for part in parts]).view(output.shape))
+
+
+def reduce_scatter(given, filled, op):
+    """Reduce what every rank has for each rank, and give each rank its part."""
+    size = len(given)
+    for rank, outputs in enumerate(filled):
+        if outputs is None:
+            continue
+        parts = [
+            tensors[rank] if len(tensors) == size > 1 else tensors[0].reshape(size, -1)[rank]
+            for tensors in given
+        ]
+        outputs[0].copy_(reduce_tensors(parts, op).reshape(outputs[0].shape))
+
+
+def gather(given, filled, root):
+    """Give the one tensor of every rank to the root."""
+    for output, (part,) in zip(filled[root] or (), given, strict=bool(filled[root])):
+        output.copy_(part)
+
+
+def scatter(given, filled, root):
+    """Give every rank its one of the root's tensors."""
+    parts = [part.clone() for part in given[root]]
+    for outputs, part in zip(filled, parts, strict=True):
+        if outputs is not None:
+            outputs[0].copy_(part)
+
+
+def all_to_all(given, filled):
+    """Give part `j` of rank `i` to rank `j`, as its part `i`."""
+    parts = [[part.clone() for part in tensors] for tensors in given]
+    for j, outputs in enumerate(filled):
+        for i, output in enumerate(outputs or ()):
+            output.copy_(parts[i][j].view(output.shape))
+
+
+def send(given, filled):
+    """Give the tensor of the first of two ranks to the second."""
+    filled[1][0].copy_(given[0][0].view(filled[1][0].shape))

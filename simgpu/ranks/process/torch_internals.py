@@ -1,0 +1,184 @@
+"""All that the ranks use of PyTorch without its promise to stay: names that begin with ``_``.
+
+Looked up at the first `spawn`, never at import: in a PyTorch that lacks one of them `spawn` says
+so, and everything else of the simulator works.
+"""
+
+import copy
+import functools
+import importlib
+
+import torch
+from torch.distributed import ReduceOp
+
+TESTED = "2.13"
+C10D = "torch.distributed.distributed_c10d"
+FSDP = "torch.distributed.fsdp._fully_shard"
+ATTENTION = "torch.distributed.tensor.experimental._context_parallel._attention"
+FAKE_GROUP = "torch._C._distributed_c10d:FakeProcessGroup._create_internal"
+NAMES = (
+    "torch._C:_accelerator_getAccelerator",
+    "torch._C:_get_accelerator",
+    FAKE_GROUP,
+    "torch._C._distributed_c10d:_set_thread_isolation_mode",
+    "torch._C._distributed_c10d:Logger.set_runtime_stats_and_log",
+    "torch.distributed:ProcessGroup._register_backend",
+    "torch.nn.parallel:DistributedDataParallel._check_comm_hook",
+    "torch.distributed.rendezvous:_rendezvous_handlers",
+    f"{C10D}:_resolve_process_group",
+    f"{C10D}:_rank_not_in_group",
+    f"{C10D}:_world.pg_names",
+    "torch.distributed._functional_collectives:AsyncCollectiveTensor",
+    "torch.distributed.tensor:DTensor._op_dispatcher",
+    "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta",
+    f"{FSDP}._fsdp_init:_move_states_to_device",
+    f"{FSDP}._fsdp_collectives:all_gather_copy_in_cuda",
+    f"{FSDP}._fsdp_collectives:split_with_sizes_copy",
+    f"{FSDP}._fsdp_collectives:chunk_cat",
+    f"{ATTENTION}:_create_default_load_balancer",
+    f"{ATTENTION}:_enable_context_parallel_dispatcher",
+    "torch.distributed.pipelining._backward:get_param_groups",
+    "torch.ops._c10d_functional:wait_tensor",
+    "torch.ops._dtensor:shard_dim_alltoall",
+    "torch.cuda:_lazy_init",
+    "torch.utils._device:DeviceContext.__init__",
+    "torch.ops.fsdp:all_gather_copy_in",
+)
+# Module globals that belong to one rank: where, and with what a rank begins (None: its own copy).
+GLOBALS = (
+    (f"{C10D}:_world._default_pg", lambda: None),
+    (f"{C10D}:_world._pg_coalesce_state", dict),
+    (f"{C10D}:_world._comms", list),
+    (f"{C10D}:_pg_map", dict),
+    (f"{C10D}:_pg_names", dict),
+    (f"{C10D}:_pg_group_ranks", dict),
+    (f"{C10D}:_pg_backend_config", dict),
+    (f"{C10D}:_group_count", int),
+    (f"{C10D}:_tags_to_pg", dict),
+    (f"{C10D}:_pg_to_tag", dict),
+    (f"{C10D}:_backend", lambda: None),
+    (f"{C10D}:_default_pg_init_method", lambda: None),
+    ("torch.distributed.tensor._random:_rng_tracker", lambda: None),
+    ("torch.distributed.tensor:DTensor._op_dispatcher._custom_op_handlers", None),
+    ("torch.nn.functional:scaled_dot_product_attention", None),
+)
+# The same, of what a program may switch: those that this PyTorch has; a rank begins with a copy.
+HOOKS = "torch.nn.modules.module:_global"
+SWITCHES = (
+    "torch.distributed.tensor._redistribute:_planner_cache",
+    "torch.utils.checkpoint:_enable_checkpoint_early_stop",
+    "torch.utils.checkpoint:_checkpoint_debug_enabled",
+    "torch.utils.checkpoint:DefaultDeviceType._default_device_type",
+    "torch.autograd.graph:_allow_mutation_on_saved_tensors_enabled",
+    "torch.utils._device:CURRENT_DEVICE",
+    "torch.optim.optimizer:_global_optimizer_pre_hooks",
+    "torch.optim.optimizer:_global_optimizer_post_hooks",
+    f"{HOOKS}_buffer_registration_hooks",
+    f"{HOOKS}_module_registration_hooks",
+    f"{HOOKS}_parameter_registration_hooks",
+    f"{HOOKS}_backward_pre_hooks",
+    f"{HOOKS}_backward_hooks",
+    f"{HOOKS}_is_full_backward_hook",
+    f"{HOOKS}_forward_pre_hooks",
+    f"{HOOKS}_forward_hooks",
+    f"{HOOKS}_forward_hooks_always_called",
+    f"{HOOKS}_forward_hooks_with_kwargs",
+)
+
+
+def find(name: str):
+    """Return what a name of `NAMES` or `GLOBALS` stands for."""
+    owner, attribute = _owner(name)
+    return getattr(owner, attribute)
+
+
+def replace(name: str, value):
+    """Let a name stand for something else; return what undoes it."""
+    owner, attribute = _owner(name)
+    if attribute in vars(owner):
+        undo = functools.partial(setattr, owner, attribute, vars(owner)[attribute])
+    else:  # inherited
+        undo = functools.partial(delattr, owner, attribute)
+    setattr(owner, attribute, value)
+    return undo
+
+
+@functools.lru_cache(None)
+def _owner(name):
+    module, _, path = name.partition(":")
+    *parents, attribute = path.split(".")
+    if module.startswith("torch.ops."):
+        owner = getattr(torch.ops, module.removeprefix("torch.ops."))
+    else:
+        owner = importlib.import_module(module)
+    for parent in parents:
+        owner = getattr(owner, parent)
+    return owner, attribute
+
+
+def missing() -> list[str]:
+    """Return the names that this PyTorch does not have."""
+    return [name for name in (*NAMES, *(name for name, _ in GLOBALS)) if not exists(name)]
+
+
+def exists(name: str) -> bool:
+    """Whether this PyTorch has a name."""
+    try:
+        find(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def check() -> None:
+    """Raise an error if this PyTorch lacks a name.
+
+    Raises
+    ------
+    RuntimeError
+        It says which, and which version has them.
+    """
+    if absent := missing():
+        raise RuntimeError(
+            f"sim.spawn needs parts of PyTorch that {torch.__version__} lacks ({absent[0]}); "
+            f"install PyTorch {TESTED}; everything else of simgpu works with this one"
+        )
+
+
+def first_values() -> list:
+    """Return what a rank begins with in the `GLOBALS` and the `SWITCHES`."""
+    return [
+        first() if first is not None else _copy(getattr(owner, attribute))
+        for owner, attribute, first in _owners()
+    ]
+
+
+def _copy(value):
+    return copy.copy(value) if isinstance(value, dict) else value
+
+
+def get_globals() -> list:
+    """Return what is now in the `GLOBALS` and the `SWITCHES`."""
+    return [getattr(owner, attribute) for owner, attribute, _ in _owners()]
+
+
+def set_globals(values) -> None:
+    """Fill the `GLOBALS` and the `SWITCHES`."""
+    for (owner, attribute, _), value in zip(_owners(), values, strict=True):
+        setattr(owner, attribute, value)
+
+
+@functools.lru_cache(None)
+def _owners():
+    switches = [(name, None) for name in SWITCHES if exists(name)]
+    return [(*_owner(name), first) for name, first in (*GLOBALS, *switches)]
+
+
+def kind_of_reduction(op):
+    """Return the plain kind of a reduction, such as ``ReduceOp.SUM``."""
+    return op.op if isinstance(op, ReduceOp) else op
+
+
+def factor_of_reduction(op):
+    """Return by what ``ReduceOp.PREMUL_SUM`` multiplies."""
+    return op.__getstate__()[1]

@@ -1,0 +1,55 @@
+"""Where in the reader's program something happened."""
+
+import os
+import sys
+import sysconfig
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+_OURS = tuple(
+    str(path) + os.sep for path in (Path(__file__).parents[2], Path(torch.__file__).parent)
+)
+_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
+
+
+def line() -> str:
+    """Return the line of the program that called PyTorch or the simulator: ``train.py:31``."""
+    frame = sys._getframe()
+    while frame.f_back is not None and not _is_program(frame.f_code.co_filename):
+        frame = frame.f_back
+    return _describe(frame.f_code, frame.f_lineno)
+
+
+def line_of_error(error) -> str:
+    """Return the innermost line of the program in the traceback of an error, ``""`` if none is.
+
+    Examples
+    --------
+    >>> try:
+    ...     1 / 0
+    ... except ZeroDivisionError as error:
+    ...     where = line_of_error(error)
+    >>> where
+    'line 2'
+    """
+    found, step = "", error.__traceback__
+    while step is not None:
+        if _is_program(step.tb_frame.f_code.co_filename):
+            found = _describe(step.tb_frame.f_code, step.tb_lineno)
+        step = step.tb_next
+    return found
+
+
+@lru_cache(4096)
+def _is_program(filename):
+    if filename.startswith((*_OURS, "<frozen")) or filename.endswith("typing_extensions.py"):
+        return False
+    return not filename.startswith(_STANDARD) or "site-packages" in filename
+
+
+def _describe(code, number):
+    if code.co_filename.startswith("<") or "ipykernel" in code.co_filename:  # typed, or a cell
+        return f"line {number}" + ("" if code.co_name[0] == "<" else f" of {code.co_name}")
+    return f"{Path(code.co_filename).name}:{number}"

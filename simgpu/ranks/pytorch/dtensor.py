@@ -1,0 +1,130 @@
+"""What DTensor and FSDP ask of a device, answered for simulated ones.
+
+PyTorch's C++ takes a simulated tensor for one on ``meta:i``, and a wrapper around it as well.
+"""
+
+import functools
+
+import torch
+
+from simgpu.backend.tensor import SimTensor
+from simgpu.clock import current
+from simgpu.naming import device_type, is_simulated
+from simgpu.ranks.communication import world
+from simgpu.ranks.process import torch_internals
+
+DTENSOR = "torch.distributed.tensor:DTensor"
+ASYNC = "torch.distributed._functional_collectives:AsyncCollectiveTensor"
+REBUILD = "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta"
+PLAN = "torch.distributed.tensor._redistribute:_gen_transform_infos"
+MOVE = f"{torch_internals.FSDP}._fsdp_init:_move_states_to_device"
+
+
+def replacements() -> dict:
+    """Return what shall stand for PyTorch's names while ranks run."""
+    return {
+        f"{DTENSOR}.device": property(_device_of_dtensor),
+        f"{DTENSOR}.is_meta": property(lambda self: _device_of_dtensor(self).type == "meta"),
+        f"{DTENSOR}.get_device": lambda self: _device_of_dtensor(self).index,
+        f"{DTENSOR}.to": _make_to(torch_internals.find(f"{DTENSOR}.to")),
+        f"{ASYNC}.__new__": staticmethod(_new_async),
+        f"{ASYNC}.device": property(lambda self: self.elem.device),
+        f"{ASYNC}.is_meta": property(lambda self: self.elem.is_meta),
+        REBUILD: _rebuild_on_cpu,
+        MOVE: _make_move(torch_internals.find(MOVE)),
+        **(
+            {PLAN: _one_for_each_rank(torch_internals.find(PLAN))}
+            if torch_internals.exists(PLAN)
+            else {}
+        ),
+    }
+
+
+def _one_for_each_rank(plan):
+    """Keep plans of redistribution by rank: where a tensor is split unevenly, theirs differ."""
+    make, of_ranks = getattr(plan, "__wrapped__", plan), {}
+
+    def plan_of_rank(*args, **kwargs):
+        number = world.active.rank.number
+        if number not in of_ranks:
+            of_ranks[number] = functools.cache(make)
+        return of_ranks[number](*args, **kwargs)
+
+    return plan_of_rank
+
+
+def _device_of_dtensor(self):
+    local = self._local_tensor
+    if isinstance(local, SimTensor | torch_internals.find(ASYNC)):
+        return local.device
+    return torch.Tensor.device.__get__(self)
+
+
+def _make_to(own_to):
+    def to(self, *args, **kwargs):
+        """As DTensor's, also for ``to("sim")``, whose number C++ cannot find."""
+        device = kwargs.get("device", args[0] if args else None)
+        if not isinstance(device, str | torch.device) or not is_simulated(device):
+            return own_to(self, *args, **kwargs)
+        if "device" in kwargs:
+            kwargs.pop("device")
+        else:
+            args = args[1:]
+        if is_simulated(self.device):
+            if args and (args[0] is None or isinstance(args[0], torch.dtype)):
+                kwargs["dtype"], *args = args  # as `Module.to` passes it
+            return own_to(self, kwargs.pop("dtype", None) or self.dtype, *args, **kwargs)
+        return own_to(self, current.find_device(None).torch_device, *args, **kwargs)
+
+    return to
+
+
+def _new_async(cls, elem):
+    """As AsyncCollectiveTensor's, with the device that C++ knows."""
+    result = torch.Tensor._make_wrapper_subclass(
+        cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(),
+        dtype=elem.dtype, layout=elem.layout, requires_grad=elem.requires_grad,
+        device=elem._device.cpp_device if isinstance(elem, SimTensor) else elem.device,
+    )  # fmt: skip
+    result.elem, result.completed = elem, False
+    return result
+
+
+def _rebuild_on_cpu(spec):
+    """Let DTensor work out shapes on the CPU.
+
+    C++ has no simulated device, and PyTorch keeps such results for all ranks at once.
+    """
+    meta, kind = spec.tensor_meta, spec.mesh.device_type
+    device = "cpu" if kind == device_type() else kind
+    return torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device=device)
+
+
+def _make_move(own_move):
+    def move(params, buffers, device):
+        """As FSDP's, where ``tensor.data = other`` cannot make a host tensor a simulated one."""
+        if not is_simulated(device):
+            return own_move(params, buffers, device)
+        left = [[], []]
+        for rest, tensors in zip(left, (params, buffers), strict=True):
+            for tensor in tensors:
+                if _is_on_host(tensor):
+                    _move_to(tensor, device)
+                else:
+                    rest.append(tensor)
+        return own_move(*left, device)
+
+    return move
+
+
+def _is_on_host(tensor):
+    dtensor = torch_internals.find(DTENSOR)
+    return not isinstance(tensor, SimTensor | dtensor) and tensor.device.type != "meta"
+
+
+def _move_to(tensor, device):
+    with torch.no_grad():
+        new = tensor.to(device)
+        if isinstance(tensor, torch.nn.Parameter):
+            new = torch.nn.Parameter(new, tensor.requires_grad)
+    torch.utils.swap_tensors(tensor, new)

@@ -1,0 +1,86 @@
+"""Refusing CUDA: one sentence that names the script's line and what to write there instead.
+
+No real GPU is used beside the simulated ones, on no machine: CUDA is neither there nor started.
+"""
+
+import functools
+import os
+import re
+import tokenize
+from pathlib import Path
+
+import torch
+
+from simgpu.ranks.process import torch_internals
+
+# What a program calls, or PyTorch for it, and what to do instead.
+_REFUSED = {
+    "torch.cuda:_lazy_init": "take the device from torch.accelerator.current_accelerator(), and "
+    "call torch.accelerator instead of torch.cuda",
+    "torch.cuda:set_device": "write torch.accelerator.set_device_index(local_rank)",
+    "torch.cuda:synchronize": "write torch.accelerator.synchronize()",
+    "torch.cuda:Stream.__new__": "write torch.Stream(device)",
+    "torch.cuda:Event.__new__": "write torch.Event(device, enable_timing=...)",
+    "torch.cuda:memory_allocated": "write torch.accelerator.memory_allocated()",
+    "torch.cuda:max_memory_allocated": "write torch.accelerator.max_memory_allocated()",
+}
+_OF_A_TYPE = (torch.amp.autocast, torch.amp.GradScaler)  # they would switch themselves off
+
+
+class CudaError(RuntimeError):
+    """A script on simulated GPUs asks for CUDA."""
+
+    def __init__(self, instead):
+        super().__init__(
+            f"this asks for CUDA; {instead}; then the same script runs here, on NCCL and on gloo"
+        )
+
+
+class NoCuda:
+    """Refuses CUDA inside a ``with`` block."""
+
+    def __enter__(self):
+        self._visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+        new = {name: _refusal(instead) for name, instead in _REFUSED.items()}
+        new |= {f"torch.amp:{kind.__name__}.__init__": _checked(kind) for kind in _OF_A_TYPE}
+        self._undo = [torch_internals.replace(name, value) for name, value in new.items()]
+
+    def __exit__(self, *_):
+        for undo in self._undo:
+            undo()
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+        if self._visible is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = self._visible
+
+
+def _refusal(instead):
+    def refuse(*args, **kwargs):
+        raise CudaError(instead)
+
+    return refuse
+
+
+def _checked(kind):
+    """Let a class that is told a type of device refuse ``"cuda"``."""
+    init, name = kind.__init__, kind.__name__
+    default = "cuda" if kind is torch.amp.GradScaler else None
+
+    @functools.wraps(init)
+    def checked(self, *args, **kwargs):
+        wanted = args[0] if args else kwargs.get("device", kwargs.get("device_type", default))
+        if str(wanted).partition(":")[0] == "cuda":
+            raise CudaError(f"write {name}(device.type)")
+        init(self, *args, **kwargs)
+
+    return checked
+
+
+def lines_with_cuda(path) -> list[str]:
+    """Return the lines of a script that speak of CUDA or NCCL, as ``train.py:7``."""
+    with tokenize.open(path) as file:
+        return [
+            f"{Path(path).name}:{number}"
+            for number, text in enumerate(file, 1)
+            if re.search(r"\b(cuda|nccl)\b", text.partition("#")[0])
+        ]

@@ -1,0 +1,69 @@
+"""The timeline of a run, as a page or as a file for Chrome and Perfetto."""
+
+from simgpu.timeline import Timeline, svg, widget
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 14px system-ui, sans-serif; margin: 1.5em; overflow-x: auto }}
+</style>
+</head>
+<body>
+<pre>{text}</pre>
+{figure}
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def check(path) -> None:
+    """Refuse a file that `write` cannot write; None is no file.
+
+    Raises
+    ------
+    ValueError
+        If it ends otherwise than in .html or .json, or its folder does not exist.
+    """
+    if path is None:
+        return
+    if path.suffix not in (".html", ".json"):
+        raise ValueError(f"--timeline {path}: give a file that ends in .html or .json")
+    if not path.parent.is_dir():
+        raise ValueError(f"--timeline {path}: there is no folder {path.parent}")
+
+
+def write(path, spans, steps, text) -> None:
+    """Write the timeline of a run.
+
+    Parameters
+    ----------
+    path : Path
+        ``.json``: the whole run, in Chrome's format. ``.html``: a page with `text` and a figure of
+        the last step; of the whole run, if there are no two steps, or that takes no time.
+    spans : list of Span
+        The trace of the run.
+    steps : Steps
+        Its steps.
+    text : str
+        The summary.
+    """
+    if path.suffix == ".json":
+        Timeline(spans).to_chrome(path)
+        return
+    takes_time = any(steps.durations()[-1:])
+    window = steps.ends()[-2:] if takes_time else (None, None)
+    text = svg.escape(text)
+    page = _PAGE.format(
+        title=text.splitlines()[0],
+        text=text,
+        figure=svg.html(Timeline(spans, *window)),
+        script=widget.script(),
+    )
+    path.write_text(page, encoding="utf-8")

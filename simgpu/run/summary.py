@@ -1,0 +1,167 @@
+"""What the launcher says at the end of a run: how fast it was, and what limited it.
+
+All numbers are simulated, from the trace of the run. They are of its steps without the first, which
+sets up: from the end of the first ``optimizer.step()`` to that of the last (``steps.py``). A run
+with fewer than two steps is taken as a whole.
+
+- **Step time**: the median of the times from the end of one step to that of the next.
+- **Exposed communication**: the share of the time in which a rank's communication runs and its
+  compute engine is idle; the mean over the ranks. **Hidden communication**: the share in which both
+  run.
+- **Peak memory**: of the tensors on a rank's device, over the whole run.
+- **MFU**: FLOPs of all matrix products, convolutions and attentions (those that are repeated for
+  checkpointing count as well), over what the GPUs' data sheet allows in that time, for the type in
+  which most of them were.
+- **Limited by**: what most of the ranks' time goes on. Every moment of a rank has one cause, see
+  `CAUSES` in ``shares.py``; the shares are means over the ranks and add up to 1.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import fmean, median
+
+import simgpu as sim
+from simgpu.clock import current
+from simgpu.run.shares import CAUSES, by_rank, communicating, shares
+from simgpu.units import number, quantity
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run of ranks, in a few numbers.
+
+    Attributes
+    ----------
+    hardware : str
+        What was simulated.
+    start, end : float
+        Of the time that the shares are of, in seconds.
+    num_steps : int
+        How many steps the step time is the median of; 0: the run is taken as a whole.
+    step_seconds : float
+        Step time; of a run as a whole, its duration.
+    peak_memory : dict
+        Bytes, by rank.
+    mfu : float
+        FLOPs over the peak's, from 0 to 1.
+    peak_type : str
+        The type whose peak that is.
+    peak_flops : float
+        That peak of one GPU, FLOP/s.
+    hidden_communication : float
+        The share of the time in which ranks communicate and compute.
+    shares : dict
+        By cause, from 0 to 1.
+    """
+
+    hardware: str
+    start: float
+    end: float
+    num_steps: int
+    step_seconds: float
+    peak_memory: dict
+    mfu: float
+    peak_type: str
+    peak_flops: float
+    hidden_communication: float
+    shares: dict
+
+    @property
+    def exposed_communication(self):
+        """The share of the time in which ranks communicate and compute nothing."""
+        return self.shares["communication"]
+
+    @property
+    def limit(self):
+        """The cause with the largest share."""
+        return max(self.shares, key=self.shares.get)
+
+    def __str__(self):
+        steps = f"median of {self.num_steps}" if self.num_steps else "the whole run; found no steps"
+        most = max(self.peak_memory, key=self.peak_memory.get)
+        least = min(self.peak_memory, key=self.peak_memory.get)
+        memory = "on every rank"
+        if self.peak_memory[least] < self.peak_memory[most]:
+            memory = f"on rank {most}; the least: {_mib(self.peak_memory[least])} on rank {least}"
+        hidden = f"of the time; {_percent(self.hidden_communication)} more is hidden behind kernels"
+        peak = f"of {quantity(self.peak_flops, 'FLOP/s')}, the peak for {self.peak_type}"
+        rows = [
+            ("step time", quantity(self.step_seconds, "s"), steps),
+            ("exposed communication", _percent(self.exposed_communication), hidden),
+            ("peak memory", _mib(self.peak_memory[most]), memory),
+            ("MFU", _percent(self.mfu), peak),
+            ("limited by", self.limit, CAUSES[self.limit]),
+        ]
+        causes = sorted(self.shares, key=self.shares.get, reverse=True)
+        rows += [(f"  {cause}", _percent(self.shares[cause]), "") for cause in causes]
+        title = f"simulated, not measured: {self.hardware}"
+        return "\n".join([title, *(f"{a:<22} {b:<17} {c}".rstrip() for a, b, c in rows)])
+
+
+def summarize(spans, steps, cluster) -> Summary:
+    """Return the summary of the run that `spawn` has just made.
+
+    Parameters
+    ----------
+    spans : list of Span
+        Its trace.
+    steps : Steps
+        Its steps.
+    cluster : Cluster
+        On which it ran.
+    """
+    ranks, gpu = by_rank(spans), cluster.gpu
+    start, end = 0.0, max(span.end for span in spans)
+    durations = steps.durations() if sum(steps.durations()) > 0 else []
+    if durations:
+        start, end = steps.ends()[0], steps.ends()[-1]
+    each = [shares(own, gpu, start, end) for own in ranks.values()]
+    causes = {cause: fmean(one[cause] for one in each) for cause in CAUSES}
+    communication = fmean(communicating(own, start, end) for own in ranks.values())
+    flops = sum(_flops(span, start, end) for span in spans if span.engine == "compute")
+    peak_type = _main_type(len(ranks))
+    peak = gpu.flops[peak_type]
+    return Summary(
+        hardware=_describe(cluster, list(ranks)),
+        start=start,
+        end=end,
+        num_steps=len(durations),
+        step_seconds=median(durations or [end - start]),
+        peak_memory={rank: sim.max_memory_allocated(i) for i, rank in enumerate(ranks)},
+        mfu=flops / (len(ranks) * peak * (end - start)),
+        peak_type=peak_type,
+        peak_flops=peak,
+        hidden_communication=max(0.0, communication - causes["communication"]),
+        shares=causes,
+    )
+
+
+def _describe(cluster, ranks):
+    """Say on what a run was, and which ranks have run if not all."""
+    text = f"{cluster.gpus_per_node} x {cluster.gpu.name} on {cluster.link.name}"
+    if cluster.nodes > 1:
+        text = f"{cluster.nodes} nodes of {text}, joined by {cluster.network.name}"
+    if len(ranks) < cluster.world_size:
+        names = ", ".join(map(str, ranks))
+        text += f"; rank{'s' * (len(ranks) > 1)} {names} in place of all {cluster.world_size}"
+    return text
+
+
+def _flops(span, start, end):
+    """Return what of a kernel's FLOPs lies in the window, if it calculates evenly."""
+    inside = min(span.end, end) - max(span.start, start)
+    return span.flops * inside / span.duration if inside > 0 else 0.0
+
+
+def _main_type(num_devices):
+    """Return the type in which most FLOPs were."""
+    flops = sum((current.find_device(i).flops for i in range(num_devices)), Counter())
+    return max(flops, key=flops.get, default="float32")
+
+
+def _percent(share):
+    return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
+def _mib(num_bytes):
+    return f"{number(num_bytes / 2**20)} MiB"

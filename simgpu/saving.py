@@ -1,0 +1,111 @@
+"""Saving and loading of simulated tensors: ``torch.save``, ``torch.load``, ``pickle``.
+
+A saved tensor remembers its device as a CUDA tensor does. ``map_location`` sends it elsewhere; with
+``map_location="cpu"`` it can be loaded where nothing is simulated (`simgpu` must be importable).
+What was saved elsewhere goes to a simulated GPU by ``map_location="sim:1"``.
+"""
+
+import copyreg
+import functools
+
+import torch
+
+from simgpu.backend.tensor import META, SimTensor, shapes_only, wrap
+from simgpu.clock import current
+from simgpu.clock.memory import Block
+from simgpu.naming import NAME, SLOT
+from simgpu.races import detector as races
+
+
+def _rebuild(storage, offset, size, stride, requires_grad, is_parameter):
+    """Build the tensor again, where `storage` says that it belongs."""
+    untyped = storage._untyped_storage
+    data = torch.empty(0, dtype=storage.dtype, device="cpu").set_(untyped, offset, size, stride)
+    tensor = _put_where_it_belongs(data, untyped)
+    if is_parameter:
+        return torch.nn.Parameter(tensor, requires_grad)
+    return tensor.requires_grad_(requires_grad)
+
+
+def _put_where_it_belongs(data, untyped):
+    location = getattr(untyped, "_sim_location", None)
+    return data if location is None else _put(data, untyped, current.find_device(location))
+
+
+def _put(data, untyped, device):
+    """Put loaded data on a device; tensors that shared memory when saved share it again."""
+    block = getattr(untyped, "_sim_block", None)
+    if block is None:
+        block = untyped._sim_block = Block(device, untyped.nbytes())
+        if untyped.nbytes():
+            device.from_host(untyped.nbytes())
+    if data.is_conj() or data.is_neg():  # its values may not have been read yet
+        raise NotImplementedError(
+            f"a conjugate view cannot be loaded onto {device.name}; load it with "
+            f"map_location='cpu' and move it by .to({device.name!r})"
+        )
+    data = data.detach()
+    if not device.machine.numerics:
+        data = torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device=META)
+    return wrap(data, device, block)
+
+
+def _reduce(tensor):
+    device, data = tensor._device, tensor._data
+    current.check_alive(device.machine, f"a tensor on {device.name}")
+    if not device.machine.numerics:
+        raise shapes_only("saving a tensor")
+    if data.nbytes:
+        if races.active is not None:
+            races.active.touch(device, f"copy {device.name} -> cpu", [tensor])
+        device.to_host(data.nbytes)
+    storage = data.untyped_storage()
+    storage._sim_location = device.name
+    typed = torch.storage.TypedStorage(wrap_storage=storage, dtype=data.dtype, _internal=True)
+    state = (
+        typed, data.storage_offset(), tuple(data.shape), data.stride(), tensor.requires_grad,
+        getattr(tensor, "_is_param", False),
+    )  # fmt: skip
+    return _rebuild, state
+
+
+def _tag(storage):
+    return getattr(storage, "_sim_location", None)
+
+
+def _restore(storage, location):
+    kind, _, index = location.partition(":")
+    if kind not in (NAME, SLOT):
+        return None
+    index = int(index) if index else None
+    count = current.device_count()
+    if count == 0 or (index is not None and index >= count):
+        raise RuntimeError(
+            f"Attempting to deserialize object on {location} but there are {count} simulated "
+            "GPUs. Use torch.load with map_location to map your storages to an existing device, "
+            "or simgpu.configure() to make more."
+        )
+    storage._sim_location = NAME if index is None else f"{NAME}:{index}"
+    return storage
+
+
+def _moving(rebuild):
+    """Let PyTorch's function that builds a loaded tensor put it where `map_location` says."""
+
+    @functools.wraps(rebuild)
+    def rebuild_and_move(storage, *args, **kwargs):
+        tensor = rebuild(storage, *args, **kwargs)
+        moved = _put_where_it_belongs(tensor, storage._untyped_storage)
+        return tensor if moved is tensor else moved.requires_grad_(tensor.requires_grad)
+
+    return rebuild_and_move
+
+
+def register() -> None:
+    """Teach `torch.save` and `torch.load` about simulated devices."""
+    for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3"):
+        setattr(torch._utils, name, _moving(getattr(torch._utils, name)))
+    torch._weights_only_unpickler._get_allowed_globals.cache_clear()  # it holds the former ones
+    copyreg.pickle(SimTensor, _reduce)
+    torch.serialization.register_package(9, _tag, _restore)
+    torch.serialization.add_safe_globals([_rebuild])

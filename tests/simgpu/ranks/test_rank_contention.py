@@ -1,0 +1,250 @@
+"""Kernels beside collectives: slower by what these take of the GPU, and by no more."""
+
+import dataclasses
+import random
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import simgpu as sim
+from simgpu.clock.contention import MOST, Contention
+from simgpu.clock.engine import Engine
+from simgpu.hardware import find_gpu
+from simgpu.network import find_cluster
+from simgpu.network.collective_costs import cost
+
+A100 = find_gpu("a100")
+
+
+def run(program, k=2, gpu="a100", **kwargs):
+    def ready(rank):
+        dist.init_process_group()
+        return program(rank, torch.accelerator.current_accelerator())
+
+    return sim.spawn(ready, nprocs=k, gpu=gpu, numerics=False, **kwargs)
+
+
+def kernels(name, rank=0):
+    """Durations of the kernels of one name, in the order in which they were issued."""
+    device = f"rank {rank} sim:{rank}"
+    return [s.duration for s in sim.trace() if s.name == name and s.device == device]
+
+
+def collectives(rank=0):
+    return [s for s in sim.trace() if s.engine == "comm" and s.device == f"rank {rank} sim:{rank}"]
+
+
+def product_beside_a_sum(rank, device, size=2**30, n=4096, products=1):
+    """The same products alone, and beside an all_reduce that is longer."""
+    big = torch.empty(size, dtype=torch.float16, device=device)
+    x = torch.empty(n, n, dtype=torch.float16, device=device)
+    x @ x
+    torch.accelerator.synchronize()
+    work = dist.all_reduce(big, async_op=True)
+    for _ in range(products):
+        x @ x
+    work.wait()
+    torch.accelerator.synchronize()
+    x @ x
+
+
+def shares(num_bytes, k=2, gpu=A100, system="dgx-a100"):
+    found = cost("all_reduce", num_bytes, range(k), find_cluster(system))
+    return found.sm_share(gpu), found.memory_share(gpu)
+
+
+def test_a_product_beside_a_collective_has_the_multiprocessors_that_are_left():
+    run(product_beside_a_sum)
+    before, beside, after = kernels("mm")
+    taken, _ = shares(2**31)
+    assert taken == pytest.approx(24 / 108)  # NCCL's channels on this board
+    work = before - A100.kernel_overhead
+    assert before == after
+    assert beside == pytest.approx(A100.kernel_overhead + work / (1 - taken), rel=1e-9)
+
+
+def test_a_kernel_that_moves_bytes_has_the_bandwidth_that_is_left():
+    def program(rank, device):
+        big = torch.empty(2**30, dtype=torch.float16, device=device)
+        x = torch.empty(2**26, device=device)
+        work = dist.all_reduce(big, async_op=True)
+        x + x
+        work.wait()
+        torch.accelerator.synchronize()
+        x + x
+
+    run(program)
+    beside, alone = kernels("add")
+    _, taken = shares(2**31)
+    # Ring of two: each byte is read to be sent and written on arrival in both halves, and the sum
+    # reads its own half: 2.5 bytes of memory traffic for one of the buffer.
+    seconds = collectives()[0].duration
+    by_hand = 2.5 * 2**31 / (seconds * A100.memory_bandwidth * A100.memory_efficiency)
+    assert taken == pytest.approx(by_hand)
+    overhead = A100.kernel_overhead
+    assert beside == pytest.approx(overhead + (alone - overhead) / (1 - taken), rel=1e-9)
+
+
+def test_the_collective_is_not_slower_for_it():
+    run(product_beside_a_sum, k=2)
+    (busy,) = collectives()
+    run(lambda rank, device: product_beside_a_sum(rank, device, products=0))
+    (idle,) = collectives()
+    assert busy.duration == pytest.approx(idle.duration, rel=1e-12)
+
+
+def test_a_product_that_outlasts_the_collective_is_slower_for_that_long():
+    """What is left of its work when the collective ends runs at full speed."""
+    run(lambda rank, device: product_beside_a_sum(rank, device, size=2**24, n=8192))
+    alone, beside, _ = kernels("mm")
+    comm = collectives()[0]
+    span = [s for s in sim.trace() if s.name == "mm" and s.device == "rank 0 sim:0"][1]
+    together = comm.end - span.start
+    assert 0 < together < alone
+    slow = A100.kernel_overhead + (alone - A100.kernel_overhead) / (1 - shares(2**25)[0])
+    assert beside == pytest.approx(together + (1 - together / slow) * alone, rel=1e-9)
+
+
+def test_what_runs_after_the_collective_in_the_same_stream_is_not_slower():
+    def program(rank, device):
+        big = torch.empty(2**24, device=device)
+        x = torch.empty(4096, 4096, device=device)
+        x @ x
+        dist.all_reduce(big)
+        x @ x
+
+    run(program)
+    before, after = kernels("mm")
+    assert before == after
+
+
+def test_a_rank_that_waits_for_another_has_fewer_multiprocessors_meanwhile():
+    """NCCL's kernel sits on them from its start, not from the others'."""
+
+    def program(rank, device):
+        big = torch.empty(2**20, device=device)
+        x = torch.empty(4096, 4096, device=device)
+        if rank == 1:
+            for _ in range(20):
+                x @ x
+        work = dist.all_reduce(big, async_op=True)
+        x @ x
+        work.wait()
+        torch.accelerator.synchronize()
+        x @ x
+
+    run(program)
+    waiting, alone = kernels("mm")
+    assert collectives()[0].start > 10 * alone
+    assert waiting > 1.2 * alone
+
+
+def test_a_gpu_whose_multiprocessors_nobody_knows_lends_bandwidth_alone():
+    unknown = dataclasses.replace(A100, multiprocessors=None, matmul_efficiency=None)
+    run(product_beside_a_sum, gpu=unknown, link="nvlink3")
+    alone, beside, _ = kernels("mm")
+    assert beside == pytest.approx(alone, rel=1e-12)
+
+
+def test_a_rank_on_which_the_others_wait_goes_on_although_its_collective_cannot_begin():
+    """Rank 1 calls the all_reduce only after a message that rank 0 sends after a kernel."""
+
+    def program(rank, device):
+        x, y = torch.empty(1000, device=device), torch.empty(1000, device=device)
+        if rank == 0:
+            work = dist.all_reduce(x, async_op=True)
+            y += 1
+            dist.send(y, 1)
+        else:
+            dist.recv(y, 0)
+            work = dist.all_reduce(x, async_op=True)
+        work.wait()
+        torch.accelerator.synchronize()
+        return sim.now()
+
+    assert min(run(program)) > 0
+
+
+def test_after_a_failed_program_kernels_run_as_ever():
+    """Rank 0 has called a collective, and has run no kernel since."""
+
+    def program(rank, device):
+        dist.all_reduce(torch.empty(1000, device=device), async_op=True)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        run(program)
+    x = torch.empty(10, device="sim")
+    assert (x + 1).shape == (10,)
+
+
+def test_the_backward_pass_under_ddp_is_slower_than_alone():
+    def program(rank, device):
+        with torch.device("meta"):
+            net = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(6)]).half()
+        net = net.to_empty(device=device)
+        model = torch.nn.parallel.DistributedDataParallel(net)
+        x = torch.empty(4096, 4096, device=device, dtype=torch.float16)
+        for module in (net, model, model):  # in its first step DDP sends everything at the end
+            module(x).sum().backward()
+
+    run(program)
+    products = kernels("mm")
+    count = len(products) // 3
+    alone, beside = products[:count], products[-count:]
+    assert all(b >= a * (1 - 1e-9) for a, b in zip(alone, beside, strict=True))
+    assert sum(beside) > 1.02 * sum(alone)
+
+
+def by_small_steps(parts, start, gpu, flops, num_bytes, steps=20_000):
+    """How long a kernel takes, by adding up what it gets done in small steps."""
+    step = gpu.seconds(flops, num_bytes) / steps
+    now, done = start, 0.0
+    while done < 1:
+        here = [p for p in parts if p[0] <= now < p[1]]
+        taken = (min(sum(p[i] for p in here), MOST) for i in (2, 3))
+        done += step / gpu.seconds_beside(flops, num_bytes, "float32", (), *taken)
+        now += step
+    return now - start
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_number_of_collectives_against_small_steps(seed):
+    draw = random.Random(seed)
+    flops, num_bytes = draw.choice([(10**11, 10**6), (10**8, 10**9), (10**11, 10**10)])
+    length = A100.seconds(flops, num_bytes)
+    contention, parts = Contention(), []
+    for _ in range(5):
+        start = draw.uniform(-1, 2) * length
+        part = start, start + draw.random() * length, draw.random() / 2, draw.random() / 2
+        parts.append(part)
+        contention.add(*part)
+
+    def beside(*taken):
+        return A100.seconds_beside(flops, num_bytes, "float32", (), *taken)
+
+    start, seconds = contention.place(Engine(), 0.0, beside, -length)
+    assert start == 0
+    assert seconds == pytest.approx(by_small_steps(parts, 0.0, A100, flops, num_bytes), rel=1e-3)
+    assert seconds > length
+
+
+def test_something_is_always_left():
+    contention = Contention()
+    for _ in range(10):
+        contention.add(0.0, 10.0, 0.3, 0.3)
+    _, seconds = contention.place(
+        Engine(), 0.0, lambda m, b: A100.seconds_beside(10**9, 0, "float32", (), m, b), 0.0
+    )
+    work = A100.seconds(10**9, 0) - A100.kernel_overhead
+    assert seconds == pytest.approx(A100.kernel_overhead + work / (1 - MOST))
+
+
+def test_a_kernel_that_grows_finds_a_gap_that_is_long_enough():
+    engine, contention = Engine(), Contention()
+    engine.book(1.5, 3.0, 0.0)  # a gap of 1.5 s, then one without end
+    contention.add(0.0, 2.0, 0.5, 0.0)
+    start, seconds = contention.place(engine, 0.0, lambda m, b: 1.0 / (1 - m), 0.0)
+    assert (start, seconds) == (3.0, 1.0)
+    assert engine.earliest(0.0, 1.5) == 0.0

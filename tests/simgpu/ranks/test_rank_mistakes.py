@@ -1,0 +1,292 @@
+"""Programs that hang or go wrong on real GPUs: each ends at once and says who did what, where."""
+
+import _thread
+import gc
+import sys
+import threading
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.distributed.tensor.experimental import context_parallel
+
+import simgpu as sim
+
+
+def failing(program, k=2, error=sim.RanksError):
+    """Run a program that fails; return the message."""
+
+    def with_group(rank):
+        dist.init_process_group()
+        return program(rank, torch.accelerator.current_accelerator())
+
+    with pytest.raises(error) as caught:
+        sim.spawn(with_group, nprocs=k, gpu="a100", link="nvlink3")
+    assert not dist.is_initialized()
+    return "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+
+
+def line(offset=0):
+    """Return ``file:line`` of the caller."""
+    return f"test_rank_mistakes.py:{sys._getframe(1).f_lineno + offset}"
+
+
+def test_a_rank_skips_a_collective():
+    lines = {}
+
+    def program(rank, device):
+        x = torch.ones(4, device=device)
+        if rank != 1:
+            lines[rank] = line(1)
+            dist.all_reduce(x)
+
+    text = failing(program, 3)
+    assert "deadlock" in text
+    assert f"rank 0 waits in all_reduce of 4 float32, sum ({lines[0]}) for rank 1" in text
+    assert f"rank 2 waits in all_reduce of 4 float32, sum ({lines[2]}) for rank 1" in text
+    assert "rank 1 has ended" in text
+
+
+def test_collectives_in_different_order():
+    lines = {}
+
+    def program(rank, device):
+        x, y = torch.ones(4, device=device), torch.ones(8, device=device)
+        if rank == 0:
+            lines[0] = line(1)
+            dist.all_reduce(x)
+            dist.all_gather_into_tensor(y, x)
+        else:
+            lines[1] = line(1)
+            dist.all_gather_into_tensor(y, x)
+            dist.all_reduce(x)
+
+    text = failing(program)
+    assert f"rank 1 calls all_gather of 4 float32 ({lines[1]})" in text
+    assert f"rank 0 called all_reduce of 4 float32, sum ({lines[0]})" in text
+
+
+@pytest.mark.parametrize("change", ["size", "dtype", "operation", "root"])
+def test_calls_that_do_not_fit(change):
+    def program(rank, device):
+        odd = rank == 1
+        x = torch.ones(
+            5 if odd and change == "size" else 4,
+            device=device,
+            dtype=torch.float16 if odd and change == "dtype" else torch.float32,
+        )
+        op = dist.ReduceOp.MAX if odd and change == "operation" else dist.ReduceOp.SUM
+        dist.all_reduce(x, op=op)
+        dist.broadcast(x, src=1 if odd and change == "root" else 0)
+
+    text = failing(program)
+    expected = {
+        "size": ("5 float32", "4 float32"), "dtype": ("4 float16", "4 float32"),
+        "operation": ("max", "sum"), "root": ("from rank 1", "from rank 0"),
+    }[change]  # fmt: skip
+    assert all(part in text for part in expected)
+
+
+@pytest.mark.parametrize(
+    "touch", [lambda x: x.cpu(), lambda x: x + 1, lambda x: x[1:].sum(), lambda x: x.tolist()]
+)
+def test_a_result_is_read_before_wait(touch):
+    lines = {}
+
+    def program(rank, device):
+        x = torch.ones(4, device=device)
+        lines["call"] = line(1)
+        work = dist.all_reduce(x, async_op=True)
+        if rank == 1:
+            touch(x)
+        work.wait()
+
+    text = failing(program)
+    assert "rank 1: '" in text
+    assert f"reads the result of all_reduce of 4 float32, sum ({lines['call']})" in text
+
+
+def test_a_buffer_is_changed_before_wait():
+    lines = {}
+
+    def program(rank, device):
+        x, whole = torch.ones(4, device=device), torch.empty(8, device=device)
+        work = dist.all_gather_into_tensor(whole, x, async_op=True)
+        x.sum()  # reading it is no mistake
+        lines["change"] = line(1)
+        x.zero_()
+        work.wait()
+
+    text = failing(program)
+    assert f"'zero' ({lines['change']}) changes a tensor that is still read by all_gather" in text
+
+
+def test_what_touches_other_parts_or_comes_after_a_wait_is_no_mistake():
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        x = torch.ones(2, 4, device=device)
+        works = [dist.all_reduce(row, async_op=True) for row in x[:1]]
+        x[1] += 1
+        x.view(-1)
+        works[0].wait()
+        tensors = [torch.ones(2, device=device) for _ in range(3)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        works[-1].wait()  # the others are before it in its stream
+        again = dist.all_reduce(tensors[0], async_op=True)
+        while not again.is_completed():
+            pass
+        dropped = torch.ones(2, device=device)
+        dist.all_reduce(dropped, async_op=True)
+        sim.synchronize()
+        return x.tolist(), [t.tolist() for t in tensors], dropped.tolist()
+
+    out = sim.spawn(program, nprocs=2, gpu="a100", link="nvlink3")
+    assert (
+        out[0]
+        == out[1]
+        == ([[2.0] * 4] * 1 + [[2.0] * 4], [[4.0] * 2] + [[2.0] * 2] * 2, [2.0] * 2)
+    )
+
+
+def test_a_message_that_nobody_receives():
+    lines = {}
+
+    def program(rank, device):
+        if rank == 0:
+            lines["send"] = line(1)
+            dist.isend(torch.ones(2, device=device), 1)
+
+    text = failing(program)
+    assert f"rank 0 called send to rank 1 ({lines['send']}), which rank 1 never did" in text
+    assert ", at " not in text, "it is found when all ranks have ended, at no line of the program"
+
+
+def test_a_receive_without_a_message_and_two_that_wait_for_each_other():
+    def program(rank, device):
+        x = torch.ones(2, device=device)
+        dist.recv(x, 1 - rank)
+        dist.send(x, 1 - rank)
+
+    text = failing(program)
+    assert "rank 0 waits in recv from rank 1" in text
+    assert "rank 1 waits in recv from rank 0" in text
+
+
+def test_a_message_of_another_size():
+    def program(rank, device):
+        if rank == 0:
+            dist.send(torch.ones(2, device=device), 1)
+        else:
+            dist.recv(torch.ones(3, device=device), 0)
+
+    assert "rank 1 calls a message of 3 float32" in failing(program)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_an_error_in_one_rank_ends_the_others(k):
+    lines, ended = {}, []
+
+    def program(rank, device):
+        try:
+            if rank == k - 1:
+                lines["error"] = line(1)
+                raise KeyError("no such thing")
+            lines["wait"] = line(1)
+            dist.all_reduce(torch.ones(2, device=device))
+        finally:
+            ended.append(rank)
+
+    text = failing(program, k, KeyError)
+    assert "no such thing" in text
+    assert f"on rank {k - 1}, at {lines['error']}" in text
+    if k > 1:
+        assert f"rank 0 waits in all_reduce of 2 float32, sum ({lines['wait']})" in text
+    assert sorted(ended) == list(range(k))
+
+
+def test_memory_runs_out_on_one_rank():
+    def program(rank, device):
+        if rank == 1:
+            torch.empty(2**40, device=device)
+        dist.barrier()
+
+    text = failing(program, error=torch.OutOfMemoryError)
+    assert "GPU 1" in text
+    assert "rank 0 waits in barrier" in text
+
+
+def test_dropped_cycles_give_their_memory_back_before_it_runs_out():
+    def program(rank):
+        for _ in range(3):
+            cycle = [torch.empty(3 * 2**30, device="sim")]  # 12 of 16 GiB
+            cycle.append(cycle)
+            del cycle
+        return torch.accelerator.max_memory_allocated()
+
+    assert gc.isenabled()
+    assert sim.spawn(program, gpu="v100", numerics=False) == [12 * 2**30]
+    assert gc.isenabled()
+
+
+def test_backends_that_are_not_here_are_refused_by_name():
+    def program(rank):
+        dist.init_process_group("nccl")
+
+    with pytest.raises(ValueError, match=r"'nccl'.*leave the backend out"):
+        sim.spawn(program, nprocs=2)
+
+
+def test_what_is_not_supported_is_refused_by_name():
+    def program(rank, what):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        mesh = init_device_mesh(device.type, (2,))
+        model = torch.nn.Linear(2, 2).to(device)
+        if what == "compile":
+            torch.compile(model)
+        elif what == "FSDP1":
+            FullyShardedDataParallel(model)
+        else:
+            with context_parallel(mesh, buffers=[model.weight.data], buffer_seq_dims=[0]):
+                pass
+
+    for what in ("compile", "FSDP1", "context_parallel"):
+        with pytest.raises(NotImplementedError, match=what):
+            sim.spawn(program, (what,), nprocs=2)
+    assert callable(torch.compile(lambda x: x))  # outside nothing has changed
+
+
+@pytest.mark.parametrize("call", [lambda: sim.spawn(print), sim.reset, lambda: sim.configure(2)])
+def test_a_rank_cannot_change_the_machine(call):
+    with pytest.raises(RuntimeError, match=r"in a rank of sim.spawn\(\)"):
+        sim.spawn(lambda rank: call(), nprocs=1)
+
+
+def test_after_a_failure_the_next_run_is_as_ever():
+    def program(rank):
+        dist.init_process_group()
+        x = torch.ones(1, device=torch.accelerator.current_accelerator())
+        dist.all_reduce(x)
+        return x.item()
+
+    failing(lambda rank, device: dist.barrier() if rank else None)
+    assert sim.spawn(program, nprocs=3) == [3.0] * 3
+
+
+def test_ranks_have_ended_when_ctrl_c_returns():
+    def program(rank):
+        dist.init_process_group()
+        x = torch.ones(4, device=torch.accelerator.current_accelerator())
+        while True:
+            dist.all_reduce(x)
+            if rank == 1:
+                _thread.interrupt_main()
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        sim.spawn(program, nprocs=3)
+    assert threading.active_count() == before
+    assert not dist.is_initialized()

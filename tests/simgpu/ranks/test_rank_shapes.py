@@ -1,0 +1,54 @@
+"""Ranks that keep shapes only: the clock and the memory of those that compute."""
+
+import math
+
+import pytest
+import torch
+import torch.distributed as dist
+from test_rank_ddp import DDP
+from test_rank_ddp import train as train_ddp
+from test_rank_fsdp import train as train_fsdp
+from test_rank_pipelines import train as train_pipeline
+from test_rank_tensor_parallel import TENSOR_PLAN
+from test_rank_tensor_parallel import train as train_tensors
+
+import simgpu as sim
+
+PROGRAMS = {
+    "ddp": (train_ddp, lambda model: DDP(model, bucket_cap_mb=0.002)),
+    "fsdp": (train_fsdp,),
+    "fsdp and tensors": (train_tensors, TENSOR_PLAN, (2, 2)),
+    "pipeline": (train_pipeline, "ScheduleInterleaved1F1B", 4),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_clock_and_memory_are_those_with_values(name):
+    def program(rank):
+        train, *args = PROGRAMS[name]
+        train(rank, *args)
+        return sim.now(), torch.accelerator.max_memory_allocated()
+
+    def run(numerics):
+        return sim.spawn(program, nprocs=4, gpu="a100", link="nvlink3", numerics=numerics)
+
+    assert run(False) == run(True)
+
+
+def test_control_data_have_values_and_other_numbers_are_not_there():
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        votes = torch.tensor([rank, 2], device=device)
+        dist.all_reduce(votes)
+        own = torch.arange(4, device=device)[1:] * 2
+        everything = [None, None]
+        dist.all_gather_object(everything, rank)
+        numbers = torch.ones(3, device=device)
+        numbers[own[:1]] += votes[0]  # meets what has no values
+        copy = torch.zeros(3, dtype=torch.int64, device=device).copy_(numbers)
+        return votes.tolist(), own.tolist(), everything, numbers.sum().item(), copy.shape
+
+    for votes, own, everything, number, shape in sim.spawn(program, nprocs=2, numerics=False):
+        assert (votes, own, everything, shape) == ([1, 4], [2, 4, 6], [0, 1], (3,))
+        assert math.isnan(number)

@@ -1,0 +1,109 @@
+"""What differs for ranks that are threads of one process: it works as in processes, or says so."""
+
+import datetime
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.profiler import ProfilerActivity, profile
+
+import simgpu as sim
+
+GROUP = None
+
+
+@pytest.mark.parametrize("call", ["all_reduce", "send", "get_rank"])
+def test_a_global_with_the_group_of_another_rank(call):
+    def program(rank):
+        global GROUP
+        dist.init_process_group()
+        for ranks in ([0, 1], [2, 3]):
+            group = dist.new_group(ranks)
+            if rank in ranks:
+                GROUP = group
+        dist.barrier()
+        x = torch.ones(1, device="sim")
+        if call == "send":
+            dist.send(x, group=GROUP, group_dst=0)
+        else:
+            dist.all_reduce(x, group=GROUP) if call == "all_reduce" else dist.get_rank(GROUP)
+
+    with pytest.raises(sim.RanksError, match=r"rank 0 .* a group that rank 3 has made.*global"):
+        sim.spawn(program, nprocs=4)
+
+
+def test_only_one_rank_can_profile_at_a_time():
+    def program(rank, profiled):
+        dist.init_process_group()
+        x = torch.ones(4, device="sim")
+        keys = []
+        for turn in range(2):
+            if rank in profiled and turn == rank:
+                with profile(activities=[ProfilerActivity.CPU]) as profiler:
+                    dist.all_reduce(x)
+                    (x + 1).sum()
+                keys = [event.key for event in profiler.key_averages()]
+            else:
+                dist.all_reduce(x)
+            dist.barrier()
+        return "aten::add" in keys
+
+    assert sim.spawn(program, ((0,),), nprocs=2) == [True, False]
+    assert sim.spawn(program, ((0, 1),), nprocs=2) == [True, True]
+
+    def both(rank):
+        dist.init_process_group()
+        with profile(activities=[ProfilerActivity.CPU]):
+            dist.barrier()
+
+    with pytest.raises(RuntimeError, match=r"rank 1 starts torch.profiler while rank 0 uses it"):
+        sim.spawn(both, nprocs=2)
+
+
+def test_the_store_of_the_ranks():
+    def program(rank):
+        dist.init_process_group()
+        store = dist.distributed_c10d._get_default_store()
+        store.set(f"from {rank}", str(rank))
+        store.wait(["from 0", "from 1", "from 2"], datetime.timedelta(seconds=5))
+        store.add("counter", rank)
+        dist.barrier()
+        found = [
+            store.get("from 2"), store.add("counter", 0), store.check(["from 0", "elsewhere"]),
+            store.compare_set("first", "", str(rank)), store.multi_get(["from 0", "from 1"]),
+        ]  # fmt: skip
+        dist.barrier()
+        return [*found, store.delete_key("first"), store.num_keys() > 3]
+
+    out = sim.spawn(program, nprocs=3)
+    first = out[0][3]  # of whichever rank
+    assert first in (b"0", b"1", b"2")
+    assert all(found[:5] == [b"2", 3, False, first, [b"0", b"1"]] for found in out)
+    assert [found[5] for found in out].count(True) == 1
+    assert all(found[6] for found in out)
+
+
+def test_a_group_is_destroyed_and_the_others_go_on():
+    def program(rank):
+        dist.init_process_group()
+        x = torch.ones(1, device="sim")
+        pair = dist.new_group([0, 1])
+        if rank < 2:
+            dist.all_reduce(x, group=pair)
+            dist.destroy_process_group(pair)
+        dist.all_reduce(x)
+        dist.destroy_process_group()
+        return x.item()
+
+    assert sim.spawn(program, nprocs=3) == [5.0] * 3
+
+
+def test_what_copies_storages_is_refused_by_name(tmp_path):
+    from torch.distributed.checkpoint import async_save
+
+    def program(rank):
+        dist.init_process_group()
+        async_save({"x": torch.ones(2, device="sim")}, checkpoint_id=str(tmp_path))
+
+    with pytest.raises(NotImplementedError, match=r"async_save .* use save"):
+        sim.spawn(program, nprocs=2)

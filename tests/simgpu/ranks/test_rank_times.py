@@ -1,0 +1,111 @@
+"""When communication starts, how long it takes, and what it shares."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import simgpu as sim
+
+SIZE = 2**28  # bytes
+
+
+def run(program, k, link="nvlink3", nodes=1, network=None):
+    """Run ``program(rank, device)`` on A100s."""
+
+    def with_group(rank):
+        dist.init_process_group()
+        return program(rank, torch.accelerator.current_accelerator())
+
+    return sim.spawn(
+        with_group, nprocs=k, gpu="a100", link=link, nodes=nodes, network=network, numerics=False
+    )
+
+
+def spans_of(name, rank=0):
+    return [s for s in sim.trace() if s.name == name and s.device == f"rank {rank} sim:{rank}"]
+
+
+# Of NCCL's protocol Simple: seconds before the first step, of a step, and bytes/s a GPU.
+START = 8.4e-6
+WIRES = {"nvlink3": (3.4e-6, 240e9), "pcie3": (5.7e-6, sim.LINKS["pcie3"].peer_bandwidth)}
+HOST = 80e9  # bytes/s through the host, for all
+
+
+@pytest.mark.parametrize("link", WIRES)
+@pytest.mark.parametrize("k", [2, 8])
+def test_rings_move_the_bytes_of_the_formulas(k, link):
+    step, rate = WIRES[link]
+    rate = rate if link == "nvlink3" else min(rate, HOST / k)
+    rounds = {"all_reduce": 2 * (k - 1), "all_gather": k - 1, "reduce_scatter": k - 1}
+
+    def program(rank, device):
+        whole = torch.empty(SIZE // 4, device=device)
+        part = torch.empty(SIZE // 4 // k, device=device)
+        dist.all_reduce(whole)
+        dist.all_gather_into_tensor(whole, part)
+        dist.reduce_scatter_tensor(part, whole)
+        dist.broadcast(whole, k - 1)
+
+    run(program, k, link)
+    for name, count in rounds.items():
+        (span,) = spans_of(name)
+        assert (span.bytes, span.ranks) == (SIZE, k)
+        assert span.duration == pytest.approx(START + count * (step + SIZE / k / rate))
+    (chain,) = spans_of("broadcast")  # all bytes pass every wire once, in a pipeline
+    assert chain.duration == pytest.approx(START + (k - 1) * step + SIZE / rate)
+
+
+def test_a_rank_alone_communicates_in_no_time():
+    run(lambda rank, device: dist.all_reduce(torch.empty(SIZE // 4, device=device)), 1)
+    (span,) = spans_of("all_reduce")
+    assert span.duration == 0
+
+
+@pytest.mark.parametrize("busy", ["host", "device"])
+def test_a_collective_starts_when_its_last_rank_is_ready(busy):
+    def program(rank, device):
+        x = torch.ones(4, device=device)
+        if rank == 1 and busy == "host":
+            with sim.host_ops():
+                torch.ones(500, 500) @ torch.ones(500, 500)
+        elif rank == 1:
+            torch.empty(4000, 4000, device=device) @ torch.empty(4000, 4000, device=device)
+        dist.all_reduce(x)
+        x.sum().item()
+
+    run(program, 2)
+    own = [s for s in sim.trace() if s.device.startswith("rank 1") and s.name == "mm"]
+    for rank in range(2):
+        (collective,) = spans_of("all_reduce", rank)
+        assert collective.start >= max(s.end for s in own)
+
+
+def test_messages_into_one_rank_share_its_link_and_those_of_pairs_do_not():
+    def program(rank, device, pairs):
+        x = torch.empty(SIZE // 4, device=device)
+        for source, target in pairs:
+            if rank == source:
+                dist.send(x, target)
+            elif rank == target:
+                dist.recv(x, source)
+
+    def span_of_all(pairs):
+        run(lambda rank, device: program(rank, device, pairs), 4)
+        spans = [s for s in sim.trace() if s.engine == "comm"]
+        return max(s.end for s in spans) - min(s.start for s in spans)
+
+    one = span_of_all([(0, 1)])
+    assert span_of_all([(0, 1), (2, 3)]) == pytest.approx(one, rel=0.01)
+    assert span_of_all([(0, 3), (1, 3)]) > 1.9 * one
+
+
+def test_both_directions_of_a_link_are_used_at_once():
+    def program(rank, device):
+        x, y = (torch.empty(SIZE // 4, device=device) for _ in range(2))
+        for work in (dist.isend(x, 1 - rank), dist.irecv(y, 1 - rank)):
+            work.wait()
+
+    run(program, 2)
+    spans = [s for s in sim.trace() if s.engine == "comm"]
+    assert len(spans) == 4
+    assert max(s.end for s in spans) - min(s.start for s in spans) < 1.5 * spans[0].duration

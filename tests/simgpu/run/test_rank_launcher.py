@@ -1,0 +1,423 @@
+"""The launcher: scripts run as under ``torchrun``, what fails says so, CUDA is refused."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+from support.paths import SCRIPTS
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+from d2lmini.ddp import launcher_environment, torchrun_command
+from simgpu import naming
+from simgpu.clock.current import state
+from simgpu.run.command import main
+from simgpu.timeline import Timeline
+
+ENV = launcher_environment(threads=1) | {"CUDA_VISIBLE_DEVICES": ""}
+COMMAND = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", "2"]
+GPUS = ["--gpu", "h100", "--link", "nvlink4"]
+
+
+def run_command(command, **env):
+    done = subprocess.run(command, env=ENV | env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "logger.cpp" not in done.stderr, "DDP complains that it times CUDA and CPUs only"
+    return done.stdout
+
+
+@pytest.fixture
+def own_process(monkeypatch):
+    """Let the launcher run in this process as in one of its own."""
+    if torch.accelerator.is_available() and not naming.is_accelerator():
+        pytest.skip("needs a process without GPUs")
+    monkeypatch.setattr(state, "machine", None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture
+def launch_file(own_process, capsys):
+    """Run the launcher in this process with the words of a command; return the output."""
+
+    def run(*words):
+        capsys.readouterr()
+        code = main(["--nproc-per-node", "2", *words])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        assert "logger.cpp" not in err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def launch(own_process, tmp_path, capsys):
+    """Run the launcher in this process on a script; return exit code, output, errors."""
+
+    def run(source, *args, options=()):
+        path = tmp_path / "train.py"
+        path.write_text(source)
+        code = main(["--nproc-per-node", "2", *options, str(path), *args])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def weights(path):
+    """Return the weights in a file, or in the folder of a distributed checkpoint."""
+    if not path.is_dir():
+        return torch.load(path)
+    dcp_to_torch_save(path, path.with_suffix(".whole"))
+    return torch.load(path.with_suffix(".whole"))["model"]
+
+
+@pytest.mark.parametrize(
+    ("script", "args", "tolerance"),
+    [
+        ("ddp_plain.py", [], 1e-6),
+        ("fsdp_plain.py", ["--steps", "5"], 1e-5),
+        ("fsdp_plain.py", ["--steps", "5", "--bfloat16"], 1e-3),
+        ("tensor_parallel.py", ["--sequence"], 1e-5),
+    ],
+)
+def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
+    script, args, tolerance, tmp_path, launch_file
+):
+    def losses(run, *command, file):
+        out = run(*command, "--save", str(file))
+        return [float(loss) for loss in re.findall(r"loss (\S+?),?\s", out)]
+
+    command = torchrun_command(SCRIPTS / script, *args, nproc_per_node=2)
+    real = losses(lambda *words: run_command(words), *command, file=tmp_path / "real.pt")
+    command = *GPUS, str(SCRIPTS / script), *args
+    simulated = losses(launch_file, *command, file=tmp_path / "simulated.pt")
+    assert len(real) >= 3
+    assert real[-1] < real[0] - 0.5
+    assert simulated == pytest.approx(real, rel=tolerance)
+    saved = [weights(tmp_path / f"{name}.pt") for name in ("real", "simulated")]
+    assert saved[0].keys() == saved[1].keys()
+    for name, value in saved[0].items():
+        assert value.shape == saved[1][name].shape
+        assert str(saved[1][name].device) == "cpu"
+
+
+def test_two_runs_in_two_processes_have_the_same_clock(tmp_path, launch_file):
+    def run_elsewhere(*words):
+        return run_command([*COMMAND, *words], PYTHONHASHSEED="1")
+
+    outs = []
+    for run in (run_elsewhere, launch_file):
+        file = tmp_path / f"{len(outs)}.json"
+        script = [str(SCRIPTS / "fsdp_plain.py"), "--steps", "3"]
+        out = run(*GPUS, "--timeline", str(file), *script)
+        outs.append((out, file.read_bytes()))
+    assert outs[0] == outs[1]
+    assert "step time" in outs[0][0]
+    events = json.loads(outs[0][1])["traceEvents"]
+    assert {"all_gather", "reduce_scatter"} <= {event["name"] for event in events}
+
+
+WORK = """
+import torch
+device = torch.accelerator.current_accelerator()
+x = torch.ones(500, 500, device=device)
+"""
+
+
+def test_a_script_is_main_with_its_own_arguments(launch, tmp_path):
+    (tmp_path / "beside.py").write_text("answer = 42\n")
+    source = WORK + (
+        "import argparse, os, pickle, sys, beside\n"
+        "import torch.distributed as dist\n"
+        "parser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--nproc-per-node', type=int)\n"
+        "n = parser.parse_args().nproc_per_node\n"
+        "class Own: pass\n"
+        "dist.init_process_group()\n"
+        "dist.barrier()\n"
+        "rank = dist.get_rank()\n"
+        "assert sys.modules['__main__'].__dict__ is globals()\n"
+        "assert type(pickle.loads(pickle.dumps(Own()))) is Own\n"
+        "sys.argv.append(rank)\n"
+        "dist.barrier()\n"
+        "assert sys.argv[1:] == ['--nproc-per-node', '7', rank]\n"
+        "assert os.path.samefile(os.path.dirname(__file__), sys.path[0])\n"
+        "print(rank, __name__, n, beside.answer, os.environ['WORLD_SIZE'])\n"
+    )
+    before = sys.modules["__main__"], list(sys.argv)
+    code, out, err = launch(source, "--nproc-per-node", "7")
+    assert (code, err) == (0, "")
+    assert "0 __main__ 7 42 2\n" in out
+    assert "1 __main__ 7 42 2\n" in out
+    assert (sys.modules["__main__"], list(sys.argv)) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("torch.cuda.set_device(0)", "torch.accelerator.set_device_index(local_rank)"),
+        ("torch.nn.Linear(2, 2).to('cuda:1')", "torch.accelerator.current_accelerator()"),
+        ("torch.ones(2).cuda()", "torch.accelerator.current_accelerator()"),
+        ("torch.ones(2, device='cuda')", "torch.accelerator.current_accelerator()"),
+        ("torch.cuda.synchronize()", "write torch.accelerator.synchronize()"),
+        ("torch.cuda.Stream()", "torch.Stream(device)"),
+        ("torch.cuda.Event(enable_timing=True)", "torch.Event(device, enable_timing=...)"),
+        ("torch.cuda.max_memory_allocated()", "torch.accelerator.max_memory_allocated()"),
+        ("torch.autocast('cuda', dtype=torch.bfloat16)", "autocast(device.type)"),
+        ("torch.amp.GradScaler()", "GradScaler(device.type)"),
+        ("torch.distributed.init_process_group(backend='nccl')", "leave the backend out"),
+        ("torch.distributed.init_process_group('cpu:gloo,cuda:nccl')", "leave the backend out"),
+    ],
+)
+def test_cuda_is_refused_by_one_sentence(launch, line, advice):
+    code, out, err = launch(f"import torch\n\n{line}\n")
+    assert (code, out) == (1, "")
+    assert err.startswith("simgpu run: train.py:3: ")
+    assert advice in err
+    assert err.count("\n") == 1
+
+
+def test_all_lines_with_cuda_are_named_at_once(launch):
+    source = (
+        "import torch\n"
+        "torch.cuda.set_device(0)\n"
+        "# what about cuda?\n"
+        "x = torch.ones(2, device='cuda')\n"
+        "torch.distributed.init_process_group('nccl')\n"
+    )
+    _, _, err = launch(source)
+    assert err.startswith("simgpu run: train.py:2: ")
+    assert err.endswith(". Look at train.py:4, train.py:5, too\n")
+
+
+def test_a_script_that_falls_back_to_the_cpu_is_refused(launch):
+    source = (
+        "import torch\n"
+        "# cuda or not\n"
+        "device = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
+        "torch.ones(2, device=device)\n"
+    )
+    code, out, err = launch(source)
+    assert (code, out) == (1, "")
+    assert "train.py used no simulated GPU; train.py:3 looks for CUDA" in err
+    code, out, err = launch("print('hello')\n")
+    assert (code, out) == (0, "hello\nhello\n")
+    assert "used no simulated GPU" in err
+
+
+def test_cuda_is_as_before_afterwards(launch):
+    before = torch.cuda.set_device, torch.cuda._lazy_init, torch.cuda.Stream.__new__
+    autocast, visible = torch.autocast.__init__, os.environ.get("CUDA_VISIBLE_DEVICES")
+    launch("import torch, os\nassert not torch.cuda.is_available()\n")
+    assert before == (torch.cuda.set_device, torch.cuda._lazy_init, torch.cuda.Stream.__new__)
+    assert (torch.autocast.__init__, os.environ.get("CUDA_VISIBLE_DEVICES")) == (autocast, visible)
+
+
+def test_an_exception_is_shown_with_its_rank(launch):
+    source = WORK + (
+        "import os\n"
+        "import torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "def fail():\n"
+        "    raise ValueError('wrong\\nhere')\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    fail()\n"
+        "dist.barrier()\n"
+    )
+    code, out, err = launch(source)
+    assert (code, out) == (1, "")
+    lines = err.splitlines()
+    assert lines[-1] == "simgpu run: train.py failed on rank 1 (exit code 1)"
+    assert all(line.startswith("[rank1]: ") for line in lines[:-1])
+    assert "[rank1]: ValueError: wrong" in lines
+    assert lines[1].endswith('train.py", line 11, in <module>')  # none of the launcher's own
+    if sys.version_info >= (3, 11):
+        assert "meanwhile rank 0 waits in barrier" in err
+
+
+def test_ranks_that_seed_nothing_differ_in_the_same_way_in_every_run(launch):
+    source = WORK + (
+        "import random, numpy\n"
+        "print(torch.rand(1).item(), random.random(), numpy.random.rand())\n"
+        "print(torch.rand(1, device=device).item())\n"
+    )
+    lines = launch(source)[1].splitlines()[:4]
+    assert launch(source)[1].splitlines()[:4] == lines
+    host = lines[0].split(), lines[2].split()
+    assert all(a != b for a, b in zip(*host, strict=True))
+    assert lines[1] == lines[3]
+
+
+def test_exit_codes(launch):
+    by_rank = WORK + "import os, sys\nsys.exit({} if os.environ['RANK'] == '1' else 0)\n"
+    code, _, err = launch(by_rank.format(3))
+    assert (code, err) == (3, "simgpu run: train.py failed on rank 1 (exit code 3)\n")
+    code, _, err = launch(by_rank.format("'no data'"))
+    assert code == 1
+    assert err.startswith("[rank1]: no data\n")
+    code, out, err = launch(by_rank.format(0))
+    assert (code, err) == (0, "")
+    assert "step time" in out
+    code, _, err = launch("x = (\n")
+    assert code == 1
+    assert "SyntaxError" in err
+
+
+def test_a_deadlock_belongs_to_no_rank(launch):
+    code, _, err = launch(
+        "import torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "if dist.get_rank() == 0:\n"
+        "    dist.barrier()\n"
+    )
+    assert code == 1
+    assert "rank 0 waits in barrier of all ranks (train.py:4) for rank 1" in err
+    assert err.endswith("train.py failed (exit code 1)\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--timeline", "x.txt"], "x.txt: give a file that ends in .html or .json"),
+        (["--timeline", "nowhere/x.html"], "there is no folder nowhere"),
+        (["--gpu", "h10"], "unknown GPU 'h10'"),
+        (["--nproc-per-node", "0"], "give a number from 1 on"),
+        (["--nnodes", "-1"], "--nnodes -1; give a number from 1 on"),
+        (["--nnodes", "2"], "--network hdr"),
+        (["--nnodes", "2", "--network", "hd"], "unknown network 'hd'"),
+        (["--nproc-per-node", "16"], "more nodes and a network"),
+        (["--nnodes", "80", "--network", "hdr"], "160 ranks cannot run at once"),
+        (["--ranks", "0"], "--shapes-only"),
+        (["--ranks", "0,x", "--shapes-only"], "--ranks 0,x; give numbers"),
+        (["--ranks", "1", "--shapes-only"], "0 first"),
+    ],
+)
+def test_options_are_checked_before_the_run(launch, capsys, options, message):
+    with pytest.raises(SystemExit, match="2"):
+        launch("print('ran')\n", options=options)
+    out, err = capsys.readouterr()
+    assert (out, message in err) == ("", True)
+
+
+TRAIN = WORK + (
+    "import os, torch.distributed as dist\n"
+    "dist.init_process_group()\n"
+    "local = int(os.environ['LOCAL_RANK'])\n"
+    "torch.accelerator.set_device_index(local)\n"
+    "device = torch.device(device.type, local)\n"
+    "model = torch.nn.Linear(500, 500).to(device)\n"
+    "model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[local])\n"
+    "optimizer = torch.optim.SGD(model.parameters())\n"
+    "for _ in range(3):\n"
+    "    model(x.to(device)).sum().backward()\n"
+    "    optimizer.step()\n"
+    "    optimizer.zero_grad()\n"
+    "print(os.environ['GROUP_RANK'], local, dist.get_rank(), dist.get_world_size())\n"
+)
+
+
+def test_nodes_and_a_rank_that_stands_for_many(launch):
+    nodes = [*GPUS, "--shapes-only", "--network", "ndr", "--nnodes"]
+    code, full, err = launch(TRAIN, options=[*nodes, "2"])
+    assert (code, err) == (0, "")
+    assert sorted(full.splitlines()[:4]) == ["0 0 0 4", "0 1 1 4", "1 0 2 4", "1 1 3 4"]
+    title = "simulated, not measured: 2 nodes of 2 x h100 on nvlink4, joined by ndr"
+    assert full.splitlines()[4] == title
+    code, folded, err = launch(TRAIN, options=[*nodes, "2", "--ranks", "0"])
+    assert (code, err) == (0, "")
+    assert folded.splitlines()[:3] == ["1 1 3 4", "0 0 0 4", f"{title}; rank 0 in place of all 4"]
+    assert folded.splitlines()[3:] == full.splitlines()[5:]
+    code, large, err = launch(TRAIN, options=[*nodes, "512", "--ranks", "0,1"])
+    assert (code, err) == (0, "")
+    assert "512 nodes" in large
+    assert "ranks 0, 1 in place of all 1024" in large
+
+
+def test_where_processes_would_meet_may_stay_in_the_command(launch):
+    plain = launch(TRAIN, options=GPUS)
+    one = ["--standalone"]
+    several = ["--rdzv-backend", "c10d", "--rdzv_endpoint", "first:29400", "--rdzv-id=7"]
+    assert launch(TRAIN, options=[*GPUS, *one]) == plain
+    assert launch(TRAIN, options=[*GPUS, *several]) == plain
+
+
+def test_a_missing_script(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["nowhere.py"])
+    assert "No such file or directory: 'nowhere.py'" in capsys.readouterr().err
+
+
+def test_timelines(launch, tmp_path):
+    source = WORK + (
+        "import torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "weight = torch.nn.Parameter(x[0].clone())\n"
+        "optimizer = torch.optim.SGD([weight])\n"
+        "for size in range(3):\n"
+        "    (x @ weight).sum().backward()\n"
+        "    dist.all_reduce(weight.grad)\n"
+        "    optimizer.step()\n"
+    )
+    page, trace = tmp_path / "out.html", tmp_path / "out.json"
+    assert launch(source, options=["--timeline", str(page)])[0] == 0
+    _, out, _ = launch(source, options=["--timeline", str(trace)])
+    timeline = Timeline.from_chrome(trace)
+    assert timeline.start == 0
+    assert {"rank 0 host", "rank 1 sim:1"} <= {device for device, _ in timeline.lanes()}
+    text = page.read_text(encoding="utf-8")
+    assert out.strip().splitlines()[0] in text
+    assert not re.search(r"(src|href)=|@import|url\((?!#)", text)  # nothing from elsewhere
+    assert "rank 1 sim:1 comm" in text
+
+
+def test_shapes_only(launch):
+    source = WORK + "y = (x @ x).sum()\nprint(y.item())\n"
+    assert "125000000.0\n" in launch(source)[1]
+    code, out, _ = launch(source, options=["--shapes-only"])
+    assert code == 0
+    assert out.startswith("nan\nnan\n")
+    assert "step time" in out
+
+
+def test_steps_that_take_no_time(launch, tmp_path):
+    source = WORK + (
+        "optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])\n"
+        "for _ in range(2):\n"
+        "    optimizer.step()\n"
+    )
+    page = tmp_path / "out.html"
+    code, _, _ = launch(source, options=["--timeline", str(page)])
+    assert (code, page.exists()) == (0, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_ctrl_c_ends_it(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(WORK + "print('go', flush=True)\nwhile True:\n    x = x * 0.5\n")
+    process = subprocess.Popen(
+        [*COMMAND, str(script)], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "go\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "simgpu run: interrupted\n")
+
+
+def test_a_reader_who_has_enough_is_no_error(tmp_path):
+    (tmp_path / "train.py").write_text(WORK)
+    page, command = tmp_path / "out.html", [*COMMAND, "--timeline"]
+    read_end, write_end = os.pipe()
+    os.close(read_end)  # as `head` does when it has its lines
+    done = subprocess.run(
+        [*command, page, tmp_path / "train.py"],
+        env=ENV, stdout=write_end, stderr=subprocess.PIPE, timeout=240,
+    )  # fmt: skip
+    os.close(write_end)
+    assert (done.returncode, done.stderr, page.exists()) == (1, b"", True)

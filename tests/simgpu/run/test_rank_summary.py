@@ -1,0 +1,293 @@
+"""What a run's time went on, against programs whose times follow from a few numbers."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import simgpu as sim
+from simgpu.clock.current import state
+from simgpu.hardware.validation import DTYPES
+from simgpu.network import build_cluster
+from simgpu.run.shares import CAUSES, shares
+from simgpu.run.steps import Steps
+from simgpu.run.summary import summarize
+
+RATE, BANDWIDTH = 1e12, 1e11  # FLOP/s and bytes/s, which kernels reach here
+STEPS = 4
+
+
+@pytest.fixture(autouse=True)
+def no_machine_before(monkeypatch):
+    """Let the machine of the ranks stay in use, as in the launcher's own process."""
+    monkeypatch.setattr(state, "machine", None)
+
+
+def gpu(**overheads):
+    overheads = {"launch_overhead": 0.0, "kernel_overhead": 0.0, **overheads}
+    peaks = dict.fromkeys(DTYPES, 2 * RATE)
+    return sim.GPU(
+        "plain", peaks, BANDWIDTH, 2**34, compute_efficiency=0.5, memory_efficiency=1, **overheads
+    )
+
+
+def link():
+    return sim.Link(
+        "plain", bandwidth=1e10, pageable_bandwidth=1e10, pageable_to_host=1e10, latency=0.0,
+        peer=True, peer_bandwidth=1e10, peer_latency=1e-6,
+    )  # fmt: skip
+
+
+def run(step, k=2, gpu=None, numerics=False):
+    """Return the summary of `STEPS` times ``step(rank, tensors)`` on `k` ranks."""
+
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        tensors = torch.empty(1000, 1000, device=device), torch.empty(2_000_000, device=device)
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # without a gradient
+        for _ in range(STEPS):
+            step(rank, *tensors)
+            optimizer.step()
+        dist.destroy_process_group()
+
+    with Steps() as steps:
+        sim.spawn(program, nprocs=k, gpu=gpu or globals()["gpu"](), link=link(), numerics=numerics)
+    return summarize(sim.trace(), steps, build_cluster(k, gpu or globals()["gpu"](), link()))
+
+
+# On these GPUs, in seconds: a product, and an all_reduce, whose ring passes halves twice (NCCL's
+# protocol Simple over PCIe).
+PRODUCT = 2 * 1000**3 / RATE
+SUM = 8.4e-6 + 2 * (5.7e-6 + 8_000_000 / 2 / 1e10)
+
+
+def parts(summary):
+    """Return the causes of the time that have any, in seconds a step."""
+    shares = {cause: share for cause, share in summary.shares.items() if share > 1e-9}
+    assert sum(shares.values()) == pytest.approx(1)
+    return {cause: share * summary.step_seconds for cause, share in shares.items()}
+
+
+def one_after_the_other(rank, x, big):
+    x @ x
+    dist.all_reduce(big)
+
+
+def at_once(rank, x, big):
+    work = dist.all_reduce(big, async_op=True)
+    x @ x
+    work.wait()
+
+
+def test_communication_that_nothing_hides_is_exposed():
+    summary = run(one_after_the_other)
+    assert summary.num_steps == STEPS - 1
+    assert summary.step_seconds == pytest.approx(PRODUCT + SUM)
+    assert parts(summary) == pytest.approx({"compute": PRODUCT, "communication": SUM})
+    assert summary.exposed_communication == pytest.approx(SUM / (PRODUCT + SUM))
+    assert summary.hidden_communication == pytest.approx(0, abs=1e-9)
+    assert summary.mfu == pytest.approx(PRODUCT / (PRODUCT + SUM) * 0.5)  # of twice the rate
+    assert (summary.limit, summary.peak_type) == ("compute", "float32")
+
+
+def test_communication_behind_a_product_is_free():
+    summary = run(at_once)
+    assert PRODUCT > SUM
+    assert summary.step_seconds == pytest.approx(PRODUCT)
+    assert parts(summary) == pytest.approx({"compute": PRODUCT})
+    assert summary.exposed_communication == 0
+    assert summary.hidden_communication == pytest.approx(SUM / PRODUCT)
+    assert summary.mfu == pytest.approx(0.5)
+
+
+def test_of_long_communication_the_rest_is_exposed():
+    def step(rank, x, big):
+        work = dist.all_reduce(big, async_op=True)
+        x[:250] @ x
+        work.wait()
+
+    summary = run(step)
+    assert summary.step_seconds == pytest.approx(SUM)
+    short = PRODUCT / 4
+    assert parts(summary) == pytest.approx({"compute": short, "communication": SUM - short})
+
+
+@pytest.mark.parametrize("step", [one_after_the_other, at_once])
+def test_a_rank_waits_for_a_slower_one(step):
+    def uneven(rank, x, big):
+        if rank == 1:
+            x @ x
+        one_after_the_other(rank, x, big)
+
+    summary = run(uneven)
+    assert summary.step_seconds == pytest.approx(2 * PRODUCT + SUM)
+    assert parts(summary) == pytest.approx({
+        "compute": 1.5 * PRODUCT, "communication": SUM, "waiting for others": 0.5 * PRODUCT
+    })  # fmt: skip
+
+
+def test_a_rank_waits_for_a_message():
+    def step(rank, x, big):
+        if rank == 0:
+            x @ x
+            dist.send(big, 1)
+        else:
+            dist.recv(big, 0)
+
+    send = 8.4e-6 + 5.7e-6 + 8_000_000 / 1e10
+    assert send < PRODUCT
+    assert parts(run(step)) == pytest.approx({
+        "compute": PRODUCT / 2, "communication": send, "waiting for others": PRODUCT / 2
+    })  # fmt: skip
+
+
+def test_a_kernel_with_the_name_of_a_collective_waits_for_nobody():
+    def step(rank, x, big):
+        x.gather(0, torch.zeros(1, 1, dtype=torch.int64, device=x.device))
+        dist.gather(big, [big] * 2 if rank == 0 else None)
+
+    found = parts(run(step, gpu=gpu(launch_overhead=PRODUCT)))
+    assert found.get("waiting for others", 0) < 1e-9
+    assert found["launches"] > PRODUCT
+
+
+def test_kernels_that_move_bytes_wait_for_memory():
+    summary = run(lambda rank, x, big: big.add_(1))
+    assert parts(summary) == pytest.approx({"memory bandwidth": 16_000_000 / BANDWIDTH})
+    assert (summary.mfu, summary.limit) == (0, "memory bandwidth")
+
+
+def test_a_slow_host_and_the_start_of_kernels_are_launches():
+    slow = gpu(launch_overhead=3 * PRODUCT)
+    summary = run(lambda rank, x, big: x @ x, gpu=slow)
+    assert parts(summary) == pytest.approx({"compute": PRODUCT, "launches": 2 * PRODUCT})
+    assert summary.limit == "launches"
+    begins_slowly = gpu(kernel_overhead=PRODUCT / 2)
+    summary = run(lambda rank, x, big: x @ x, gpu=begins_slowly)
+    assert parts(summary) == pytest.approx({"compute": PRODUCT, "launches": PRODUCT / 2})
+
+
+def test_copies_count_where_nothing_hides_them():
+    def step(rank, x, big):
+        x @ x
+        big.cpu()
+
+    copy = 8_000_000 / 1e10
+    assert parts(run(step, k=1)) == pytest.approx({"compute": PRODUCT, "copies": copy})
+
+
+def test_mfu_is_of_the_type_in_which_most_was_calculated():
+    def step(rank, x, big):
+        half = x.half()
+        half @ half
+        half @ half
+        x @ x
+
+    assert run(step).peak_type == "float16"
+
+
+def test_peak_memory_is_each_rank_s_own():
+    held = {}
+
+    def step(rank, x, big):
+        big.add_(1)
+        if rank == 1:
+            held[rank] = torch.empty(1_000_000, device=x.device)
+
+    summary = run(step)
+    least = 4_000_256 + 8_000_000  # of x and big, in blocks of 512 bytes
+    assert summary.peak_memory[0] == least
+    assert summary.peak_memory[1] >= least + 4_000_000
+    text = str(summary)
+    assert "on rank 1; the least: 11.4 MiB on rank 0" in text
+    assert text.startswith("simulated, not measured: 2 x plain on plain")
+
+
+def test_the_first_step_and_other_optimisers_do_not_count_and_the_slowest_rank_does():
+    def program(rank):
+        device = torch.accelerator.current_accelerator()
+        x = torch.empty(1000, 1000, device=device)
+        first, second = (torch.optim.SGD([torch.zeros(1, requires_grad=True)]) for _ in range(2))
+        for products in (50, 1, 2, 30, 7)[: 5 - rank]:
+            for _ in range(products * (1 + rank)):
+                x @ x
+            first.step()
+            second.step()
+
+    with Steps() as steps:
+        sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
+    assert steps.ends() == pytest.approx([2 * PRODUCT * n for n in (50, 51, 53, 83)])
+    assert steps.durations() == pytest.approx([2 * PRODUCT * n for n in (1, 2, 30)])
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    assert summary.step_seconds == pytest.approx(4 * PRODUCT)
+
+
+def reference_then_steps(products):
+    """Return a program that trains something on the CPU before it steps on its device."""
+
+    def program(rank):
+        weight = torch.zeros(1, requires_grad=True)
+        reference = torch.optim.SGD([weight])
+        for _ in range(5):
+            weight.sum().backward()
+            reference.step()
+        x = torch.empty(1000, 1000, device=torch.accelerator.current_accelerator())
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+        for n in products:
+            for _ in range(n):
+                x @ x
+            optimizer.step()
+        sim.synchronize()
+
+    return program
+
+
+def test_steps_of_a_reference_on_the_cpu_do_not_count():
+    with Steps() as steps:
+        program = reference_then_steps([50, 1, 2])
+        sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    assert summary.num_steps == 2
+    assert summary.step_seconds == pytest.approx(1.5 * PRODUCT)
+    assert summary.start == pytest.approx(50 * PRODUCT)
+
+
+def test_with_nothing_but_a_reference_the_run_is_taken_as_a_whole():
+    with Steps() as steps:
+        sim.spawn(reference_then_steps([3]), nprocs=2, gpu=gpu(), link=link(), numerics=False)
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    assert summary.num_steps == 0
+    assert summary.step_seconds == pytest.approx(3 * PRODUCT)
+    assert "found no steps" in str(summary)
+
+
+def test_without_steps_the_run_is_taken_as_a_whole():
+    def program(rank):
+        x = torch.empty(1000, 1000, device=torch.accelerator.current_accelerator())
+        for _ in range(1 + rank):
+            x @ x
+        sim.synchronize()
+
+    with Steps() as steps:
+        sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
+    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    assert (summary.num_steps, summary.start) == (0, 0.0)
+    assert parts(summary) == pytest.approx({
+        "compute": 1.5 * PRODUCT, "waiting for others": 0.5 * PRODUCT
+    })  # fmt: skip
+    assert "found no steps" in str(summary)
+
+
+def test_a_moment_has_one_cause():
+    spans = [
+        sim.Span("rank 0 sim:0", "h2d", 0, "copy", 0.0, 4.0),
+        sim.Span("rank 0 sim:0", "comm", 1, "all_reduce", 1.0, 2.0),
+        sim.Span("rank 0 sim:0", "compute", 0, "mm", 2.0, 1.0, flops=10**12),
+        sim.Span("rank 0 host", "sync", 0, "wait", 0.0, 8.0),
+    ]
+    found = shares(spans, gpu(), 0.0, 10.0)
+    assert found == pytest.approx({
+        "compute": 0.1, "memory bandwidth": 0, "communication": 0.1, "copies": 0.2,
+        "waiting for others": 0.6, "launches": 0,
+    })  # fmt: skip
+    assert list(found) == list(CAUSES)
