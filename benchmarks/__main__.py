@@ -1,18 +1,16 @@
 """Measure, against what a reader would use instead: ``python -m benchmarks``.
 
-Prints tables. ``--record`` also keeps the run in ``records/`` and draws the page that shows it.
+Prints tables. ``--record`` also keeps the run in ``records/`` and writes the page that shows it.
 """
 
 import argparse
 import sys
 import time
 import traceback
-from pathlib import Path
 
-from benchmarks import page, records, report
+from benchmarks import page, records
 from benchmarks.cases import BENCHMARKS, load
 from benchmarks.measure import Settings
-from benchmarks.provenance import describe
 
 
 def parse(arguments=None):
@@ -21,15 +19,14 @@ def parse(arguments=None):
     add("--only", action="append", choices=BENCHMARKS, metavar="NAME", help=", ".join(BENCHMARKS))
     add("--quick", action="store_true", help="small sizes: does everything run?")
     add("--repetitions", type=int, help=f"default {Settings.repetitions}; with --quick 2")
-    add("--out", type=Path, metavar="FILE", help="write the run as JSON")
     add("--record", action="store_true", help="keep the run in records/")
     add("--check", action="store_true", help="compare with this hardware's last record")
     options = parser.parse_args(arguments)
-    if options.quick and (options.out or options.record or options.check):
+    if options.quick and (options.record or options.check):
         parser.error("--quick measures nothing that could be kept or compared")
     if options.repetitions is None:
         options.repetitions = 2 if options.quick else Settings.repetitions
-    least = records.REPETITIONS if options.record else 1
+    least = Settings.repetitions if options.record else 1
     if options.repetitions < least:
         parser.error(f"--repetitions is {options.repetitions}; give at least {least}")
     return options
@@ -52,14 +49,12 @@ def measure(names, settings):
 
 def compare(record):
     """Print what became slower than in the last record of the hardware; return how much did."""
-    found, _ = records.read_all()
-    others = [pair for pair in found.items() if pair[1].machine == record.machine]
-    if not others:
+    same = [other for other in records.read_all() if other.machine == record.machine]
+    if not same:
         print(f"bench-check: no record of {record.name}; make one with --record")
         return 0
-    path, old = others[-1]
-    slower = report.slower(record, old)
-    print(f"bench-check: against {path.name}: {len(slower)} slower")
+    slower = records.slower(record, same[-1])
+    print(f"bench-check: against {same[-1].file_name}: {len(slower)} slower")
     print("\n".join(f"  {line}" for line in slower))
     return len(slower)
 
@@ -67,7 +62,7 @@ def compare(record):
 def main(arguments=None):
     """Run the command; return the exit status, 1 if something became slower."""
     options = parse(arguments)
-    provenance = describe()  # before the run: what it makes is not to count as a modification
+    provenance = records.provenance()  # before the run: what it makes is no modification
     settings = Settings(options.repetitions, options.quick)
     rows, failed = measure(options.only or BENCHMARKS, settings)
     if failed:
@@ -75,14 +70,12 @@ def main(arguments=None):
     if not rows:
         return 1
     record = records.Record(**provenance, rows=rows)
-    print(f"\n# {record.name}\n\n{report.describe(record)}")
+    print(f"\n# {record.name}\n\n{page.describe(record)}")
     if options.quick:
         print("--quick: the sizes are too small for the numbers to mean anything")
     for name in dict.fromkeys(row.benchmark for row in rows):
-        blocks = report.section(name, [row for row in rows if row.benchmark == name])
+        blocks = page.section(name, [row for row in rows if row.benchmark == name], write=str)
         print("", *blocks, sep="\n\n", flush=True)
-    if options.out:
-        options.out.write_text(records.to_json(record), encoding="utf-8")
     slower = compare(record) if options.check else 0
     if options.record and not failed:
         print(f"\nrecord: {records.save(record)}")

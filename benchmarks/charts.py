@@ -1,4 +1,4 @@
-"""Charts of records: ratios as dots, series as lines; logarithmic axes.
+"""Charts of the pages that are written from measurements: logarithmic axes, in one style.
 
 A file depends on the rows alone, so that a stored chart can be compared exactly: nothing is placed
 by the size of letters, which differs between versions of Matplotlib. Letters stay letters, on
@@ -7,13 +7,12 @@ white: readable at any size, in light and in dark pages.
 
 import io
 import math
-import textwrap
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import AutoLocator
 
-from simgpu.units import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, VERMILION, number, quantity
+from simgpu.units import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, RULE, VERMILION, quantity
 
 WIDTH = 5.5  # inches
 FONT = 12.5  # points: still 11 px where a telephone shows a chart 360 px wide
@@ -40,36 +39,6 @@ def svg(figure, title):
     with mpl.rc_context(SETTINGS):
         figure.savefig(text, format="svg", metadata=about)
     return text.getvalue()
-
-
-@mpl.rc_context(SETTINGS)
-def ratios(rows):
-    """Draw how many times as fast as its peer each row is, with the range over the rounds."""
-    labels = [textwrap.wrap(_label(row), LETTERS) for row in rows]
-    height = sum(len(label) + 1.5 for label in labels)  # in lines
-    values = [value for row in rows for value in (*row.ratios, row.goal or 1)]
-    axes = new_axes(height * LINE, left=0.3, below=2.2 * LINE)
-    axes.set(xscale="log", xlim=room_around([*values, 1]), ylim=(height, 0), yticks=[])
-    y = 0
-    for row, label in zip(rows, labels, strict=True):
-        for line in label:
-            y += 1
-            write_at(axes, line, (0, y), ("axes fraction", "data"))
-        y += 0.7
-        axes.axhline(y, color=RULE, linewidth=1)
-        axes.vlines(1, y - 0.45, y + 0.45, MUTED, linewidth=1)
-        axes.hlines(y, min(row.ratios), max(row.ratios), BLUE, linewidth=2)
-        axes.plot(row.ratio, y, "o", color=BLUE)
-        if row.goal:
-            axes.vlines(row.goal, y - 0.45, y + 0.45, VERMILION, linewidth=3)
-        y += 0.8
-    mark_x(axes, ticks_within(axes.get_xlim()), number, "times as fast as the peer; bar: goal")
-    return axes.figure
-
-
-def _label(row):
-    against = "" if row.peer.label in row.case else f", against {row.peer.label}"
-    return f"{row.benchmark}: {row.case}{against}"
 
 
 @mpl.rc_context(SETTINGS)

@@ -1,40 +1,32 @@
-"""The page of the book that shows the records: ``python -m benchmarks.page`` writes it.
+"""Tables of records, and the page of the book that shows them: ``python -m benchmarks.page``."""
 
-``--check`` says whether the stored page is what the records give.
-"""
-
-import argparse
 import re
-import sys
-from collections import Counter
-from pathlib import Path
 
-from benchmarks import charts, records, report
-from benchmarks.cases import BENCHMARKS
+from benchmarks import charts, records
+from benchmarks.cases import BENCHMARKS, Benchmark
+from benchmarks.measure import Side
+from benchmarks.records import spread
+from simgpu.units import number, quantity
 
-ROOT = Path(__file__).parents[1]
 PAGE = "records.md"
 IMAGES = "records/img"
-MANY = 8  # rows of a benchmark
 
 _HEAD = """# Records
 
 % Written by `python -m benchmarks.page` from the files in records/. Do not edit.
 
 Every claim about speed has a run behind it. The tables show, for each machine that was measured,
-the newest run: the median over the repetitions, in brackets the smallest and the largest value.
-What a row is compared with was measured in turns with it, in one run; how many times as fast the
-row is, is the median over the rounds. A limit is a bound to keep, and was not measured.
+the newest run: the median over the repetitions and, in brackets, the smallest and the largest
+value. A row was measured in turns with what it is compared with; the speedup is computed round by
+round, and above 1 the row is the faster one. A limit is a bound to keep, and was not measured.
 `make bench` measures the machine in front of you, and `make bench-check` compares it with the
-newest record of the same hardware.
-"""
+newest record of the same hardware."""
 
 _NO_GPU = """## GPUs
 
 No machine with a GPU has been measured yet. The same benchmarks choose GPUs where there are some,
 and then measure more: data kept in the GPU's memory, LeNet compiled into CUDA graphs, NCCL.
-`make bench ARGS=--record` adds such a machine to this page.
-"""
+`make bench ARGS=--record` adds such a machine to this page."""
 
 
 def plain(text):
@@ -42,115 +34,121 @@ def plain(text):
     return re.sub(r"[\\`*_{}\[\]<>&|$~^#]", r"\\\g<0>", " ".join(text.split()))
 
 
-def render(found, problems):
-    """Return the page and its charts, ``{path in the repository: content}``.
-
-    `found` and `problems` are what `records.read_all` returns.
-    """
-    newest = {record.machine: path for path, record in found.items()}
-    files, text = {}, [_HEAD]
-    text += [_section(path, found[path], files) for path in reversed(newest.values())]
-    if not found:
-        text.append("Nothing has been recorded yet.\n")
-    if not any(record.hardware["gpus"] for record in found.values()):
-        text.append(_NO_GPU)
-    if found:
-        text.append(_all_records(found))
-    for path, problem in problems.items():
-        text += [f"No record: {plain(path.name)}, {plain(problem.splitlines()[0])}\n"]
-    return {PAGE: "\n".join(text), **files}
+def describe(record):
+    """Say in one line with which versions, on which commit and when a run was made."""
+    names = {"python": "Python", "torch": "torch", "d2l": "d2l", "cuda": "CUDA"}
+    found = record.versions
+    words = [f"{word} {found[name]}" for name, word in names.items() if found.get(name)]
+    state = " with changes" if record.modified else ""
+    words += [f"commit {record.commit[:10]}{state}", f"{record.date[:16].replace('T', ' ')} UTC"]
+    return "; ".join([*words, f"{record.repetitions} repetitions"])
 
 
-def _section(path, record, files):
-    parts = [f"## {plain(record.name)}", f"{plain(report.describe(record))}. File: {_link(path)}."]
+def section(name, rows, write=plain):
+    """Return what is to be said about the rows of a benchmark, as blocks of Markdown."""
+    known = _known(name, write)
+    notes = dict.fromkeys(row.note for row in rows if row.note)
+    blocks = [f"### {known.title}", known.about, _table(rows, write)]
+    return [*filter(None, blocks), *(f"Note: {write(note)}." for note in notes)]
+
+
+def _known(name, write=plain):
+    return BENCHMARKS.get(name) or Benchmark(write(name), "")  # an old record's may be gone
+
+
+def _table(rows, write=plain, with_title=False):
+    """Lay rows out as Markdown; where nothing is compared, two columns say everything."""
+    compared = any(row.peer or row.limit for row in rows)
+    lines = [("what", "median (range)", "against", "speedup (range)")]
+    for row in rows:
+        title = f"{_known(row.benchmark, write).title}: " if with_title else ""
+        cells = row.case, spread(row.ours, row.unit), _against(row), _speedup(row)
+        case, *rest = map(write, cells)
+        lines.append((title + case, *rest))
+    return _grid([line if compared else line[:2] for line in lines])
+
+
+def _grid(lines):
+    """Lay out cells as Markdown, the first line being the head."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * width for width in widths]
+    lines = [lines[0], rule, *lines[1:]]
+    return "\n".join(f"| {' | '.join(map(str.ljust, line, widths))} |" for line in lines)
+
+
+def _against(row):
+    """Write the peer, or the limit and whether it is kept."""
+    if row.limit is not None:
+        verdict = "kept" if row.keeps_limit else "exceeded"
+        return f"limit {quantity(row.limit, row.unit)}: {verdict}"
+    return f"{row.peer.label}: {spread(row.peer, row.unit)}" if row.peer else ""
+
+
+def _speedup(row):
+    """Write the ratio to the peer and whether it reaches its goal."""
+    if not row.peer:
+        return ""
+    text = spread(Side("speedup", row.ratios), unit="")
+    if row.goal is None:
+        return text
+    return f"{text}, goal {number(row.goal)} {'reached' if row.ratio >= row.goal else 'missed'}"
+
+
+def render(found):
+    """Return the page of records, oldest first, and its charts: ``{path: content}``."""
+    newest = {record.machine: record for record in found}
+    files, blocks = {}, [_HEAD]
+    for record in reversed(newest.values()):
+        blocks += _machine(record, files)
+    if not any(record.hardware["gpus"] for record in found):
+        blocks.append(_NO_GPU)
+    lines = [("date", "hardware", "commit", "file")]
+    for record in reversed(found):
+        cells = map(plain, (record.date[:10], record.name, record.commit[:10]))
+        lines.append((*cells, _link(record)))
+    blocks += ["## All records", _grid(lines)]
+    return {PAGE: "\n\n".join(blocks) + "\n", **files}
+
+
+def _machine(record, files):
+    """Return the blocks of a record, and add its charts to the files."""
+    blocks = [f"## {plain(record.name)}", f"{plain(describe(record))}. File: {_link(record)}."]
     aims = [row for row in record.rows if row.goal is not None or row.limit is not None]
     if aims:
-        parts += ["### Goals and limits", report.table(aims, plain, with_title=True)]
-    compared = _for_the_ratios(record.rows)
-    if compared:
-        about = "How many times as fast as their peers, with the range over the rounds"
-        image = f"{IMAGES}/{path.stem}-ratios.svg"
-        parts.append(_figure(image, charts.ratios(compared), about, about, files))
+        blocks += ["### Goals and limits", _table(aims, with_title=True)]
     for name in dict.fromkeys(row.benchmark for row in record.rows):
         rows = [row for row in record.rows if row.benchmark == name]
-        parts += report.section(name, rows, plain)
-        if name in BENCHMARKS:
-            parts += _lines(name, rows, path, files)
-    return "\n\n".join(parts) + "\n"
+        blocks += [*section(name, rows), *_figures(name, rows, record, files)]
+    return blocks
 
 
-def _for_the_ratios(rows):
-    """Choose the rows that the chart of ratios shows: of a long benchmark, those with a goal."""
-    compared = [row for row in rows if row.peer and row.benchmark in BENCHMARKS]
-    count = Counter(row.benchmark for row in compared)
-    return [row for row in compared if row.goal or count[row.benchmark] <= MANY]
+def _figures(name, rows, record, files):
+    """Yield the figures of a benchmark, one for each `plot`, and add their charts to the files."""
+    known = _known(name)
+    for plot in dict.fromkeys(row.plot for row in rows):
+        shown = [row for row in rows if row.plot == plot and row.x is not None]
+        if len({row.x for row in shown}) < 2:
+            continue  # no line
+        image = f"{IMAGES}/{record.file_name.removesuffix('.json')}-{len(files) + 1}.svg"
+        about = f"{known.title}: medians and ranges, by {known.x_axis}"
+        caption = f"{about}; {plain(plot)}" if plot else about
+        files[image] = charts.svg(charts.lines(shown, known.x_axis, known.write_x), about)
+        yield f":::{{figure}} {image}\n:alt: {about}.\n\n{caption}.\n:::"
 
 
-def _lines(name, rows, path, files):
-    """Yield the figures of a benchmark whose rows have an `x`."""
-    known = BENCHMARKS[name]
-    in_charts = [row for row in rows if row.x is not None and known.x_axis]
-    for number, plot in enumerate(dict.fromkeys(row.plot for row in in_charts), 1):
-        shown = [row for row in in_charts if row.plot == plot]
-        if len({row.x for row in shown}) > 1 == len({row.unit for row in shown}):  # else no line
-            about = f"{known.title}: medians and ranges, by {known.x_axis}"
-            caption = f"{about}; {plain(plot)}" if plot else about
-            chart = charts.lines(shown, known.x_axis, known.write_x)
-            yield _figure(f"{IMAGES}/{path.stem}-{name}-{number}.svg", chart, about, caption, files)
+def _link(record):
+    return f"{{download}}`{record.file_name} <records/{record.file_name}>`"
 
 
-def _figure(image, chart, about, caption, files):
-    files[image] = charts.svg(chart, about)
-    return f":::{{figure}} {image}\n:alt: {about}.\n\n{caption}.\n:::"
-
-
-def _link(path):
-    return f"{{download}}`{path.name} <records/{path.name}>`"
-
-
-def _all_records(found):
-    lines = ["## All records", "", "| date | hardware | commit | file |", "|---|---|---|---|"]
-    for path, record in reversed(found.items()):
-        cells = record.date[:10], plain(record.name), record.commit[:10], _link(path)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def stale(root=ROOT):
-    """Return the files that are not what the records give, as paths in the repository."""
-    wanted = render(*records.read_all(root / "records"))
-    stored = {path.relative_to(root).as_posix() for path in (root / IMAGES).glob("*.svg")}
-    wrong = {name for name, text in wanted.items() if _read(root / name) != text}
-    return sorted(wrong | (stored - wanted.keys()))
-
-
-def _read(path):
-    return path.read_text(encoding="utf-8") if path.exists() else None
-
-
-def write(root=ROOT):
-    """Write the page and its charts, and remove charts of records that are not the newest."""
-    wanted = render(*records.read_all(root / "records"))
+def write(root=records.ROOT):
+    """Write the page and its charts; those of older records are removed."""
+    files = render(records.read_all(root / "records"))
     (root / IMAGES).mkdir(parents=True, exist_ok=True)
     for path in (root / IMAGES).glob("*.svg"):
-        if path.relative_to(root).as_posix() not in wanted:
-            path.unlink()
-    for name, text in wanted.items():
+        path.unlink()
+    for name, text in files.items():
         (root / name).write_text(text, encoding="utf-8")
 
 
-def main(arguments=None):
-    """Write the page, or check it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
-    if not parser.parse_args(arguments).check:
-        write()
-        return 0
-    wrong = stale()
-    for name in wrong:
-        print(f"{name} is stale: run python -m benchmarks.page")
-    return 1 if wrong else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    write()

@@ -1,71 +1,42 @@
-"""Records: runs kept as JSON in ``records/``, each with its provenance; old ones are never changed.
+"""Records: what ``make bench`` measured, kept as JSON in ``records/``, and how two of them compare.
 
-A file holds samples and facts. What follows from them (medians, ranges, ratios) is derived
-by `benchmarks.measure`.
-
-``python -m benchmarks.records --check`` validates all files, ``--add FILE`` keeps the run of
-another machine, which ``python -m benchmarks --out FILE`` wrote there.
+A file holds samples and facts. What follows from them (medians, ranges, ratios) is derived by
+`benchmarks.measure`.
 """
 
-import argparse
 import json
+import os
+import platform
 import re
-import sys
+import subprocess
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
+from importlib import metadata
 from pathlib import Path
 
-from benchmarks.measure import Row
-from d2lmini import sim
+import torch
 
-FOLDER = Path(__file__).parents[1] / "records"
-FORMAT, FORMAT_1 = "d2lmini benchmarks 2", "d2lmini benchmarks 1"
-REPETITIONS = 5  # the least that a record needs
+from benchmarks.measure import Row
+from simgpu.units import number, quantity, scale
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "records"
+FORMAT = "d2lmini benchmarks 2"
+PACKAGES = ("torch", "torchvision", "numpy", "d2l", "d2lmini")
+TOLERANCE = 0.05  # smaller changes are not worth a report, whatever the spread
 
 
 @dataclass(frozen=True)
 class Record:
-    """A run: how it came about (see `benchmarks.provenance`), and its rows."""
+    """A run: how it came about (see `provenance`), and its rows."""
 
-    date: str
+    date: str  # UTC, when the run began
     commit: str
-    modified: bool
-    load: float | None
+    modified: bool  # whether the files differed from the commit
+    load: float | None  # processes that wanted a core in the minute before
     hardware: dict
     versions: dict
     rows: list
-
-    @classmethod
-    def from_dict(cls, data):
-        """Make a record of what JSON holds, in any format that there has been."""
-        if isinstance(data, dict) and data.get("format") == FORMAT_1:
-            data = _from_format_1(data)
-        _validate(data)
-        facts = {name: value for name, value in data.items() if name not in ("format", "rows")}
-        record = cls(**facts, rows=[Row.from_dict(row) for row in data["rows"]])
-        problems = list(record._contradictions())
-        if problems:
-            raise ValueError("\n".join(problems))
-        return record
-
-    def to_dict(self):
-        """Return what JSON can hold."""
-        rows = [row.to_dict() for row in self.rows]
-        return {"format": FORMAT, **vars(self), "rows": rows}
-
-    def _contradictions(self):
-        """Yield what a schema cannot say."""
-        try:
-            datetime.fromisoformat(self.date)
-        except ValueError:
-            yield f"date: {self.date!r} is not a date"
-        keys = [row.key for row in self.rows]
-        for row in self.rows:
-            where, count = " / ".join(row.key), len(row.ours.samples)
-            if keys.count(row.key) > 1:
-                yield f"{where}: is there twice"
-            if row.unit != "B" and count < REPETITIONS:  # bytes are counted
-                yield f"{where}: {count} samples, at least {REPETITIONS} are needed"
 
     @property
     def repetitions(self):
@@ -95,126 +66,102 @@ class Record:
         return f"{when}-{slug}.json"
 
 
-def _from_format_1(data):
-    """Take the samples and facts of a record of format 1, which also stored what follows from them.
+def provenance():
+    """Return the fields of a record that say how it came about: all but the rows."""
+    return {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": _git("rev-parse", "HEAD") or "unknown",
+        "modified": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        "hardware": _hardware(),
+        "versions": _versions(),
+    }
 
-    It gave rates in giga, and a limit as a peer with the same value in all rounds. The loader's
-    plain copy was not measured in the loader's rounds: it is no peer.
-    """
+
+def _git(*arguments):
+    """Return what git says of the repository; nothing where there is no git, or no repository."""
+    command = ["git", "-C", str(ROOT), *arguments]
     try:
-        if data["quick"]:
-            raise ValueError("a quick run measures nothing; run without --quick")
-        facts = ("date", "commit", "modified", "load", "hardware", "versions")
-        rows = [_row_from_format_1(row) for row in data["rows"]]
-        return {"format": FORMAT, "rows": rows} | {n: data[n] for n in facts if n in data}
-    except (AttributeError, KeyError, OverflowError, TypeError) as error:
-        raise ValueError(f"a field of format 1 is missing or wrong: {error!r}") from error
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
-def _row_from_format_1(data):
-    names = ("benchmark", "case", "unit", "goal", "note", "plot", "x")
-    row = {name: data[name] for name in names if data.get(name) not in (None, "")}
-    giga = re.fullmatch("G(.*/s)", row["unit"])
-    row["unit"] = giga[1] if giga else row["unit"]
-    for name in ("ours", "peer"):
-        if data[name]:
-            samples = [value * 1e9 if giga else value for value in data[name]["samples"]]
-            row[name] = {"label": data[name]["label"], "samples": samples}
-    if "peer" in row and len(set(row["peer"]["samples"])) == 1 < len(row["peer"]["samples"]):
-        row["limit"] = row.pop("peer")["samples"][0]
-        row.pop("goal", None)
-    if (row["benchmark"], row["case"]) == ("loader", "bytes moved, against a plain copy"):
-        row["case"] = "bytes moved"
-        row.pop("peer", None)
-    return row
+def _hardware():
+    """Return what the times depend on, as far as the system says it."""
+    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    affinity = getattr(os, "sched_getaffinity", None)
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.+)$", info.read_text() if info.exists() else "", re.M)
+    return {
+        "cpu": names[0].strip() if names else platform.processor() or platform.machine(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "memory": pages and pages * os.sysconf("SC_PAGE_SIZE"),
+        "gpus": [{"name": gpu.name, "memory": gpu.total_memory} for gpu in gpus],
+    }
 
 
-def _validate(data):
-    import jsonschema  # the machine that measures may do without it
-
-    schema = json.loads((FOLDER / "schema.json").read_text(encoding="utf-8"))
-    found = jsonschema.Draft202012Validator(schema).iter_errors(data)
-    problems = [_shorten(f"{error.json_path}: {error.message}") for error in found]
-    if problems:
-        raise ValueError("\n".join(problems))
-
-
-def _shorten(text):
-    return text if len(text) < 300 else f"{text[:140]} ... {text[-140:]}"
-
-
-def _load(path):
-    def refuse(constant):
-        raise ValueError(f"{constant} is no number")
-
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON: {error}") from error
-
-
-def read(path):
-    """Return the record in a file; if it is none, raise a `ValueError` with a line per problem."""
-    record = Record.from_dict(_load(path))
-    if Path(path).name != record.file_name:
-        raise ValueError(f"the file should be called {record.file_name}")
-    return record
-
-
-def read_all(folder=FOLDER):
-    """Read a folder: ``{path: Record}`` of runs, oldest first, and ``{path: str}`` of problems."""
-    paths = [path for path in sorted(Path(folder).glob("*.json")) if path.name != "schema.json"]
-    tried = {path: _try(path) for path in paths}
-    found = {path: record for path, (record, _) in tried.items() if record}
-    problems = {path: problem for path, (_, problem) in tried.items() if problem}
-    return dict(sorted(found.items(), key=lambda pair: pair[1].date)), problems
-
-
-def _try(path):
-    """Return the record in a file, None for a calibration, and what is wrong with it."""
-    try:
-        if not path.name.startswith("calibration-"):
-            return read(path), None
-        sim.from_calibration(path)
-        if not {"provenance", "measurements"} <= _load(path).keys():
-            raise ValueError("a calibration keeps its provenance and measurements")
-        return None, None
-    except ValueError as error:
-        return None, str(error)
+def _versions():
+    installed = {package.metadata["Name"]: package.version for package in metadata.distributions()}
+    return {
+        **{name: installed.get(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
 
 
 def save(record, folder=FOLDER):
-    """Keep a valid record, never in place of another; return its path."""
-    text = to_json(record)
-    path = Path(folder) / Record.from_dict(json.loads(text)).file_name
+    """Write a record to its file, never in place of another; return the path."""
+    rows = [row.to_dict() for row in record.rows]
+    text = json.dumps({"format": FORMAT, **vars(record), "rows": rows}, indent=1, allow_nan=False)
+    path = Path(folder) / record.file_name
     with path.open("x", encoding="utf-8") as file:
-        file.write(text)
+        file.write(text + "\n")
     return path
 
 
-def to_json(record):
-    """Return the text of a record's file."""
-    return json.dumps(record.to_dict(), indent=1) + "\n"
+def read(path):
+    """Return the record in a file."""
+    data = json.loads(Path(path).read_text(encoding="utf-8"))
+    if data.pop("format") != FORMAT:
+        raise ValueError(f"{path} is not in the format {FORMAT!r}")
+    return Record(**data | {"rows": [Row.from_dict(row) for row in data["rows"]]})
 
 
-def main(arguments=None):
-    """Validate all records of a folder, or keep a run that was made elsewhere."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.records", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--check", action="store_true", help="validate all records")
-    what.add_argument("--add", type=Path, metavar="FILE", help="keep what --out wrote elsewhere")
-    parser.add_argument("folder", nargs="?", type=Path, default=FOLDER)
-    options = parser.parse_args(arguments)
-    if options.add:
-        print(save(Record.from_dict(_load(options.add)), options.folder))
-        print("now draw the page: python -m benchmarks.page")
-        return 0
-    found, problems = read_all(options.folder)
-    for path, text in problems.items():
-        print("\n".join(f"{path.name}: {line}" for line in text.splitlines()))
-    print(f"records: {len(found)} valid")
-    return 1 if problems else 0
+def read_all(folder=FOLDER):
+    """Return the records of a folder, oldest first; calibrations lie beside them."""
+    paths = Path(folder).glob("[0-9]*.json")
+    return sorted(map(read, paths), key=lambda record: record.date)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def spread(side, unit):
+    """Write the median, and the range where there is one: ``"5.31 s (5.2 to 5.6)"``."""
+    middle = quantity(side.median, unit).strip()
+    if len(side.samples) == 1:
+        return middle
+    factor = 10 ** scale(side.median, unit)[0]  # the median's, so that the three can be compared
+    return f"{middle} ({number(side.low / factor)} to {number(side.high / factor)})"
+
+
+def slower(new, old):
+    """Return a line per row that became worse than in an old record of the same hardware.
+
+    Worse: its median moved to the bad side by more than either run's range (largest - smallest),
+    and by more than `TOLERANCE` of the old median.
+    """
+    before = {row.key: row.ours for row in old.rows}
+    found = []
+    for row in new.rows:
+        ours, past = row.ours, before.get(row.key, row.ours)
+        change = ours.median - past.median
+        worse = -change if row.higher_is_better else change
+        if worse > max(ours.high - ours.low, past.high - past.low, TOLERANCE * past.median):
+            was, now = spread(past, row.unit), spread(ours, row.unit)
+            share = f"{change / past.median:+.0%}"
+            found.append(f"{' / '.join(row.key)}: was {was}, now {now} ({share})")
+    return found

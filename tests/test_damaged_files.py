@@ -3,17 +3,14 @@
 Damage of those with one is always found: tests/data/test_files.py, tests/ddp/test_checkpoint.py.
 """
 
-import json
 import math
 import warnings
 import xml.etree.ElementTree as ET
 
 import pytest
-from support.benchmark_data import example_record
 from support.damage import flips_and_cuts
 from support.profiler_traces import busy_gpu, write
 
-from benchmarks import page, records
 from d2lmini import sim
 from simgpu.calibration.calibration import Calibration, from_calibration
 from simgpu.timeline import Timeline
@@ -63,16 +60,6 @@ def test_a_damaged_timeline(tmp_path):
     assert check(path, read_timeline, use_timeline, 150) > 150
 
 
-def test_a_damaged_record(tmp_path):
-    path = records.save(example_record(rows=example_record().rows[:3]), tmp_path)
-    path.write_text(json.dumps(json.loads(path.read_text())))  # with less white space to hit
-
-    def show(_):
-        assert path.name in page.render(*records.read_all(tmp_path))[page.PAGE]
-
-    assert check(path, records.read, show, 100) > 100
-
-
 def test_a_damaged_calibration(tmp_path):
     path = tmp_path / "calibration-t4.json"
     made = Calibration(sim.GPUS["t4"], sim.LINKS["pcie3"], {}, [])
@@ -91,4 +78,3 @@ def test_a_calibration_that_is_none_is_refused(tmp_path, content):
     path.write_text(content, errors="surrogatepass")
     with pytest.raises(ValueError, match=r"t4\.json is no file of sim\.calibrate"):
         from_calibration(path)
-    assert path in records.read_all(tmp_path)[1]

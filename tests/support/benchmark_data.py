@@ -43,8 +43,6 @@ def example_rows():
         star, ring = side("star", seconds), side("ring", 2 * seconds, 0.5)
         yield Row("allreduce", f"{size} B: star", "s", star, **common)
         yield Row("allreduce", f"{size} B: ring", "s", ring, star, **common)
-    for i in range(10):
-        yield Row("sim", f"operation {i}", "s", side("simulated", 2), side("cpu", 1))
 
 
 def example_record(**changes):
