@@ -1,31 +1,94 @@
-# Every target sets up .venv by itself and does nothing twice. What they do is in tools/make.py.
-# `make PYTHON=python3.12 ...` names another Python for .venv; ARGS=... is handed on.
+# Every target first sets up .venv, once (tools/setup_env.py).
+# `make PYTHON=python3.12 ...` makes it with another Python; ARGS=... goes to the program started.
 PYTHON ?= python3
+RUN = .venv/bin/python
 
-COMMANDS = setup book pdf screenshots test test-gpu test-double test-another-day torture lint outputs notebooks lab live edit student wheels bench bench-check clean
-.PHONY: help $(COMMANDS)
+ifneq ($(filter-out /%,$(firstword $(D2LMINI_DATA))),)  # notebooks would look in chapters/
+override D2LMINI_DATA := $(CURDIR)/$(D2LMINI_DATA)
+export D2LMINI_DATA
+endif
+
+.PHONY: help setup book pdf lab live notebooks student edit outputs screenshots lint test test-gpu \
+  test-double test-another-day torture bench bench-check wheels clean
 
 help:
-	@echo "make book      build the book:            _build/html/index.html"
-	@echo "make pdf       the book as one file:      _build/pdf/book.pdf"
-	@echo "make screenshots  pictures of every page: _build/screenshots"
-	@echo "make test      lint, unit tests, doctests, every notebook, the book"
-	@echo "make test-gpu  every notebook on this machine's real GPUs"
-	@echo "make test-double  every notebook on 1 to 8 GPUs that are not there"
-	@echo "make test-another-day  every notebook with other seeds and one thread more"
-	@echo "make torture   random programs, operations and signals, for many minutes"
-	@echo "make lab       JupyterLab on the notebooks for readers; what you change is kept"
-	@echo "make live      the book with cells that run in the page"
-	@echo "make notebooks  write these notebooks: _build/notebooks"
-	@echo "make edit      JupyterLab on the sources of the chapters, for authors"
-	@echo "make student   the readers' notebooks without solutions: _build/student"
-	@echo "make wheels    fetch all packages for a machine without network: wheels"
-	@echo "make lint      ruff and the notebooks' format"
-	@echo "make outputs   run the notebooks again and store their outputs"
-	@echo "make bench     measure, against what a reader would use instead"
-	@echo "make bench-check  compare with the last record of the same hardware"
-	@echo "make clean     remove what was built; .venv and your notebooks stay"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s%s\n", $$1, $$2}' Makefile
 
-$(COMMANDS):
-	@test "$$($(PYTHON) -c 'print(6 * 7)')" = 42 || { echo "PYTHON=$(PYTHON) is no Python; name one of 3.10 to 3.13" >&2; exit 1; }
-	@$(PYTHON) -m tools.make $@ $(ARGS)
+setup:
+	@$(PYTHON) tools/setup_env.py
+
+# For readers
+
+book: setup  ## build the book: _build/html/index.html
+	$(RUN) tools/build_book.py
+
+pdf: book  ## the book as one file: _build/pdf/book.pdf
+	$(RUN) -m tools.pdf $(ARGS)
+
+lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept
+	$(RUN) -m tools.readers --trust
+	$(RUN) -m jupyterlab _build/notebooks/intro.ipynb $(ARGS)
+
+live: setup  ## the book with cells that run in the page
+	$(RUN) -m tools.live $(ARGS)
+
+notebooks: setup  ## write the notebooks for readers: _build/notebooks
+	$(RUN) -m tools.readers $(ARGS)
+
+student: setup  ## the notebooks for readers without solutions: _build/student
+	$(RUN) -m tools.classroom student $(ARGS)
+
+wheels: setup  ## fetch all packages for a machine without network: wheels
+	$(RUN) -m pip download -q -r requirements.txt -d wheels $(ARGS)
+
+# For authors
+
+edit: setup  ## JupyterLab on the sources of the chapters
+	$(RUN) -m jupyterlab chapters $(ARGS)
+
+outputs: setup  ## run the notebooks again and store their outputs
+	$(RUN) -m tools.notebooks --run $(ARGS)
+
+screenshots: book  ## pictures of every page: _build/screenshots
+	$(RUN) -m tools.screenshots $(ARGS)
+
+lint: setup  ## ruff and the notebooks' format
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m tools.notebooks --check
+
+bench: setup  ## measure, against what a reader would use instead
+	$(RUN) -m benchmarks $(ARGS)
+
+bench-check: setup  ## compare with the last record of the same hardware
+	$(RUN) -m benchmarks --check $(ARGS)
+
+clean:  ## remove what was built; .venv and the notebooks that you changed stay
+	@$(PYTHON) -m tools.clean
+
+# Tests. On simulated GPUs times and outputs are the same on every machine.
+
+test test-double torture outputs: export D2LMINI_GPUS = sim
+test test-double torture outputs: export OMP_NUM_THREADS = 1
+test-gpu: export D2LMINI_GPUS = auto
+
+NBVAL = $(RUN) -m pytest --nbval --nbval-cell-timeout 600
+SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
+  --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py"
+
+test: lint  ## lint, unit tests, doctests, every notebook, the book
+	$(NBVAL) --nbval-sanitize-with tests/sanitise.cfg -n 2 --dist loadfile --no-loadscope-reorder \
+	  --doctest-modules $(SCRIPTS) chapters d2lmini simgpu tests $(ARGS)
+	$(RUN) tools/build_book.py
+
+test-gpu: setup  ## every notebook on this machine's real GPUs
+	$(NBVAL) --nbval-sanitize-with tests/sanitise-gpu.cfg chapters $(ARGS)
+
+test-double: setup  ## every notebook on 1 to 8 GPUs that are not there
+	$(RUN) -m pytest -n 2 -m long tests/book/test_chapters_on_gpus.py $(ARGS)
+
+test-another-day: setup  ## every notebook with other seeds and one thread more
+	$(RUN) -m pytest -m "" tests/book/test_another_day.py $(ARGS)
+
+torture: setup  ## random programs, operations and signals, for many minutes
+	$(RUN) -m pytest -n 2 -m torture tests $(ARGS)

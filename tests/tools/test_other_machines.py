@@ -1,67 +1,15 @@
-"""Machines without network, containers, clusters: what is there for them is in order."""
+"""Containers and clusters: what is there for them is in order."""
 
 import json
 import os
 import re
 import subprocess
-import sys
-import zipfile
-from pathlib import Path
 
-import pytest
 from support.paths import ROOT
 
-from tools import make, setup_env, wheels
+from tools import clean, setup_env
 
 SBATCH = ROOT / "chapters" / "scripts" / "train_ddp.sbatch"
-METADATA = "Metadata-Version: 2.1\nName: tiny-thing\nVersion: 1.0\n"
-WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-
-
-def write_wheel(folder):
-    """Write the smallest wheel that there is: a registry of one package."""
-    folder.mkdir()
-    info = "tiny_thing-1.0.dist-info"
-    files = {"tiny_thing.py": "x = 1\n", f"{info}/METADATA": METADATA, f"{info}/WHEEL": WHEEL}
-    record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
-    with zipfile.ZipFile(folder / "tiny_thing-1.0-py3-none-any.whl", "w") as archive:
-        for name, text in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(name, text)
-
-
-@pytest.fixture
-def registry(tmp_path, monkeypatch):
-    """Let pip know one package, and no network."""
-    write_wheel(tmp_path / "registry")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "registry"))
-    (tmp_path / "requirements.txt").write_text("tiny-thing==1.0\n")
-    return tmp_path
-
-
-def test_packages_are_fetched_and_installed_without_network(registry, monkeypatch, capsys):
-    folder, requirements = registry / "wheels", registry / "requirements.txt"
-    assert wheels.main([], requirements, folder) == 0
-    assert "1 packages" in capsys.readouterr().out
-    monkeypatch.delenv("PIP_FIND_LINKS")
-    monkeypatch.delenv("PIP_NO_INDEX")
-    target = registry / "installed"
-    install = [sys.executable, "-m", "pip", "install", "-q", "--target", str(target)]
-    options = setup_env.from_wheels(str(folder))
-    assert "--no-index" in options
-    done = subprocess.run([*install, *options, "-r", str(requirements)], check=False)
-    assert done.returncode == 0
-    assert (target / "tiny_thing.py").exists()
-
-
-def test_a_package_that_cannot_be_fetched_is_no_success(registry, capsys):
-    (registry / "requirements.txt").write_text("no-such-thing==1.0\n")
-    assert wheels.main([], registry / "requirements.txt", registry / "wheels") != 0
-    assert "not all packages" in capsys.readouterr().err
-
-
-def test_without_wheels_set_up_asks_the_registry(tmp_path):
-    assert setup_env.from_wheels(str(tmp_path / "wheels")) == []
 
 
 def test_the_container_is_built_from_files_that_are_there():
@@ -87,7 +35,7 @@ def test_the_container_is_run_as_its_first_lines_say():
     assert json.loads(program)[:2] == ["make", "lab"]
     assert f"-p 127.0.0.1:{port}:{port} " in said, "no other machine reaches it"
     for mounted in re.findall(r"(?:-v|--bind) \S+?:(\S+)", said):
-        assert mounted == f"{folder}/{Path(make.NOTEBOOKS).parent}", "where readers work"
+        assert mounted == f"{folder}/{clean.NOTEBOOKS.parent}", "where readers work"
         assert f"install --directory --owner=reader {folder} {mounted}\n" in lines
     assert said.count(f"--pwd {folder} ") == 1
     commands = re.findall(r"^#     (.+)$", said, re.MULTILINE)
@@ -99,7 +47,7 @@ def test_the_container_is_run_as_its_first_lines_say():
 
 
 def test_what_the_package_is_built_from_is_in_the_container_before_set_up():
-    before = (ROOT / "Containerfile").read_text().partition("RUN python -m tools.make setup")[0]
+    before = (ROOT / "Containerfile").read_text().partition("RUN make setup")[0]
     copied = {
         n for line in re.findall(r"^COPY \S+ (.+)$", before, re.MULTILINE) for n in line.split()
     }
@@ -107,24 +55,8 @@ def test_what_the_package_is_built_from_is_in_the_container_before_set_up():
     needed = re.findall(r'^readme = "(.+)"$|^license-files = \["(.+)"\]$', text, re.MULTILINE)
     assert len(needed) == 2
     assert {name for pair in needed for name in pair if name} <= copied
-    assert {"requirements.txt", "pyproject.toml", "d2lmini"} <= copied
-
-
-def test_the_container_needs_no_more_files_to_set_up(tmp_path):
-    """What is copied before `setup` is enough for it to start, and the rest changes nothing."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from tools import make, setup_env; print(setup_env.fingerprint())"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert len(re.findall(r"[0-9a-f]{64}", done.stdout)) == 2
-    source = (ROOT / "tools" / "make.py").read_text() + (
-        ROOT / "tools" / "setup_env.py"
-    ).read_text()
-    top = re.findall(r"^(?:from tools import|import) (.+)$", source, re.MULTILINE)
-    assert set(", ".join(top).split(", ")) <= {*sys.stdlib_module_names, "setup_env"}
+    assert {"requirements.txt", "pyproject.toml", "d2lmini"} <= copied, "what it installs"
+    assert {"Makefile", "tools/setup_env.py"} <= copied, "what installs it"
 
 
 def test_the_batch_script_is_run_as_the_readme_says():

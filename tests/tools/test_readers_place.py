@@ -7,7 +7,7 @@ import pytest
 from nbformat.sign import NotebookNotary
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tools import make
+from tools import clean
 from tools.readers import place
 from tools.readers.build import Built
 
@@ -147,15 +147,15 @@ def test_only_what_was_built_is_trusted(folder, script, tmp_path, monkeypatch):
 
 def test_clean_keeps_a_readers_work(folder, script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    built = tmp_path / make.NOTEBOOKS
+    built = tmp_path / clean.NOTEBOOKS
     place.place_all(built, [page("old", script)])
     (tmp_path / "_build" / "html").mkdir()
     edit(built / "one.ipynb", "mine")
-    make.clean()
+    clean.main()
     assert source(built / "one.ipynb") == "mine"
     assert not (tmp_path / "_build" / "html").exists()
     assert "one.ipynb" in capsys.readouterr().out
     edit(built / "one.ipynb", "old")
-    make.clean()
+    clean.main()
     assert not (tmp_path / "_build").exists()
-    make.clean()
+    clean.main()

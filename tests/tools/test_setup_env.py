@@ -1,167 +1,175 @@
-"""Set-up: clear messages where it cannot work, nothing done twice; the commands, without make."""
+"""Set-up does all that is needed, and nothing twice; the Makefile's targets call what they name."""
 
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
+from support.live import checkout
 from support.paths import ROOT
 
-from tools import make, setup_env
+from tools import setup_env
 
-
-@pytest.mark.parametrize("version", [(3, 9), (2, 7), (3, 14)])
-def test_unsupported_python_is_named_with_the_remedy(version, capsys):
-    with pytest.raises(SystemExit) as stop:
-        setup_env.check_python(version)
-    assert stop.value.code == 1
-    message = capsys.readouterr().err
-    assert "Python {}.{} is not supported".format(*version) in message
-    assert "PYTHON=" in message
-
-
-@pytest.mark.parametrize("version", [(3, 10), (3, 11), (3, 12), (3, 13)])
-def test_supported_pythons_pass(version):
-    setup_env.check_python(version)
-
-
-def test_full_disk_is_noticed_before_anything_is_installed(capsys):
-    with pytest.raises(SystemExit):
-        setup_env.check_space(free=0.2e9)
-    assert "only 0.2 GB are free" in capsys.readouterr().err
-    setup_env.check_space(free=10e9)
+ANEW, UPDATE = ["venv", "pip"], ["pip"]
 
 
 @pytest.mark.parametrize(
-    ("log", "hint"),
+    ("version", "free", "message"),
     [
-        ("OSError: [Errno 28] No space left on device", "disk is full"),
-        ("Temporary failure in name resolution", "registry cannot be reached"),
-        ("(from versions: none)", "registry cannot be reached"),
-        ("[Errno 30] Read-only file system: '.venv.lock'", "Make them writable"),
+        ((3, 9), 1e12, "Python 3.9 is not supported; this project needs 3.10 to 3.13"),
+        ((3, 14), 1e12, "make book PYTHON=python3.12"),
+        ((3, 10), 2e8, "the disk is full: 0.2 GB are free"),
     ],
 )
-def test_a_known_failure_is_explained(log, hint):
-    assert hint in setup_env.explain(log)
-    assert setup_env.explain("error: command 'gcc' failed") == ""
+def test_what_cannot_end_well_is_not_begun(version, free, message):
+    setup_env.check((3, 10), 1e12)
+    setup_env.check((3, 13), 1e12)
+    with pytest.raises(SystemExit, match=re.escape(message)):
+        setup_env.check(version, free)
 
 
-@pytest.mark.parametrize(
-    ("system", "parts"), [("posix", ("bin", "python")), ("nt", ("Scripts", "python.exe"))]
-)
-def test_the_environments_python_is_where_the_system_has_it(system, parts, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "name", system)
-        path = setup_env.python()
-    assert path == os.path.join(".venv", *parts)
+def test_debian_without_venv_gets_the_packages_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ensurepip", None)
+    with pytest.raises(SystemExit, match=r"apt install python3\.11-venv"):
+        setup_env.check((3, 11), 1e12)
+
+
+class Installer:
+    """What `python -m venv` and pip are to a test: quick, and failing where they are told to."""
+
+    def __init__(self):
+        self.commands, self.stop = [], None
+
+    def __call__(self, command):
+        step = command[2]  # python -m step
+        self.commands.append(command)
+        if step == "venv":
+            shutil.rmtree(".venv", ignore_errors=True)
+            setup_env.PYTHON.parent.mkdir(parents=True)
+            setup_env.PYTHON.touch()
+        if step == self.stop:
+            raise KeyboardInterrupt
+        return 0
+
+    def steps(self):
+        """Set up; return what it took."""
+        self.commands.clear()
+        setup_env.main()
+        return [command[2] for command in self.commands]
 
 
 @pytest.fixture
-def calls(monkeypatch):
-    """Return what would be called, and the variables; each fails if `pytest` is among it."""
-    calls = []
-
-    def call(command, env):
-        calls.append((command, env))
-        return 3 if "pytest" in command else 0
-
-    monkeypatch.setattr(setup_env, "main", lambda: None)
-    monkeypatch.setattr(make.subprocess, "call", call)
-    return calls
-
-
-def test_the_makefile_has_the_same_commands():
-    text = (ROOT / "Makefile").read_text()
-    targets = re.search(r"^COMMANDS = (.*)$", text, re.MULTILINE)[1]
-    assert set(targets.split()) == {*make.COMMANDS, "clean"}
-    assert set(re.findall(r'"make ([\w-]+)', text)) == {*make.COMMANDS, "clean"} - {"setup"}
+def installer(tmp_path, monkeypatch):
+    """Go to a checkout that has the pins only."""
+    installer = Installer()
+    folder = tmp_path / "somebody's copy"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(setup_env, "check", lambda version, free: None)
+    monkeypatch.setattr(setup_env.subprocess, "call", installer)
+    for name in ("requirements.txt", "pyproject.toml"):
+        (folder / name).touch()
+    return installer
 
 
-def test_make_hands_its_arguments_on():
-    done = subprocess.run(
-        ["make", "--no-print-directory", "-n", "bench", "ARGS=--only sim", "PYTHON=py"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.splitlines()[-1] == "py -m tools.make bench --only sim"
+@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml"])
+def test_nothing_is_done_twice_until_a_pin_changes(installer, name):
+    assert installer.steps() == ANEW
+    assert installer.steps() == []
+    with open(name, "w") as file:
+        file.write("torch==9")
+    assert installer.steps() == UPDATE
+    assert installer.steps() == []
 
 
-@pytest.mark.parametrize("python", ["true", "echo", "no-such-python"])
-def test_what_is_no_python_is_refused(python):
-    command = ["make", "--no-print-directory", "setup", f"PYTHON={python}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode
-    assert f"PYTHON={python} is no Python" in done.stderr
+@pytest.mark.parametrize("step", ["venv", "pip"])
+def test_an_interrupted_installation_is_made_anew(installer, step):
+    installer.stop = step
+    with pytest.raises(KeyboardInterrupt):
+        installer.steps()
+    installer.stop = None
+    assert installer.steps() == ANEW
 
 
-def test_arguments_go_to_the_last_part(calls):
-    assert make.main("bench", "--only", "sim") == 0
-    assert make.main("lint", "chapters/devices.ipynb") == 0
-    commands = [" ".join(command[1:]) for command, _ in calls]
-    assert commands[0] == "-m benchmarks --only sim"
-    assert commands[1] == "-m ruff check ."
-    assert commands[-1] == "-m tools.notebooks --check chapters/devices.ipynb"
-    make.main("lint")
-    assert calls[-1][0][1:] == ["-m", "tools.notebooks", "--check"]
+def test_an_interrupted_update_is_made_anew(installer):
+    installer.steps()
+    with open("requirements.txt", "w") as file:
+        file.write("torch==9")
+    test_an_interrupted_installation_is_made_anew(installer, "pip")
 
 
-def test_readers_and_authors_open_notebooks_of_their_own(calls):
-    make.main("lab", "--no-browser")
-    make.main("edit", "--no-browser")
-    commands = [" ".join(command[1:]) for command, _ in calls]
-    assert commands == [
-        "-m tools.readers --trust",
-        "-m jupyterlab _build/notebooks/intro.ipynb --no-browser",
-        "-m jupyterlab chapters --no-browser",
-    ]
+def test_a_step_that_fails_is_not_taken_for_done(installer, monkeypatch):
+    monkeypatch.setattr(setup_env.subprocess, "call", lambda command: 1)
+    with pytest.raises(SystemExit, match="this failed, see above"):
+        setup_env.main()
+    assert setup_env.installed() == b""
 
 
-def test_a_part_that_fails_is_the_last_one(calls):
-    assert make.main("test") == 3
-    assert "pytest" in calls[-1][0]
-    assert any("ruff" in command for command, _ in calls)
+def test_a_copied_or_moved_checkout_runs_its_own_code(installer, monkeypatch):
+    installer.steps()
+    shutil.copytree(".", "../copy")
+    monkeypatch.chdir("../copy")
+    assert installer.steps() == ANEW
+    os.rename("../copy", "../moved")
+    assert installer.steps() == ANEW
 
 
-def test_tests_simulate_and_those_of_gpus_take_what_is_there(calls, monkeypatch):
-    monkeypatch.setenv("D2LMINI_GPUS", "cuda")
-    for name, expected in [("test", "sim"), ("outputs", "sim"), ("test-gpu", "auto")]:
-        make.main(name)
-        assert calls[-1][1]["D2LMINI_GPUS"] == expected
-    make.main("lab")
-    assert calls[-1][1]["D2LMINI_GPUS"] == "cuda"
+def test_an_environment_without_its_python_or_of_another_is_made_anew(installer, monkeypatch):
+    installer.steps()
+    setup_env.PYTHON.unlink()
+    setup_env.PYTHON.symlink_to("python3.9-that-was-removed")
+    assert installer.steps() == ANEW
+    monkeypatch.setattr(setup_env.sys, "version_info", (3, 99, 0))
+    assert installer.steps() == ANEW
 
 
-def test_a_relative_folder_of_data_is_found_from_the_chapters(calls, monkeypatch):
-    monkeypatch.setenv("D2LMINI_DATA", os.path.join("..", "data"))
-    make.main("book")
-    assert calls[-1][1]["D2LMINI_DATA"] == os.path.abspath(os.path.join("..", "data"))
-    monkeypatch.setenv("D2LMINI_DATA", "")
-    make.main("book")
-    assert calls[-1][1]["D2LMINI_DATA"] == ""
+def test_wheels_take_the_place_of_the_network(installer):
+    installer.steps()
+    assert "--no-index" not in installer.commands[-1]
+    os.mkdir("wheels")
+    setup_env.PYTHON.unlink()
+    installer.steps()
+    assert {"--no-index", "--find-links", "wheels"} < set(installer.commands[-1])
 
 
-def test_an_unknown_command_is_answered_with_the_known_ones(capsys):
-    assert make.main("bok") == 2
-    assert "book, test, test-gpu" in capsys.readouterr().err
+def test_of_two_at_once_the_second_is_refused(installer):
+    with open(".venv.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(SystemExit, match="another one is running here"):
+            installer.steps()
+    assert installer.steps() == ANEW
 
 
-def test_ctrl_c_is_left_to_what_runs(tmp_path, monkeypatch):
-    """JupyterLab asks on the first Ctrl-C, and ends its kernels on the second."""
-    script = tmp_path / "asks.py"
-    script.write_text(
-        "import os, signal, sys, time\n"
-        "try:\n"
-        "    os.killpg(0, signal.SIGINT)\n"
-        "    time.sleep(60)\n"
-        "except KeyboardInterrupt:\n"
-        "    time.sleep(1)\n"
-        "    sys.exit(5)\n"
-    )
-    code = (
-        "import sys; from tools import make, setup_env; setup_env.python = lambda: sys.executable; "
-        f"sys.exit(make.run([{str(script)!r}], None))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, start_new_session=True)
-    assert done.returncode == 5
+def make(folder, *arguments, **variables):
+    """Call make in a folder; return what it prints."""
+    command = ["make", "--no-print-directory", f"PYTHON={sys.executable}", *arguments]
+    env = os.environ | variables
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def python_that_tells(tmp_path):
+    """Return a checkout whose .venv has a Python that prints what it is called with."""
+    python = checkout(tmp_path) / setup_env.PYTHON
+    python.write_text('#!/bin/sh\necho "$D2LMINI_GPUS|$D2LMINI_DATA|$@"\n')
+    return tmp_path
+
+
+def test_arguments_and_settings_reach_the_program(python_that_tells):
+    folder, settings = python_that_tells, {"D2LMINI_GPUS": "cuda", "D2LMINI_DATA": "../my data"}
+    said = make(folder, "bench", "ARGS=--only sim", **settings)
+    assert f"cuda|{folder}/../my data|-m benchmarks --only sim\n" in said
+    said = make(folder, "outputs", "test-gpu", **settings | {"D2LMINI_DATA": "/my data"})
+    assert "sim|/my data|-m tools.notebooks --run\n" in said
+    assert "auto|/my data|-m pytest" in said
+
+
+def test_help_names_every_target():
+    targets = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    named = re.findall(r"^make ([a-z-]+)", make(ROOT, "help"), re.MULTILINE)
+    assert {*named, "help", "setup"} == set(targets[1].replace("\\", "").split())
