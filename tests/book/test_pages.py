@@ -3,6 +3,7 @@
 The book is built once for all tests of this module, and one browser visits its pages.
 """
 
+import html
 import re
 import shutil
 import subprocess
@@ -97,6 +98,36 @@ def test_pages_load_nothing_from_the_network(built):
 def test_a_page_that_loads_something_would_be_found(tag):
     assert LOADED.search(tag)
     assert not LOADED.search('<a href="https://doi.org/10.1">a link is for the reader</a>')
+
+
+FACE = re.compile(r'(?s)font-family: "([^"]+)";.*?font-style: (\w+);.*?unicode-range: ([^;]+);')
+MATH = re.compile(r"(?s)<math\b.*?</math>")
+NOT_TEXT = re.compile(r"(?s)<(script|style|pre|code|svg|math)\b.*?</\1>")
+
+
+def covered(*families):
+    """Return the characters that every upright face of these families has."""
+    sheet = (ROOT / "assets" / "fonts" / "fonts.css").read_text(encoding="utf-8")
+    faces = []
+    for family, style, ranges in FACE.findall(sheet):
+        if family in families and style == "normal":
+            ends = [part.strip()[2:].split("-") for part in ranges.split(",")]
+            faces.append({chr(c) for e in ends for c in range(int(e[0], 16), int(e[-1], 16) + 1)})
+    return set.intersection(*faces)
+
+
+def characters(markup):
+    return {c for c in html.unescape(re.sub("<[^>]+>", "", markup)) if not c.isspace()}
+
+
+def test_the_typefaces_have_all_characters_of_the_pages(built):
+    text, formulas = covered("Book Text", "Book Sans"), covered("Book Math")
+    assert "é" in text
+    assert "中" not in text
+    for page in built.glob("**/*.html"):
+        body = page.read_text(encoding="utf-8").partition("</head>")[2]
+        assert characters(NOT_TEXT.sub("", body)) - text == set(), page.name
+        assert characters("".join(MATH.findall(body))) - formulas == set(), page.name
 
 
 def test_links_between_pages_lead_somewhere(built):

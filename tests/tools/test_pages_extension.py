@@ -3,10 +3,9 @@
 import xml.etree.ElementTree as ET
 
 import pytest
-from fontTools.ttLib import TTFont
 from sphinx.errors import ExtensionError
 
-from tools.pages import fonts, icons, mended, plots, shared, tables
+from tools.pages import icons, mended, plots, shared, tables
 from tools.pages.formulas import mathml
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
@@ -38,18 +37,6 @@ def test_icons_are_found_and_drawn():
     assert sheet.count("data:image/svg+xml") == 2
     with pytest.raises(ValueError, match="no icon is called nosuchicon"):
         icons.sheet({"nosuchicon"})
-
-
-def test_fonts_have_the_characters_and_nothing_else(tmp_path):
-    fonts.write(tmp_path / "static", tmp_path / "cache")
-    formula = TTFont(tmp_path / "static" / "fonts" / "formula.woff")
-    assert {ord("x"), 0x2211, 0x1D465, 0x23DF} <= set(formula.getBestCmap())
-    assert "MATH" in formula, "what places indices and fractions"
-    assert 0x4E00 not in formula.getBestCmap()
-    sizes = [path.stat().st_size for path in (tmp_path / "static" / "fonts").iterdir()]
-    assert sum(sizes) < 250_000
-    sheet = (tmp_path / "static" / "fonts.css").read_text()
-    assert sheet.count("@font-face") == len(fonts.FONTS)
 
 
 def test_the_theme_is_mended():

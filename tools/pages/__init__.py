@@ -1,7 +1,7 @@
 """The book's pages: lighter, readable for everybody, and with a picture where they are shared.
 
-An extension of Sphinx. `formulas` writes MathML, `fonts` and `icons` bring what the pages need of a
-typeface and of an icon set, `launch` opens chapters elsewhere, `shared` describes a page to those
+An extension of Sphinx. `formulas` writes MathML, `icons` brings what the pages need of an icon set,
+`launch` opens chapters elsewhere, `shared` describes a page to those
 who get its link, `mended` repairs what the theme leaves to be wished for; `tables` and `plots` make
 pages fit for phones.
 """
@@ -9,9 +9,8 @@ pages fit for phones.
 import runpy
 from pathlib import Path
 
-from tools.pages import fonts, formulas, icons, launch, mended, plots, shared
+from tools.pages import formulas, icons, launch, mended, plots, shared
 
-CACHE = Path("_build") / "fonts"
 WIDGET = Path(__file__).parents[2] / "simgpu" / "timeline" / "widget.py"
 
 
@@ -21,12 +20,10 @@ def start(app):
         return
     static = Path(app.outdir) / "_static"
     static.mkdir(parents=True, exist_ok=True)
-    fonts.write(static, Path(app.srcdir) / CACHE)
     (static / "icons.css").write_text("", encoding="utf-8")  # known when all pages are written
     script = runpy.run_path(str(WIDGET))["script"]()  # without the package, and so without PyTorch
     (static / "timeline.js").write_text(script, encoding="utf-8")
-    for name in ("fonts.css", "icons.css"):
-        app.add_css_file(name)
+    app.add_css_file("icons.css")
 
 
 def finish(app, exception):
