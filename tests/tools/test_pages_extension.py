@@ -1,11 +1,11 @@
-"""What the extension makes of formulas, icons, descriptions and the theme's pages."""
+"""What the extension makes of formulas, icons and the theme's pages."""
 
 import xml.etree.ElementTree as ET
 
 import pytest
 from sphinx.errors import ExtensionError
 
-from tools.pages import icons, mended, plots, shared, tables
+from tools.pages import icons, mended, plots, tables
 from tools.pages.formulas import mathml
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
@@ -136,18 +136,3 @@ def test_a_timeline_that_is_too_wide_for_the_column_takes_the_margin():
     crowded = roomy.replace("</svg>", '</svg><div class="d2l-tl-note">Boxes ...</div>')
     wide = crowded.replace("text_html", "text_html full-width")
     assert mended.mend(roomy + crowded + roomy) == roomy + wide + roomy
-
-
-def test_a_description_ends_with_a_sentence():
-    text = "One sentence. " * 30
-    short = shared.shorten(text)
-    assert short.endswith("One sentence.")
-    assert 150 < len(short) <= shared.LONGEST
-    assert shared.shorten("x" * 50) == "x" * 50
-
-
-def test_what_stands_in_a_head_is_escaped():
-    made = shared.tags('A "title"', "less < more", "a.png")
-    assert 'content="A &quot;title&quot;"' in made
-    assert "less &lt; more" in made
-    assert "og:url" not in made, "no address is configured"

@@ -1,21 +1,20 @@
-"""The book's pages: lighter, readable for everybody, and with a picture where they are shared.
+"""The book's pages: lighter, and readable for everybody.
 
 An extension of Sphinx. `formulas` writes MathML, `icons` brings what the pages need of an icon set,
-`launch` opens chapters elsewhere, `shared` describes a page to those
-who get its link, `mended` repairs what the theme leaves to be wished for; `tables` and `plots` make
-pages fit for phones.
+`mended` repairs what the theme leaves to be wished for; `tables` and `plots` make pages fit for
+phones.
 """
 
 import runpy
 from pathlib import Path
 
-from tools.pages import formulas, icons, launch, mended, plots, shared
+from tools.pages import formulas, icons, mended, plots
 
 WIDGET = Path(__file__).parents[2] / "simgpu" / "timeline" / "widget.py"
 
 
 def start(app):
-    """Write what all pages link: style sheets, and the script of the timelines."""
+    """Write what all pages link: the style sheet of the icons, and the script of the timelines."""
     if app.builder.format != "html":
         return
     static = Path(app.outdir) / "_static"
@@ -41,7 +40,6 @@ def finish(app, exception):
         used |= icons.names(mended_page)
     static = Path(app.outdir) / "_static"
     (static / "icons.css").write_text(icons.sheet(used), encoding="utf-8")
-    (Path(app.outdir) / "index.html").write_text(shared.front_door(app), encoding="utf-8")
     mended.mend_scripts(static)
     mended.mend_sheets(static)
     mended.drop_unused(static)
@@ -50,9 +48,6 @@ def finish(app, exception):
 def setup(app):
     """Register with Sphinx."""
     formulas.setup(app)
-    launch.setup(app)
-    app.connect("config-inited", shared.check)
     app.connect("builder-inited", start)
-    app.connect("html-page-context", shared.describe, priority=600)
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
