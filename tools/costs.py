@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from tools.reading import TIME_LINE
+from tools.notebooks import TIME_LINE
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from tools.reading import TIME_LINE
+from tools.notebooks import TIME_LINE
 
 ROOT = Path(__file__).parents[1]
 CARD = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\)\*\*, )\d+((?: |&nbsp;)minutes)")

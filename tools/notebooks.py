@@ -10,18 +10,19 @@ The first line of a cell that is folded, a comment, is what the page shows in it
 import argparse
 import math
 import os
+import re
 import sys
 from pathlib import Path
 
 import nbformat
-
-from tools import reading
 
 ROOT = Path(__file__).parents[1]
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
 }
+TIME_LINE = re.compile(r"^\*(\d+) minutes? to read(?:, (\d+) minutes? to run)?\.\*$", re.MULTILINE)
+WORDS = 200  # a minute, those of code and of exercises included
 
 
 def normalise(notebook):
@@ -45,8 +46,13 @@ def normalise(notebook):
             count += 1
             cell.execution_count = count if ran else None
             cell.outputs = [normal_output(o, count) for o in merge_streams(cell.outputs)]
-    reading.update_time_line(notebook)
+    update_time_line(notebook)
     return notebook
+
+
+def tags(cell):
+    """Return a cell's tags."""
+    return set(cell.metadata.get("tags", []))
 
 
 def normal_metadata(cell):
@@ -54,9 +60,9 @@ def normal_metadata(cell):
 
     The prompt is the first comment of the cell.
     """
-    tags = sorted(reading.tags(cell))
-    metadata = {"tags": tags} if tags else {}
-    folded = {"hide-cell", "hide-input"} & set(tags)
+    names = sorted(tags(cell))
+    metadata = {"tags": names} if names else {}
+    folded = {"hide-cell", "hide-input"} & set(names)
     if folded and cell.cell_type == "code" and cell.source.startswith("# "):
         prompt = cell.source.partition("\n")[0][2:]
         metadata["mystnb"] = {"code_prompt_hide": prompt, "code_prompt_show": prompt}
@@ -86,6 +92,37 @@ def normal_output(output, count):
     return output
 
 
+def update_time_line(notebook, run=None):
+    """Write under its title how many minutes a notebook takes, in place.
+
+    Parameters
+    ----------
+    notebook : nbformat.NotebookNode
+    run : int, optional
+        Minutes that it runs; by default what the line says already.
+    """
+    if not notebook.cells or not is_title(notebook.cells[0]):
+        return
+    first, *others = notebook.cells
+    if old := TIME_LINE.search(first.source):
+        run = run or int(old[2] or 0)
+    title, _, rest = TIME_LINE.sub("", first.source, count=1).partition("\n")
+    words = sum(len(text.split()) for text in [rest, *(cell.source for cell in others)])
+    line = minutes(math.ceil(words / WORDS) or 1) + " to read"
+    line += f", {minutes(run)} to run" if run else ""
+    first.source = f"{title}\n\n*{line}.*\n\n{rest.lstrip()}".rstrip()
+
+
+def is_title(cell):
+    """Say whether a cell begins with the title of a page."""
+    return cell.cell_type == "markdown" and cell.source.startswith("# ")
+
+
+def minutes(count):
+    """Return a number of minutes in words."""
+    return f"{count} minute{'s' * (count != 1)}"
+
+
 def execute(notebook, folder):
     """Run a notebook from top to bottom in its own folder; note the minutes under its title.
 
@@ -95,8 +132,7 @@ def execute(notebook, folder):
 
     before = processor_seconds()
     NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(folder)}}).execute()
-    minutes = math.ceil((processor_seconds() - before) / 60)
-    reading.update_time_line(notebook, run=max(1, minutes))
+    update_time_line(notebook, run=max(1, math.ceil((processor_seconds() - before) / 60)))
 
 
 def processor_seconds():

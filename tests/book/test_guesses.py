@@ -15,7 +15,6 @@ from test_page_rules import CORE, page_parameters
 
 from tools.readers import markup, text
 from tools.readers.book import Book
-from tools.reading import seen_markdown
 from tools.visits import new_visitor
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -80,10 +79,6 @@ def test_a_readers_notebook_has_a_plain_list(tmp_path):
     page = text.PageText(book, book.pages["chapters/one"], None)
     assert page.convert(f"So?\n\n{GUESS}") == "So?\n\n*A sum of*\n\n- 1000 s\n- $1$ s"
     assert page.convert(":::{guess}\n:right: 1\n\n- a\n- b\n:::") == "*Your guess?*\n\n- a\n- b"
-
-
-def test_options_take_no_time_to_read():
-    assert seen_markdown(f"So?\n\n{GUESS}\n\nYes.").split() == ["So?", "Yes."]
 
 
 CONF = f"""\

@@ -75,3 +75,105 @@ def test_failing_notebook_is_not_overwritten(tmp_path):
         notebooks.main(["--run", str(path)])
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["fails.ipynb"]
+
+
+# The line under the title.
+
+
+def updated(first, run=None):
+    cells = [
+        new_markdown_cell(first),
+        new_markdown_cell("word " * 301),
+        new_code_cell("x = 1 " * 34),
+    ]
+    notebook = new_notebook(cells=cells)
+    notebooks.update_time_line(notebook, run)
+    return notebook.cells[0].source
+
+
+@pytest.mark.parametrize(
+    ("words", "line"), [(0, "1 minute"), (200, "1 minute"), (201, "2 minutes")]
+)
+def test_a_minute_is_200_words(words, line):
+    notebook = new_notebook(cells=[new_markdown_cell("# Title\n\n" + "word " * words)])
+    notebooks.update_time_line(notebook)
+    assert notebook.cells[0].source.startswith(f"# Title\n\n*{line} to read.*")
+
+
+def test_the_line_comes_under_the_title():
+    assert updated("# Title\nHook.") == "# Title\n\n*3 minutes to read.*\n\nHook."
+    assert updated("# Title") == "# Title\n\n*3 minutes to read.*"
+    assert updated("# Title", run=1) == "# Title\n\n*3 minutes to read, 1 minute to run.*"
+
+
+def test_minutes_to_run_stay_until_it_has_run_again():
+    old = "# Title\n\n*17 minutes to read, 4 minutes to run.*\n\nHook."
+    assert updated(old) == "# Title\n\n*3 minutes to read, 4 minutes to run.*\n\nHook."
+    assert updated(old, run=1) == "# Title\n\n*3 minutes to read, 1 minute to run.*\n\nHook."
+
+
+def test_a_line_that_is_right_stays():
+    once = updated("# Title\n\nHook.", run=2)
+    assert updated(once) == once
+
+
+def test_a_page_without_a_title_gets_no_line():
+    assert updated("No title") == "No title"
+    assert updated("## A section") == "## A section"
+    imports = new_notebook(cells=[new_code_cell("# Imports")])
+    notebooks.update_time_line(imports)
+    assert imports.cells[0].source == "# Imports"
+
+
+# What stands for a folded cell.
+
+
+def code(source, tags=()):
+    cell = new_code_cell(source)
+    cell.metadata["tags"] = list(tags)
+    return cell
+
+
+def normal(*cells):
+    notebook = notebooks.normalise(new_notebook(cells=[copy.deepcopy(cell) for cell in cells]))
+    nbformat.validate(notebook)
+    return notebook
+
+
+def prompt(cell):
+    (cell,) = normal(cell).cells
+    texts = cell.metadata.get("mystnb", {})
+    assert set(texts) in ({"code_prompt_hide", "code_prompt_show"}, set())
+    assert len(set(texts.values())) <= 1, "open and closed it is the same cell"
+    return next(iter(texts.values()), None)
+
+
+@pytest.mark.parametrize("tag", ["hide-cell", "hide-input"])
+def test_the_first_comment_of_a_folded_cell_is_its_prompt(tag):
+    cell = code("# Checked: both take as long.\n# For each GPU.\nassert a == b", tags=[tag])
+    assert prompt(cell) == "Checked: both take as long."
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        code("# Seen anyway\nx = 1"),
+        code("# Not on the page\nx = 1", tags=["remove-cell"]),
+        code("# Code is seen\nx = 1", tags=["hide-output"]),
+        code("x = 1  # no comment line", tags=["hide-cell"]),
+        code("x = 1\n# too late", tags=["hide-cell"]),
+        code("#!no prompt", tags=["hide-cell"]),
+        new_markdown_cell("# A title"),
+    ],
+)
+def test_other_cells_have_no_prompt(cell):
+    assert prompt(cell) is None
+
+
+def test_a_prompt_follows_its_comment():
+    cell = code("# Old\nx = 1", tags=["hide-cell"])
+    notebook = normal(cell)
+    notebook.cells[0].source = "# New\nx = 1"
+    assert prompt(notebook.cells[0]) == "New"
+    notebook.cells[0].metadata["tags"] = []
+    assert normal(notebook.cells[0]).cells[0].metadata == {}

@@ -1,5 +1,6 @@
 """The readers' notebooks of all pages: nothing left of MyST, pictures, room for exercises."""
 
+import itertools
 import json
 import re
 
@@ -7,7 +8,7 @@ import nbformat
 import pytest
 from support.paths import ROOT
 
-from tools import reading
+from tools import notebooks
 from tools.readers import build, pictures
 from tools.readers.book import Book, page_numbers
 
@@ -116,7 +117,7 @@ def test_no_cell_needs_the_books_tools(name, pages):
 @page_parameters()
 def test_scaffolding_is_folded_as_on_the_page(name, pages):
     source = Book().pages[name].notebook
-    tagged = [bool(HIDDEN & reading.tags(cell)) for cell in code_before_exercises(source)]
+    tagged = [bool(HIDDEN & notebooks.tags(cell)) for cell in code_before_exercises(source)]
     own = code_before_exercises(pages[name].notebook)
     assert [c.metadata.get("jupyter", {}).get("source_hidden", False) for c in own] == tagged
     checks = sum(cell.source.startswith("# Checked: ") for cell in source.cells)
@@ -124,4 +125,5 @@ def test_scaffolding_is_folded_as_on_the_page(name, pages):
 
 
 def code_before_exercises(notebook):
-    return [c for c in reading.before_exercises(notebook.cells) if c.cell_type == "code"]
+    shown = itertools.takewhile(lambda cell: "## Exercises" not in cell.source, notebook.cells)
+    return [cell for cell in shown if cell.cell_type == "code"]

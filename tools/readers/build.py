@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from tools import reading
-from tools.notebooks import METADATA
+from tools.notebooks import METADATA, TIME_LINE
 from tools.readers import cells, pictures, text
 from tools.readers.sources import Sources
 
@@ -69,7 +68,7 @@ def build_page(book, page, cache=None):
 def say_whose_numbers(built):
     """Say under the title, beside the time to read, which numbers the text has; in place."""
     first = built[0].source
-    if line := reading.TIME_LINE.search(first):
+    if line := TIME_LINE.search(first):
         built[0].source = f"{first[: line.end()]} {NUMBERS}{first[line.end() :]}"
     else:
         built.insert(1, new_markdown_cell(NUMBERS))

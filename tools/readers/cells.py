@@ -6,7 +6,7 @@ import re
 
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from tools import reading
+from tools import notebooks
 from tools.readers import pictures, text
 
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
@@ -25,12 +25,12 @@ def convert(cell, page_text, cache=None):
         words = page_text.convert(cell.source)
         return [new_markdown_cell(words)] if words.strip() else []
     own = new_code_cell(without_glue(cell.source))
-    if "remove-cell" in reading.tags(cell) and not own.source.startswith("#"):
+    if "remove-cell" in notebooks.tags(cell) and not own.source.startswith("#"):
         own.source = f"{FOR_THE_TEXT}\n{own.source}"  # JupyterLab shows the first line of a fold
     own.execution_count = cell.execution_count
     own.outputs = [converted for output in cell.outputs if (converted := outputs(output, cache))]
-    own.metadata = metadata(reading.tags(cell), own.outputs)
-    if "raises-exception" in reading.tags(cell):
+    own.metadata = metadata(notebooks.tags(cell), own.outputs)
+    if "raises-exception" in notebooks.tags(cell):
         own.metadata["tags"] = ["raises-exception"]  # running all cells goes on after it
     if not own.source.startswith(CHECKED):
         return [own]
