@@ -64,7 +64,7 @@ from simgpu.clock.queries import (
 )
 from simgpu.clock.span import Span
 from simgpu.clock.streams import Event, Stream
-from simgpu.configure import configure, machine
+from simgpu.configure import close, configure, machine
 from simgpu.hardware import (
     CPU,
     CPUS,
@@ -98,6 +98,7 @@ __all__ = [
     "Stream",
     "calibrate",
     "check_races",
+    "close",
     "configure",
     "current_device",
     "current_stream",

@@ -59,6 +59,34 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
     return [device.torch_device for device in new.devices]
 
 
+def close() -> None:
+    """End the simulation: there is no machine any more, and PyTorch is as it was before.
+
+    While there is a machine, functions of ours stand in place of some of PyTorch's
+    (`torch.Tensor.to`, `torch.Stream`, ...) and hand on to them whatever is not simulated. Behind
+    this call, and behind the last ``with sim.machine()`` block, PyTorch's own are back. The next
+    `configure` begins anew. Without a machine this does nothing.
+
+    Raises
+    ------
+    RuntimeError
+        If it is called in a rank.
+
+    Examples
+    --------
+    >>> import simgpu as sim
+    >>> devices = sim.configure(2)
+    >>> sim.close()
+    >>> sim.device_count()
+    0
+    """
+    refuse_in_a_rank("sim.close()", "call it after sim.spawn()")
+    if state.machine is not None:
+        state.machine.alive = False
+        state.machine = None
+    register.unregister()
+
+
 @contextmanager
 def machine(k: int, gpu=None, link=None, numerics: bool = True):
     """Use another machine of simulated GPUs inside a ``with`` block, then the former one again.
@@ -103,6 +131,8 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
         state.machine = former
         if former is not None:
             former.alive, former.set_aside = True, False
+        else:
+            register.unregister()
 
 
 def build(k, gpu, link, numerics) -> Machine:

@@ -21,7 +21,7 @@ from simgpu.ranks.process.random_numbers import SeedAndOffset
 from simgpu.ranks.process.rank_local_state import HostClock, OwnState, of_process
 from simgpu.ranks.process.scheduler import Baton, Rank
 from simgpu.ranks.pytorch import functional, sync_batch_norm
-from simgpu.ranks.pytorch.patches import Patches
+from simgpu.ranks.pytorch.patches import patched
 
 
 def spawn(
@@ -132,7 +132,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
     machine.keeps_control = not machine.numerics
     settling = Settling(machine, cluster, folding.Folding(numbers, firsts, cluster.world_size))
-    with Caller(machine), Patches():
+    with Caller(machine), patched():
         ranks = [_make_rank(machine, i, number, cluster) for i, number in enumerate(numbers)]
         baton = Baton(ranks)
         world.active = current.ranks = Job(baton, machine, settling)

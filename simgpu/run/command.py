@@ -9,7 +9,7 @@ from simgpu import naming
 from simgpu.network import NETWORKS, build_cluster
 from simgpu.ranks.communication import folding
 from simgpu.run import page
-from simgpu.run.cuda import NoCuda, lines_with_cuda
+from simgpu.run.cuda import lines_with_cuda, no_cuda
 from simgpu.run.script import Script
 from simgpu.run.steps import Steps
 from simgpu.run.summary import summarize
@@ -27,7 +27,7 @@ def main(argv=None) -> int:
     except (OSError, ValueError) as error:
         parser.error(str(error))
     naming.take_slot()
-    with NoCuda(), Steps() as steps:
+    with no_cuda(), Steps() as steps:
         code = script.run(cluster, **options)
     sys.stdout.flush()
     return code or report(args, cluster, steps)

@@ -7,11 +7,12 @@ import functools
 import os
 import re
 import tokenize
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
-from simgpu.ranks.process import torch_internals
+from simgpu.backend.pytorch.replacements import Replacements
 
 # What a program calls, or PyTorch for it, and what to do instead.
 _REFUSED = {
@@ -36,22 +37,18 @@ class CudaError(RuntimeError):
         )
 
 
-class NoCuda:
-    """Refuses CUDA inside a ``with`` block."""
-
-    def __enter__(self):
-        self._visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""
-        new = {name: _refusal(instead) for name, instead in _REFUSED.items()}
-        new |= {f"torch.amp:{kind.__name__}.__init__": _checked(kind) for kind in _OF_A_TYPE}
-        self._undo = [torch_internals.replace(name, value) for name, value in new.items()]
-
-    def __exit__(self, *_):
-        for undo in self._undo:
-            undo()
-        del os.environ["CUDA_VISIBLE_DEVICES"]
-        if self._visible is not None:
-            os.environ["CUDA_VISIBLE_DEVICES"] = self._visible
+@contextmanager
+def no_cuda():
+    """Refuse CUDA inside a ``with`` block."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    with Replacements() as scoped:
+        scoped.add({name: _refusal(instead) for name, instead in _REFUSED.items()})
+        scoped.add({f"torch.amp:{kind.__name__}.__init__": _checked(kind) for kind in _OF_A_TYPE})
+        yield
+    del os.environ["CUDA_VISIBLE_DEVICES"]
+    if visible is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible
 
 
 def _refusal(instead):

@@ -143,7 +143,9 @@ def test_a_default_device_that_ranks_name_first_is_one_afterwards():
         with torch.device("sim", rank):
             return [str(x.device) for x in (torch.ones(1), torch.tensor([1]))]
 
+    sim.close()
     _device._device_constructors.cache_clear()
     assert sim.spawn(program, nprocs=2) == [["sim:0"] * 2, ["sim:1"] * 2]
+    sim.configure(3)
     with torch.device("sim:2"):
         assert str(torch.tensor([1]).device) == "sim:2"

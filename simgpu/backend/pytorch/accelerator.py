@@ -22,7 +22,7 @@ class _Hooks(torch._C._acc.PrivateUse1Hooks):
     """Says that the device type exists; ``torch.distributed.barrier`` and data loaders ask."""
 
     def is_available(self):
-        return True
+        return current.device_count() > 0
 
     def is_built(self):
         return True
@@ -123,25 +123,6 @@ def complete(function):
     return completed
 
 
-def _complete_functions():
-    """Complete ``torch.tensor(x, device="sim")``, and the default device, which C++ gets as well.
-
-    PyTorch's own functions stay those that it calls with the default device, and TorchScript's.
-    """
-    functions = {getattr(torch, name) for name in ("tensor", "as_tensor", "asarray")}
-    table = _device._device_constructors
-    _device._device_constructors = functools.lru_cache(1)(lambda: table() | functions)
-    for function in functions:
-        completed = complete(function)
-        if (in_script := _builtins._find_builtin(function)) is not None:
-            _builtins._register_builtin(completed, in_script)
-        setattr(torch, function.__name__, completed)
-    _device.DeviceContext.device = property(
-        lambda context: with_number(vars(context)["device"]),
-        lambda context, device: vars(context).update(device=device),
-    )
-
-
 METHODS = {  # of tensors
     "to": _completed(torch.Tensor.to),
     "pin_memory": lambda self, device=None: pin_memory(self),
@@ -149,15 +130,32 @@ METHODS = {  # of tensors
 }
 
 
+# Functions that make tensors.
+_COMPLETED = {name: complete(getattr(torch, name)) for name in ("tensor", "as_tensor", "asarray")}
+
+
+def replacements() -> dict:
+    """Return what answers for `torch.accelerator`, `torch.Stream`, `torch.Event`, and so on."""
+    # A table that PyTorch makes once, of the functions there are then: let it be of its own.
+    constructors = _device._device_constructors() | set(_COMPLETED.values())
+    return {
+        **{f"torch._C:{name}": function for name, function in FUNCTIONS.items()},
+        **{f"torch:{name}": kind for name, kind in KINDS.items()},
+        **{f"torch:{name}": function for name, function in _COMPLETED.items()},
+        **{f"torch:Tensor.{name}": method for name, method in METHODS.items()},
+        "torch.utils._device:_device_constructors": lambda: constructors,
+        "torch.utils._device:DeviceContext.device": property(
+            lambda context: with_number(vars(context)["device"]),
+            lambda context, device: vars(context).update(device=device),
+        ),
+    }
+
+
 def register() -> None:
-    """Answer for `torch.accelerator`, `torch.Stream`, `torch.Event`, and some methods."""
+    """Make simulated GPUs PyTorch's accelerator, once a process: C++ cannot be told otherwise."""
     _registered.extend((_Hooks(), _Guard()))
     torch._C._acc.register_python_privateuseone_hook(_registered[0])
     torch._C._acc.register_python_privateuseone_device_guard(_registered[1])
-    for name, function in FUNCTIONS.items():
-        setattr(torch._C, name, function)
-    for name, kind in KINDS.items():
-        setattr(torch, name, kind)
-    for name, method in METHODS.items():
-        setattr(torch.Tensor, name, method)
-    _complete_functions()
+    for completed in _COMPLETED.values():
+        if (in_script := _builtins._find_builtin(completed.__wrapped__)) is not None:
+            _builtins._register_builtin(completed, in_script)

@@ -13,6 +13,8 @@ from torch.nn.parameter import (
 
 from simgpu.backend.tensor import SimTensor
 
+_LAZY = "torch.nn.parameter"
+
 
 class _Uninitialized:
     """What both kinds of uninitialised tensors have in common on a simulated GPU."""
@@ -43,7 +45,7 @@ def _host_class(tensor):
 
 
 def _also_simulated(kind, simulated, mark):
-    """Let a class for uninitialised tensors make simulated ones where the device is simulated."""
+    """Return a ``__new__`` that makes simulated tensors where the device is simulated."""
     new = kind.__new__
     signature = inspect.signature(new)
 
@@ -62,7 +64,7 @@ def _also_simulated(kind, simulated, mark):
         tensor.__class__ = simulated
         return tensor
 
-    kind.__new__ = staticmethod(make)
+    return staticmethod(make)
 
 
 def _move(tensor, fn):
@@ -97,8 +99,14 @@ def _moving_the_uninitialized(apply):
     return move_and_apply
 
 
-def register() -> None:
-    """Let lazy modules be made on simulated GPUs and move there."""
-    _also_simulated(UninitializedParameter, _Parameter, "_is_param")
-    _also_simulated(UninitializedBuffer, _Buffer, "_is_buffer")
-    torch.nn.Module._apply = _moving_the_uninitialized(torch.nn.Module._apply)
+def replacements() -> dict:
+    """Return what makes lazy modules on simulated GPUs and moves them there."""
+    return {
+        f"{_LAZY}:UninitializedParameter.__new__": _also_simulated(
+            UninitializedParameter, _Parameter, "_is_param"
+        ),
+        f"{_LAZY}:UninitializedBuffer.__new__": _also_simulated(
+            UninitializedBuffer, _Buffer, "_is_buffer"
+        ),
+        "torch.nn:Module._apply": _moving_the_uninitialized(torch.nn.Module._apply),
+    }

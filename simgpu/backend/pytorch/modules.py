@@ -70,7 +70,9 @@ def _also_in_a_graph(swap):
     return swap_tensors
 
 
-def register() -> None:
-    """Let modules move to, between and from simulated GPUs as they do for CUDA."""
-    torch.nn.Module._apply = _keeping_identity(torch.nn.Module._apply)
-    torch.utils.swap_tensors = _also_in_a_graph(torch.utils.swap_tensors)
+def replacements() -> dict:
+    """Return what moves modules to, between and from simulated GPUs as is done for CUDA."""
+    return {
+        "torch.nn:Module._apply": _keeping_identity(torch.nn.Module._apply),
+        "torch.utils:swap_tensors": _also_in_a_graph(torch.utils.swap_tensors),
+    }

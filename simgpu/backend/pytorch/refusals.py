@@ -1,16 +1,17 @@
 """Refusals of what PyTorch would do wrong, or refuse in words that do not help."""
 
 import functools
-import importlib
 import multiprocessing.context
 import re
 from multiprocessing.reduction import ForkingPickler
 
-import torch
-
 from simgpu.backend.ops import aten
+from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor, handles
 from simgpu.naming import device_type
+
+_DATA_PARALLEL = "torch.nn.parallel.data_parallel"
+_BACKWARD = "torch.autograd:_engine_run_backward"
 
 
 @handles(aten._nested_tensor_from_mask_left_aligned)
@@ -22,10 +23,9 @@ def _refuse_nested(op, args, kwargs):
 
 
 def _refuse_data_parallel():
-    """Let `nn.DataParallel` say that it cannot, where it would quietly use one device."""
-    own = importlib.import_module("torch.nn.parallel.data_parallel")
-    find_type = own._get_available_device_type
-    init, forward = own.DataParallel.__init__, own.DataParallel.forward
+    """Make `nn.DataParallel` say that it cannot, where it would quietly use one device."""
+    find_type = find(f"{_DATA_PARALLEL}:_get_available_device_type")
+    init, forward = (find(f"{_DATA_PARALLEL}:DataParallel.{n}") for n in ("__init__", "forward"))
 
     def refuse(module):
         if any(isinstance(p, SimTensor) for p in module.parameters()):
@@ -48,8 +48,11 @@ def _refuse_data_parallel():
         kind = find_type()
         return None if kind == device_type() else kind
 
-    own._get_available_device_type = real_type  # modules on the host stay there, as without GPUs
-    own.DataParallel.__init__, own.DataParallel.forward = checked_init, checked_forward
+    return {
+        f"{_DATA_PARALLEL}:_get_available_device_type": real_type,  # modules on the host stay there
+        f"{_DATA_PARALLEL}:DataParallel.__init__": checked_init,
+        f"{_DATA_PARALLEL}:DataParallel.forward": checked_forward,
+    }
 
 
 def _refuse_sending(tensor):
@@ -72,8 +75,8 @@ def _raise(message):
 
 
 def _name_types():
-    """Let errors of the backward pass name types as ``tensor.type()`` does, not ``meta`` ones."""
-    run = torch.autograd._engine_run_backward
+    """Make errors of the backward pass name types as ``tensor.type()`` does, not ``meta`` ones."""
+    run = find(_BACKWARD)
 
     @functools.wraps(run)
     def run_and_name(*args, **kwargs):
@@ -85,11 +88,12 @@ def _name_types():
                 raise
             raise RuntimeError(text) from None
 
-    torch.autograd._engine_run_backward = run_and_name
+    return {_BACKWARD: run_and_name}
 
 
-def register() -> None:
-    """Let PyTorch and `multiprocessing` refuse what they would do to simulated tensors."""
-    _refuse_data_parallel()
-    _name_types()
-    ForkingPickler.register(SimTensor, _refuse_sending)
+def replacements() -> dict:
+    """Return what refuses what PyTorch would do to simulated tensors."""
+    return {**_refuse_data_parallel(), **_name_types()}
+
+
+ForkingPickler.register(SimTensor, _refuse_sending)

@@ -1,4 +1,4 @@
-"""Telling PyTorch about simulated GPUs, once a process."""
+"""Telling PyTorch about simulated GPUs, while there are any."""
 
 import functools
 import importlib
@@ -23,15 +23,18 @@ from simgpu.backend.pytorch.factories import (
     make_factory,
     route_meta,
 )
+from simgpu.backend.pytorch.replacements import Replacements
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.naming import claim_slot, is_accelerator, is_ordinary
 
-_libraries = []
+_permanent: list = []  # libraries of kernels for simulated devices alone
+_scoped = Replacements()  # open while there is a machine
 
 
-def _group_by_real_device(group):
-    """Let PyTorch's grouping of optimiser tensors name simulated devices as users do."""
+def _group_by_real_device():
+    """Make PyTorch's grouping of optimiser tensors name simulated devices as users do."""
+    group = torch._C._group_tensors_by_device_and_dtype
 
     @functools.wraps(group)
     def grouped(*args, **kwargs):
@@ -40,37 +43,61 @@ def _group_by_real_device(group):
             for (device, dtype), ts in group(*args, **kwargs).items()
         }
 
-    return grouped
+    return {"torch._C:_group_tensors_by_device_and_dtype": grouped}
 
 
-def register() -> None:
-    """Tell PyTorch about simulated GPUs, once a process.
+def _makers():
+    makers = {"empty.memory_format": empty, "empty_strided": empty_strided}
+    return makers | {name: make_factory(name) for name in FROM_NUMBERS}
 
-    `configure` calls this, not the import: a process that only uses real GPUs is not touched.
-    Beside a real accelerator nothing that belongs to it changes (`simgpu.naming`).
-    """
-    if _libraries:
-        return
+
+def _register_device():
+    """Make the device type known, once a process: PyTorch cannot forget it, and need not."""
     module = device_module.make()
     torch._register_device_module(claim_slot(), module)
     torch.sim = sys.modules["torch.sim"] = module
     if is_accelerator():
         accelerator.register()
     library = torch.library.Library("aten", "IMPL")
-    makers = {"empty.memory_format": empty, "empty_strided": empty_strided}
-    makers.update((name, make_factory(name)) for name in FROM_NUMBERS)
+    for name, make in _makers().items():
+        library.impl(name, make, "PrivateUse1")
+    _permanent.extend((library, *autocast.register()))
+
+
+def register() -> None:
+    """Tell PyTorch about simulated GPUs, until `unregister`.
+
+    `configure` calls this, not the import: a process that only uses real GPUs is not touched.
+    Beside a real accelerator nothing that belongs to it changes (`simgpu.naming`).
+    """
+    if not _permanent:
+        _register_device()
+    if _scoped.is_open:
+        return
+    if is_accelerator():
+        _scoped.add(accelerator.replacements())
+    for replacements in (
+        refusals.replacements, modules.replacements, lazy_modules.replacements,
+        _group_by_real_device,
+    ):  # fmt: skip
+        _scoped.add(replacements())
+    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
+        types = importlib.import_module(name)._foreach_supported_types
+        types.append(SimTensor)
+        _scoped.callback(types.remove, SimTensor)
+    library = torch.library.Library("aten", "IMPL")
+    _scoped.callback(library._destroy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that Meta's kernels are replaced is the intention
-        for name, make in makers.items():
-            library.impl(name, make, "PrivateUse1")
+        for name, make in _makers().items():
             library.impl(name, route_meta(name, make), "Meta", allow_override=True)
-    for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
-        importlib.import_module(name)._foreach_supported_types.append(SimTensor)
-    refusals.register()
-    modules.register()
-    lazy_modules.register()
     special.register(library)
-    torch._C._group_tensors_by_device_and_dtype = _group_by_real_device(
-        torch._C._group_tensors_by_device_and_dtype
-    )
-    _libraries.extend((library, *autocast.register()))
+
+
+def unregister() -> None:
+    """Make all names of PyTorch stand again for what they stood for before `register`.
+
+    What stays is of no effect on other tensors: the device type's name, its module `torch.sim`, and
+    kernels that only simulated tensors reach.
+    """
+    _scoped.close()

@@ -3,6 +3,7 @@
 import torch
 import torch.distributed as dist
 
+from simgpu.backend.pytorch.replacements import find
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
@@ -35,7 +36,7 @@ class SimGroup(dist.ProcessGroup):
         self._messages = {}  # how many, by sender, receiver and tag
         self._streams = {}
         self._coalesced = None
-        backend = torch_internals.find(torch_internals.FAKE_GROUP)(rank, size)
+        backend = find(torch_internals.FAKE_GROUP)(rank, size)
         for kind in ("cpu", device_type()):
             self._register_backend(
                 torch.device(kind), dist.ProcessGroup.BackendType.CUSTOM, backend
@@ -48,7 +49,7 @@ class SimGroup(dist.ProcessGroup):
     @property
     def group_name(self):
         """The name under which PyTorch finds the group."""
-        return torch_internals.find(f"{torch_internals.C10D}:_world.pg_names").get(self, self._name)
+        return find(f"{torch_internals.C10D}:_world.pg_names").get(self, self._name)
 
     pg_name = group_name
 

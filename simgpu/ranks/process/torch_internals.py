@@ -6,10 +6,11 @@ so, and everything else of the simulator works.
 
 import copy
 import functools
-import importlib
 
 import torch
 from torch.distributed import ReduceOp
+
+from simgpu.backend.pytorch.replacements import exists, owner_of
 
 TESTED = "2.13"
 C10D = "torch.distributed.distributed_c10d"
@@ -86,48 +87,9 @@ SWITCHES = (
 )
 
 
-def find(name: str):
-    """Return what a name of `NAMES` or `GLOBALS` stands for."""
-    owner, attribute = _owner(name)
-    return getattr(owner, attribute)
-
-
-def replace(name: str, value):
-    """Let a name stand for something else; return what undoes it."""
-    owner, attribute = _owner(name)
-    if attribute in vars(owner):
-        undo = functools.partial(setattr, owner, attribute, vars(owner)[attribute])
-    else:  # inherited
-        undo = functools.partial(delattr, owner, attribute)
-    setattr(owner, attribute, value)
-    return undo
-
-
-@functools.lru_cache(None)
-def _owner(name):
-    module, _, path = name.partition(":")
-    *parents, attribute = path.split(".")
-    if module.startswith("torch.ops."):
-        owner = getattr(torch.ops, module.removeprefix("torch.ops."))
-    else:
-        owner = importlib.import_module(module)
-    for parent in parents:
-        owner = getattr(owner, parent)
-    return owner, attribute
-
-
 def missing() -> list[str]:
     """Return the names that this PyTorch does not have."""
     return [name for name in (*NAMES, *(name for name, _ in GLOBALS)) if not exists(name)]
-
-
-def exists(name: str) -> bool:
-    """Whether this PyTorch has a name."""
-    try:
-        find(name)
-    except (ImportError, AttributeError):
-        return False
-    return True
 
 
 def check() -> None:
@@ -171,7 +133,7 @@ def set_globals(values) -> None:
 @functools.lru_cache(None)
 def _owners():
     switches = [(name, None) for name in SWITCHES if exists(name)]
-    return [(*_owner(name), first) for name, first in (*GLOBALS, *switches)]
+    return [(*owner_of(name), first) for name, first in (*GLOBALS, *switches)]
 
 
 def kind_of_reduction(op):

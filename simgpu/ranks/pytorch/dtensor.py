@@ -7,6 +7,7 @@ import functools
 
 import torch
 
+from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.naming import device_type, is_simulated
@@ -26,17 +27,13 @@ def replacements() -> dict:
         f"{DTENSOR}.device": property(_device_of_dtensor),
         f"{DTENSOR}.is_meta": property(lambda self: _device_of_dtensor(self).type == "meta"),
         f"{DTENSOR}.get_device": lambda self: _device_of_dtensor(self).index,
-        f"{DTENSOR}.to": _make_to(torch_internals.find(f"{DTENSOR}.to")),
+        f"{DTENSOR}.to": _make_to(find(f"{DTENSOR}.to")),
         f"{ASYNC}.__new__": staticmethod(_new_async),
         f"{ASYNC}.device": property(lambda self: self.elem.device),
         f"{ASYNC}.is_meta": property(lambda self: self.elem.is_meta),
         REBUILD: _rebuild_on_cpu,
-        MOVE: _make_move(torch_internals.find(MOVE)),
-        **(
-            {PLAN: _one_for_each_rank(torch_internals.find(PLAN))}
-            if torch_internals.exists(PLAN)
-            else {}
-        ),
+        MOVE: _make_move(find(MOVE)),
+        **({PLAN: _one_for_each_rank(find(PLAN))} if exists(PLAN) else {}),
     }
 
 
@@ -55,7 +52,7 @@ def _one_for_each_rank(plan):
 
 def _device_of_dtensor(self):
     local = self._local_tensor
-    if isinstance(local, SimTensor | torch_internals.find(ASYNC)):
+    if isinstance(local, SimTensor | find(ASYNC)):
         return local.device
     return torch.Tensor.device.__get__(self)
 
@@ -118,7 +115,7 @@ def _make_move(own_move):
 
 
 def _is_on_host(tensor):
-    dtensor = torch_internals.find(DTENSOR)
+    dtensor = find(DTENSOR)
     return not isinstance(tensor, SimTensor | dtensor) and tensor.device.type != "meta"
 
 

@@ -6,6 +6,7 @@ They return at once; ``wait_tensor`` (of which PyTorch takes care) waits for the
 import torch
 import torch.distributed as dist
 
+from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import handles
 from simgpu.ranks.communication import world
 from simgpu.ranks.process import torch_internals
@@ -25,7 +26,7 @@ _REDUCTIONS = {
 def _group(name):
     if isinstance(name, dist.ProcessGroup):
         return name
-    return torch_internals.find(f"{torch_internals.C10D}:_resolve_process_group")(name)
+    return find(f"{torch_internals.C10D}:_resolve_process_group")(name)
 
 
 def _options(kind, reduction=None, root=None):
@@ -91,9 +92,7 @@ def _shard_dim_alltoall(x, gather_dim, shard_dim, name):
 
 
 def _wrap_for_autograd(x):
-    return torch_internals.find("torch.distributed._functional_collectives:AsyncCollectiveTensor")(
-        x
-    )
+    return find("torch.distributed._functional_collectives:AsyncCollectiveTensor")(x)
 
 
 def _each(one):
@@ -131,9 +130,9 @@ def register() -> None:
     for name, function in _IN_C10D.items():
         if hasattr(torch.ops._c10d_functional, name):
             _register(getattr(torch.ops._c10d_functional, name), function)
-    _register(torch_internals.find("torch.ops._dtensor:shard_dim_alltoall"), _shard_dim_alltoall)
+    _register(find("torch.ops._dtensor:shard_dim_alltoall"), _shard_dim_alltoall)
     for name, helper in _IN_FSDP.items():
-        function = torch_internals.find(f"{torch_internals.FSDP}._fsdp_collectives:{helper}")
+        function = find(f"{torch_internals.FSDP}._fsdp_collectives:{helper}")
         _register(getattr(torch.ops.fsdp, name), function)
     _registered.append(True)
 

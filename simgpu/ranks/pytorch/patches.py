@@ -2,16 +2,18 @@
 
 import functools
 import types
+from contextlib import contextmanager
 
 import torch
 
-from simgpu.backend.pytorch import accelerator, torch_streams
+from simgpu.backend.pytorch import accelerator
+from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimGroup
 from simgpu.ranks.process import torch_internals
 from simgpu.ranks.process.store import RankStore
-from simgpu.ranks.pytorch import dtensor, pipelines, profiling, unnumbered, unsupported
+from simgpu.ranks.pytorch import dtensor, pipelines, profiling, unsupported
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -25,50 +27,40 @@ class BackendError(ValueError):
     """A program names a backend of real GPUs or of the CPU."""
 
 
-class Patches:
-    """Lets names of PyTorch stand for something else inside a ``with`` block."""
-
-    def __enter__(self):
-        handlers = dict.fromkeys(torch_internals.find(_HANDLERS), _meet_here)
-        new = {
-            **dict.fromkeys(_INIT, _checked(torch_internals.find(_INIT[0]))),
-            _HANDLERS: handlers,
-            _HOOK_CHECK: _let_bf16_pass(torch_internals.find(_HOOK_CHECK)),
-            _LOG_TIMES: lambda logger: None,  # of CUDA and CPU alone; others get a warning
-            _MEMBERSHIP: _check_owner(torch_internals.find(_MEMBERSHIP)),
-            **dtensor.replacements(),
-            **unnumbered.replacements(torch_internals.find),
-            **pipelines.replacements(),
-            **profiling.replacements(),
-            **unsupported.replacements(),
-        }
-        if not is_accelerator():
-            new |= _accelerator()
-        self._undo = [torch_internals.replace(name, value) for name, value in new.items()]
-        torch_internals.find(_ISOLATE)(True)  # C++'s list of groups: one for each thread
-
-    def __exit__(self, *_):
-        torch_internals.find(_ISOLATE)(False)
-        for undo in self._undo:
-            undo()
+@contextmanager
+def patched():
+    """Tell PyTorch about ranks inside a ``with`` block."""
+    with Replacements() as scoped:
+        if not is_accelerator():  # beside a real one it is simulated GPUs for ranks alone
+            scoped.add(accelerator.replacements())
+            scoped.add(_accelerator())
+        scoped.add(
+            {
+                **dict.fromkeys(_INIT, _checked(find(_INIT[0]))),
+                _HANDLERS: dict.fromkeys(find(_HANDLERS), _meet_here),
+                _HOOK_CHECK: _let_bf16_pass(find(_HOOK_CHECK)),
+                _LOG_TIMES: lambda logger: None,  # of CUDA and CPU alone; others get a warning
+                _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
+                **dtensor.replacements(),
+                **pipelines.replacements(),
+                **profiling.replacements(),
+                **unsupported.replacements(),
+            }
+        )
+        find(_ISOLATE)(True)  # C++'s list of groups: one for each thread
+        try:
+            yield
+        finally:
+            find(_ISOLATE)(False)
 
 
 def _accelerator():
-    """Let PyTorch take simulated GPUs for the accelerator, beside real ones."""
+    """Return what names simulated GPUs as the accelerator."""
 
     def get():
         return torch.device(device_type())
 
-    functions = {
-        **accelerator.FUNCTIONS,
-        "_accelerator_getAccelerator": get,
-        "_get_accelerator": get,
-    }
-    return {
-        **{f"torch._C:{name}": function for name, function in functions.items()},
-        **{f"torch:{name}": kind for name, kind in torch_streams.KINDS.items()},
-        **{f"torch:Tensor.{name}": method for name, method in accelerator.METHODS.items()},
-    }
+    return {f"torch._C:{name}": get for name in ("_accelerator_getAccelerator", "_get_accelerator")}
 
 
 def _checked(init):

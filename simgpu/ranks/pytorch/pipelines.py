@@ -3,14 +3,14 @@
 PyTorch keeps the nodes of a split backward pass in sets, which are ordered by addresses.
 """
 
-from simgpu.ranks.process import torch_internals
+from simgpu.backend.pytorch.replacements import find
 
 GROUPS = "torch.distributed.pipelining._backward:get_param_groups"
 
 
 def replacements() -> dict:
     """Return what shall stand for PyTorch's names while ranks run."""
-    return {GROUPS: _in_order(torch_internals.find(GROUPS))}
+    return {GROUPS: _in_order(find(GROUPS))}
 
 
 def _in_order(get_param_groups):

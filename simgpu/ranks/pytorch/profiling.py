@@ -1,16 +1,16 @@
 """PyTorch's profiler, of which a process has one: a second rank that starts it would end it."""
 
+from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.ranks.communication import world
-from simgpu.ranks.process import torch_internals
 
 _START, _STOP = (f"torch.autograd.profiler:_{name}_profiler" for name in ("prepare", "disable"))
 
 
 def replacements() -> dict:
     """Return what shall stand for PyTorch's functions while ranks run."""
-    if not (torch_internals.exists(_START) and torch_internals.exists(_STOP)):
+    if not (exists(_START) and exists(_STOP)):
         return {}
-    start, stop = torch_internals.find(_START), torch_internals.find(_STOP)
+    start, stop = find(_START), find(_STOP)
     profiled = []  # the rank, if there is one
 
     def start_one(*args, **kwargs):

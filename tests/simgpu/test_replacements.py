@@ -1,0 +1,135 @@
+"""Behind the last simulated machine PyTorch is as it was before the first."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+
+import simgpu as sim
+from simgpu.backend.pytorch.replacements import Replacements, find, replace
+
+SNAPSHOT = """
+import sys, types, warnings
+import torch, torch.distributed.fsdp, torch.distributed.pipelining, torch.distributed.tensor
+import torch.optim, torch.utils.checkpoint
+import simgpu as sim
+warnings.simplefilter("ignore")
+
+def snapshot():
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] != "torch" or not isinstance(module, types.ModuleType):
+            continue
+        for key, value in list(vars(module).items()):
+            found[name, key] = value
+            if isinstance(value, type) and str(value.__module__).startswith("torch"):
+                for inner, attribute in list(vars(value).items()):
+                    found[f"{value.__module__}:{value.__qualname__}", inner] = attribute
+    return found
+
+def step(device):
+    net = torch.nn.Linear(4, 2).to(device)
+    optimizer = torch.optim.AdamW(net.parameters())
+    net(torch.ones(3, 4, device=device)).sum().backward()
+    optimizer.step()
+
+def run_machine():
+    step(sim.configure(1)[0])
+    sim.close()
+
+def run_block():
+    with sim.machine(2) as devices:
+        step(devices[1])
+
+def run_ranks():
+    sim.spawn(lambda rank: step(torch.accelerator.current_accelerator()), nprocs=2)
+    sim.close()
+
+step("cpu")  # PyTorch imports some of its modules when they are first used
+before = snapshot()
+RUN()
+after = snapshot()
+changed = [key for key, value in before.items() if after.get(key) is not value]
+print(len(before) > 50_000, sorted(changed))
+"""
+# The name of the device type, which PyTorch cannot forget, and a module that it imports late.
+NAME_OF_DEVICE = {
+    ("torch.utils.backend_registration", "_privateuse1_backend_name"),
+    *((f"torch._C.{kind}", what) for kind in ("_profiler:ProfilerActivity", "_autograd:DeviceType")
+      for what in ("__repr__", "__str__", "name")),
+}  # fmt: skip
+LATE = {("torch._opaque_base", "_FakeScriptObject_cls")}
+
+
+@pytest.mark.parametrize("run", ["run_machine", "run_block", "run_ranks"])
+def test_nothing_of_pytorch_stays_replaced(run):
+    done = subprocess.run(
+        [sys.executable, "-c", SNAPSHOT.replace("RUN()", f"{run}()")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    enough, _, changed = done.stdout.partition(" ")
+    assert enough == "True"
+    assert set(eval(changed)) <= NAME_OF_DEVICE | LATE
+
+
+def test_a_closed_machine_is_gone_and_the_next_one_works():
+    (device,) = sim.configure(1)
+    x = torch.ones(2, device=device)
+    sim.close()
+    sim.close()
+    assert sim.device_count() == 0
+    with pytest.raises(RuntimeError, match="no simulated GPUs yet"):
+        sim.now()
+    with pytest.raises(RuntimeError, match="replaced"):
+        x + 1
+    (device,) = sim.configure(1)
+    assert (torch.ones(2, device=device) + 1).tolist() == [2.0, 2.0]
+
+
+def test_meta_tensors_are_pytorchs_own_again():
+    sim.configure(1)
+    sim.close()
+    assert type(torch.ones(2, device="meta:0")) is torch.Tensor
+
+
+class Owner:
+    """Stands for a class of PyTorch."""
+
+    def method(self):
+        """Return what the original returns."""
+        return "original"
+
+
+class Heir(Owner):
+    """Has the method by inheritance."""
+
+
+def test_replacements_are_restored_the_last_one_first():
+    name, original = f"{__name__}:Owner.method", Owner.method
+    with Replacements() as scoped:
+        scoped.add({name: lambda self: "first"})
+        scoped.add({name: lambda self: "second"})
+        assert find(name)(Owner()) == Owner().method() == "second"
+    assert Owner.method is original
+
+
+def test_an_inherited_name_is_inherited_again():
+    restore = replace(f"{__name__}:Heir.method", lambda self: "replaced")
+    assert (Heir().method(), Owner().method()) == ("replaced", "original")
+    restore()
+    assert "method" not in vars(Heir)
+
+
+def test_what_somebody_else_has_replaced_meanwhile_stays(monkeypatch):
+    restore = replace(f"{__name__}:Owner.method", lambda self: "ours")
+    theirs = lambda self: "theirs"  # noqa: E731
+    monkeypatch.setattr(Owner, "method", theirs)
+    restore()
+    assert Owner.method is theirs
+
+
+def test_ranks_cannot_close_the_machine():
+    with pytest.raises(RuntimeError, match=r"sim\.close\(\) in a rank"):
+        sim.spawn(lambda rank: sim.close(), nprocs=1)
