@@ -16,9 +16,9 @@ from simgpu.ranks.communication.comm_scheduler import Settling
 from simgpu.ranks.communication.process_group import SimGroup
 from simgpu.ranks.communication.world import Job
 from simgpu.ranks.process import torch_internals
-from simgpu.ranks.process.preserved_process import Caller
+from simgpu.ranks.process.preserved_process import preserved_process
 from simgpu.ranks.process.random_numbers import SeedAndOffset
-from simgpu.ranks.process.rank_local_state import HostClock, OwnState, of_process
+from simgpu.ranks.process.rank_local_state import HostClock, RankLocalState
 from simgpu.ranks.process.scheduler import Baton, Rank
 from simgpu.ranks.pytorch import functional, sync_batch_norm
 from simgpu.ranks.pytorch.patches import patched
@@ -132,7 +132,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
     machine.keeps_control = not machine.numerics
     settling = Settling(machine, cluster, folding.Folding(numbers, firsts, cluster.world_size))
-    with Caller(machine), patched():
+    with preserved_process(machine), patched():
         ranks = [_make_rank(machine, i, number, cluster) for i, number in enumerate(numbers)]
         baton = Baton(ranks)
         world.active = current.ranks = Job(baton, machine, settling)
@@ -147,7 +147,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
         finally:
             world.active.close()
             world.active = current.ranks = backend.watch = None
-            baton.holder.clock.keep()
+            baton.holder.clock.save()
             for device in machine.devices:
                 device.call(device.index)
             machine.host = max(rank.clock.now for rank in ranks)
@@ -171,10 +171,8 @@ def _make_rank(machine, index, number, cluster):
         "WORLD_SIZE": str(cluster.world_size), "LOCAL_WORLD_SIZE": str(cluster.gpus_per_node),
         "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
     }  # fmt: skip
-    own = OwnState(clock, *of_process(environment))
-    rank = Rank(number, index, local, cluster.world_size, own)
-    rank.clock = clock
-    return rank
+    state_of_rank = RankLocalState(environment)
+    return Rank(number, index, local, cluster.world_size, clock, state_of_rank)
 
 
 def register_backend() -> None:

@@ -1,47 +1,54 @@
-"""The caller of `spawn`: its process is given back as it was."""
+"""The process that calls `spawn`: it is given back as it was."""
 
 import gc
 import sys
+from contextlib import contextmanager
 
 from simgpu.clock.current import state
-from simgpu.ranks.process.rank_local_state import OwnState, of_process
+from simgpu.ranks.process.rank_local_state import RankLocalState
 
-_machines: list = []  # the one that the last `spawn` has left in use
+_left_in_use: list = []  # the machine of the last `spawn`, if there was none before
 
 
-class Caller:
-    """Keeps what is the caller's while ranks run, and gives it back.
+@contextmanager
+def preserved_process(machine):
+    """Put `machine` in place of the caller's while ranks run, and restore the caller's state.
 
     Python looks for cycles of dropped objects at moments that depend on all that the process has
     done. So that peaks of memory do not, it looks for none meanwhile, unless memory runs out.
     """
-
-    def __init__(self, machine):
-        self._machine = machine
-
-    def __enter__(self):
-        self._state = OwnState(*of_process())
-        self._state.keep()
-        self._collects = gc.isenabled()
-        gc.disable()
-        self._hook = sys.excepthook
-        self._seed, self._former = state.seed, state.machine
-        if self._former in _machines:
-            self._former.alive, self._former = False, None
-        if self._former is not None:
-            self._former.reset()
-            self._former.alive, self._former.set_aside = False, True
-            self._machine.trace = self._former.trace
-        state.machine = self._machine
-
-    def __exit__(self, *_):
-        if self._collects:
+    process = RankLocalState()
+    process.save()
+    collects, hook, seed = gc.isenabled(), sys.excepthook, state.seed
+    gc.disable()
+    former = _set_aside(machine)
+    state.machine = machine
+    try:
+        yield
+    finally:
+        if collects:
             gc.enable()
-        self._state.restore()
-        sys.excepthook, state.seed = self._hook, self._seed
-        if self._former is None:
-            _machines[:] = [self._machine]
-        else:
-            self._former.host, self._machine.alive = self._machine.host, False
-            self._former.alive, self._former.set_aside = True, False
-            state.machine = self._former
+        process.restore()
+        sys.excepthook, state.seed = hook, seed
+        _bring_back(former, machine)
+
+
+def _set_aside(machine):
+    """Set the machine in use aside; return it, or None if nobody has configured one."""
+    former = state.machine
+    if former in _left_in_use:
+        former.alive, former = False, None
+    if former is not None:
+        former.reset()
+        former.alive, former.set_aside = False, True
+        machine.trace = former.trace
+    return former
+
+
+def _bring_back(former, machine):
+    if former is None:
+        _left_in_use[:] = [machine]
+    else:
+        former.host, machine.alive = machine.host, False
+        former.alive, former.set_aside = True, False
+        state.machine = former

@@ -1,17 +1,21 @@
-"""What is one rank's own although PyTorch and Python keep it once a process.
+"""What Python and PyTorch keep once a process, and every rank has for itself.
 
-A real rank is a process. Here the baton takes these things along: they are kept when a rank hands
-it on, and restored when the rank gets it back.
+A real rank is a process. Here ranks are threads of one, so the state of a process changes hands
+with them: it is saved when a rank stops running, and restored before it goes on. `_STATE` lists all
+that there is; whoever finds another global that tells ranks apart adds a pair of functions there.
 """
 
+import builtins
+import logging
+import os
 import random
 import sys
+import warnings
+from functools import partial
 
 import torch
 
 from simgpu.ranks.process import torch_internals
-from simgpu.ranks.process.python_state import Environment, Logs, Output
-from simgpu.ranks.process.torch_settings import Switches
 
 
 class HostClock:
@@ -31,7 +35,7 @@ class HostClock:
         self.machine, self.row, self.index = machine, row, index
         self.now, self.pending = machine.host, []
 
-    def keep(self):
+    def save(self):
         """Take the clock out of the machine."""
         self.now, self.pending = self.machine.host, self.machine.pending
 
@@ -41,81 +45,207 @@ class HostClock:
         self.machine.host_row, self.machine.default_index = self.row, self.index
 
 
-class RandomStates:
-    """The generators that a process has one of: PyTorch's for the CPU, Python's, NumPy's."""
-
-    def __init__(self):
-        self.keep()
-
-    def keep(self):
-        """Note the states."""
-        self.torch, self.python = torch.get_rng_state(), random.getstate()
-        self.numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
-
-    def restore(self):
-        """Set the states."""
-        torch.set_rng_state(self.torch)
-        random.setstate(self.python)
-        if self.numpy is not None:
-            sys.modules["numpy"].random.set_state(self.numpy)
-
-
-class MainProgram:
-    """The program that a process has one of: the module ``__main__``, and its arguments."""
-
-    def __init__(self):
-        self.keep()
-
-    def keep(self):
-        """Note them."""
-        self.module, self.argv = sys.modules["__main__"], sys.argv
-
-    def restore(self):
-        """Set them."""
-        sys.modules["__main__"], sys.argv = self.module, self.argv
-
-
-class TorchGlobals:
-    """PyTorch's module globals that programs change, as listed in ``torch_internals.py``."""
-
-    def __init__(self):
-        self.values = torch_internals.first_values()
-
-    def keep(self):
-        """Note their values."""
-        self.values = torch_internals.get_globals()
-
-    def restore(self):
-        """Set them."""
-        torch_internals.set_globals(self.values)
-
-
-class OwnState:
-    """All that is one rank's own."""
-
-    def __init__(self, *parts):
-        self.parts = parts
-
-    def keep(self):
-        """Note it, before another rank runs."""
-        for part in self.parts:
-            part.keep()
-
-    def restore(self):
-        """Set it, before this rank goes on."""
-        for part in self.parts:
-            part.restore()
-
-
-def of_process(variables=()):
-    """Return the parts that a process has whether it is a rank or not.
+class RankLocalState:
+    """All state of a process that is one rank's own, or the caller's.
 
     Parameters
     ----------
-    variables : dict
-        Environment variables that are to be others than now.
+    variables : dict, optional
+        Environment variables that differ from the caller's.
     """
+
+    def __init__(self, variables=None):
+        self._values = [get() for get, _ in _STATE]
+        environment = self._values[_ENVIRONMENT][0]
+        for name, value in (variables or {}).items():
+            environment[os.environ.encodekey(name)] = os.environ.encodevalue(value)
+        self._globals, self._settings = torch_internals.first_values(), _read_settings()
+
+    def save(self):
+        """Note the state, before another rank runs."""
+        self._values = [get() for get, _ in _STATE]
+        self._globals, self._settings = torch_internals.get_globals(), _read_settings()
+
+    def restore(self):
+        """Restore the state, before this rank goes on."""
+        for (_, restore), value in zip(_STATE, self._values, strict=True):
+            restore(value)
+        torch_internals.set_globals(self._globals)
+        _write_settings(self._settings)
+
+
+def _get_random_states():
+    """Return the states of the generators of PyTorch (for the CPU), Python, and NumPy."""
+    numpy = sys.modules["numpy"].random.get_state() if "numpy" in sys.modules else None
+    return torch.get_rng_state(), random.getstate(), numpy
+
+
+def _set_random_states(states):
+    of_torch, of_python, of_numpy = states
+    torch.set_rng_state(of_torch)
+    random.setstate(of_python)
+    if of_numpy is not None:
+        sys.modules["numpy"].random.set_state(of_numpy)
+
+
+def _get_environment():
+    """Return the environment variables, encoded (decoding would take long), and the directory."""
+    try:
+        return os.environ._data.copy(), os.getcwd()
+    except OSError:  # the directory was deleted
+        return os.environ._data.copy(), None
+
+
+def _set_environment(environment):
+    own, directory = environment
+    now, here = _get_environment()
+    if own != now:
+        for name in now.keys() - own.keys():
+            del os.environ[os.fsdecode(name)]
+        for name in [name for name in own if own[name] != now.get(name)]:
+            os.environ[os.fsdecode(name)] = os.fsdecode(own[name])
+    if directory is not None and directory != here:
+        os.chdir(directory)
+
+
+def _get_main_program():
+    """Return the module ``__main__``, and the program's arguments."""
+    return sys.modules["__main__"], sys.argv
+
+
+def _set_main_program(program):
+    sys.modules["__main__"], sys.argv = program
+
+
+# What a rank that is to be silent replaces, and `catch_warnings`.
+_OUTPUT = (
+    (sys, "stdout"),
+    (sys, "stderr"),
+    (builtins, "print"),
+    (warnings, "showwarning"),
+    (warnings, "_showwarnmsg_impl"),
+)
+
+
+def _get_output():
+    """Return where a program prints, and which warnings it shows."""
+    return [getattr(module, name, None) for module, name in _OUTPUT], [*warnings.filters]
+
+
+def _set_output(output):
+    values, filters = output
+    for (module, name), value in zip(_OUTPUT, values, strict=True):
+        if value is not None:
+            setattr(module, name, value)
+    if warnings.filters != filters:  # else what was shown once would be shown again
+        warnings.filters = [*filters]
+        warnings._filters_mutated()
+
+
+_UNCONFIGURED = (logging.NOTSET, True, False, ())
+
+
+def _get_logging():
+    """Return level, handlers, and whether they are heard, of all loggers that are configured."""
+    found = {}
+    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
+        if isinstance(logger, logging.PlaceHolder):
+            continue
+        if logger.level or logger.handlers or logger.disabled or not logger.propagate:
+            found[logger] = logger.level, logger.propagate, logger.disabled, (*logger.handlers,)
+    return found, logging.root.manager.disable
+
+
+def _set_logging(configured):
+    now = _get_logging()
+    if now == configured:
+        return
+    own, logging.root.manager.disable = configured
+    for logger in now[0].keys() | own.keys():
+        values = own.get(logger, _UNCONFIGURED)
+        logger.level, logger.propagate, logger.disabled, handlers = values
+        logger.handlers = [*handlers]
+    logging.root.setLevel(logging.root.level)  # clears the cache of which loggers are enabled
+
+
+_STATE = (
+    (_get_environment, _set_environment),
+    (_get_random_states, _set_random_states),
+    (_get_main_program, _set_main_program),
+    (_get_output, _set_output),
+    (_get_logging, _set_logging),
+)
+_ENVIRONMENT = 0  # its place there
+
+
+def _c(name):
+    return getattr(torch._C, name, None)
+
+
+def _pair(name):
+    return _c(f"_get_{name}"), _c(f"_set_{name}")
+
+
+def _precision(backend, what):
     return (
-        RandomStates(), Environment(variables), MainProgram(), TorchGlobals(), Switches(), Output(),
-        Logs(),
-    )  # fmt: skip
+        partial(_c("_get_fp32_precision_getter"), backend, what),
+        partial(_c("_set_fp32_precision_setter"), backend, what),
+    )
+
+
+def _get_deterministic():
+    return _c("_get_deterministic_algorithms")(), _c("_get_deterministic_algorithms_warn_only")()
+
+
+def _set_deterministic(values):
+    mode, warn_only = values
+    _c("_set_deterministic_algorithms")(mode, warn_only=warn_only)
+
+
+def _get_anomaly():
+    return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+
+
+# Settings of PyTorch in C++, in an order that matters: what comes later is set by what comes before
+# as well. (Those that PyTorch keeps in Python are among `torch_internals.GLOBALS`.)
+_SETTINGS = [
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (_get_anomaly, lambda values: torch._C.set_anomaly_enabled(*values)),
+    (_get_deterministic, _set_deterministic),
+    _pair("deterministic_fill_uninitialized_memory"),
+    _pair("cudnn_enabled"),
+    _pair("cudnn_benchmark"),
+    _pair("cudnn_deterministic"),
+    _pair("float32_matmul_precision"),
+    _pair("cudnn_allow_tf32"),
+]
+if _c("_get_fp32_precision_getter"):
+    _SETTINGS += [
+        _precision(backend, what)
+        for backend in ("generic", "cuda", "mkldnn")
+        for what in ("all", "matmul", "conv", "rnn")
+        if backend != "generic" or what == "all"
+    ]
+_SETTINGS = [pair for pair in _SETTINGS if None not in pair]
+
+
+def _read_settings():
+    return [_read(get) for get, _ in _SETTINGS]
+
+
+def _read(get):
+    """Return a setting; None if it cannot be read because it was set by names old and new."""
+    try:
+        return get()
+    except RuntimeError:
+        return None
+
+
+def _write_settings(values):
+    """Set those that differ now."""
+    now = _read_settings()
+    if now == values:
+        return
+    for (get, write), value in zip(_SETTINGS, values, strict=True):
+        if value is not None and _read(get) != value:
+            write(value)

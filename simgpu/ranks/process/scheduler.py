@@ -25,11 +25,10 @@ class Stopped(BaseException):
 class Rank:
     """One rank: its thread, what it waits for, and what came of it."""
 
-    def __init__(self, number, index, local, world_size, state):
+    def __init__(self, number, index, local, world_size, clock, state):
         self.number, self.world_size = number, world_size
         self.index, self.local = index, local  # of its device: among all, and on its node
-        self.state = state  # what is its own of the process's state
-        self.clock = None
+        self.clock, self.state = clock, state  # its own, swapped in when it runs
         self.go = threading.Semaphore(0)
         self.can_go_on = None  # a function, while it waits
         self.waits_for = None  # a function, too: says so in words
@@ -147,13 +146,15 @@ class Baton:
         if following is None:
             self._stop(self._deadlock())
             return
-        rank.state.keep()
+        rank.clock.save()
+        rank.state.save()
         self._let_run(following)
         if not rank.ended:
             rank.go.acquire()
 
     def _let_run(self, rank):
         self.holder = rank
+        rank.clock.restore()
         rank.state.restore()
         rank.go.release()
 
