@@ -27,7 +27,7 @@ def compute_complex(func, args, kwargs):
         return func(*args, **kwargs)
 
 
-def settle(tensor):
+def resolve(tensor):
     """Return a tensor without such bits: a wrapper around it could not show them."""
     if tensor.is_conj() or tensor.is_neg():
         return tensor.resolve_conj().resolve_neg()

@@ -12,14 +12,14 @@ from simgpu.configure import build
 from simgpu.naming import NAME, device_type
 from simgpu.network.cluster import build_cluster
 from simgpu.ranks.communication import folding, world
-from simgpu.ranks.communication.comm_scheduler import Settling
-from simgpu.ranks.communication.process_group import SimGroup
-from simgpu.ranks.communication.world import Job
+from simgpu.ranks.communication.communication_scheduler import CommunicationScheduler
+from simgpu.ranks.communication.process_group import SimProcessGroup
+from simgpu.ranks.communication.world import World
 from simgpu.ranks.process import torch_internals
 from simgpu.ranks.process.preserved_process import preserved_process
 from simgpu.ranks.process.random_numbers import SeedAndOffset
 from simgpu.ranks.process.rank_local_state import HostClock, RankLocalState
-from simgpu.ranks.process.scheduler import Baton, Rank
+from simgpu.ranks.process.scheduler import CooperativeScheduler, Rank
 from simgpu.ranks.pytorch import functional, sync_batch_norm
 from simgpu.ranks.pytorch.patches import patched
 
@@ -86,7 +86,7 @@ def spawn(
     Raises
     ------
     RanksError
-        If the ranks cannot go on together; the message names ranks, calls, and lines.
+        If the ranks cannot go on together; the message names ranks, participants, and lines.
     ValueError
         If there can be no such ranks, GPUs, or links.
     RuntimeError
@@ -131,11 +131,13 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     """
     machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
     machine.keeps_control = not machine.numerics
-    settling = Settling(machine, cluster, folding.Folding(numbers, firsts, cluster.world_size))
+    communication = CommunicationScheduler(
+        machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
+    )
     with preserved_process(machine), patched():
         ranks = [_make_rank(machine, i, number, cluster) for i, number in enumerate(numbers)]
-        baton = Baton(ranks)
-        world.active = current.ranks = Job(baton, machine, settling)
+        scheduler = CooperativeScheduler(ranks)
+        world.active = current.ranks = World(scheduler, machine, communication)
 
         def run(rank):
             set_device(rank.index)
@@ -143,11 +145,11 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
                 return fn(rank.number, *args)
 
         try:
-            baton.run(run)
+            scheduler.run(run)
         finally:
             world.active.close()
             world.active = current.ranks = backend.watch = None
-            baton.holder.clock.save()
+            scheduler.running.clock.save()
             for device in machine.devices:
                 device.call(device.index)
             machine.host = max(rank.clock.now for rank in ranks)
@@ -182,6 +184,6 @@ def register_backend() -> None:
 
 
 def _make_group(options, _):
-    return SimGroup(
+    return SimProcessGroup(
         options.group_id, options.group_rank, options.group_size, options.global_ranks_in_group
     )

@@ -3,7 +3,7 @@
 import torch
 from torch.utils._pytree import tree_leaves
 
-from simgpu.backend.conj_neg_bits import settle
+from simgpu.backend.conj_neg_bits import resolve
 from simgpu.backend.ops import tensors_of
 from simgpu.backend.tensor import SimTensor, refresh, wrap
 from simgpu.races import detector as races
@@ -26,7 +26,7 @@ def wrap_all(call, out):
 def _wrap_one(alias, call, out):
     if alias is None:
         if isinstance(out, torch.Tensor):
-            return wrap(settle(out) if call.is_complex else out, call.device)
+            return wrap(resolve(out) if call.is_complex else out, call.device)
         if isinstance(out, list | tuple):
             return [_wrap_one(None, call, o) for o in out]
         return out

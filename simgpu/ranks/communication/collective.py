@@ -1,7 +1,7 @@
-"""Where the calls of several ranks meet: one collective, or one message.
+"""One collective or message: where the calls of several ranks come together.
 
-Every rank issues its part when its program gets there; with the last one it is known what comes out
-(``values.py``). When it ends is settled later (``settling.py``).
+Every rank issues its part when its program gets there; with the last one the values are known
+(``values.py``). When it runs is found later: Note [When communication runs] of `simgpu.ranks`.
 """
 
 import math
@@ -18,19 +18,19 @@ from simgpu.ranks.process.scheduler import RanksError
 
 
 @dataclass
-class Call:
-    """One rank's part.
+class Participant:
+    """One rank's part in a collective.
 
     Attributes
     ----------
     rank : int
-        Of the whole job.
+        Of all ranks.
     line : str
-        Where the program calls it.
+        Line of the program that makes the call.
     given, filled : list of torch.Tensor
         What is read, and what is written.
     name, same : str
-        The call in words, and what must be the same on all ranks.
+        The participant in words, and what must be the same on all ranks.
     device : Device or None
         Of the tensors; None: they are on the host.
     stream : Stream or None
@@ -51,8 +51,8 @@ class Call:
 
 
 @dataclass(eq=False)
-class Meeting:
-    """One collective or message, and the calls that have arrived.
+class Collective:
+    """One collective or message, and the ranks that have called it.
 
     Attributes
     ----------
@@ -61,14 +61,14 @@ class Meeting:
     members : tuple of int
         The ranks that take part, in the order of the group; of a message sender and receiver.
     present : list of int
-        Those that run.
+        Those of them that run.
     num_bytes : int
         By which it is charged, see `costs.cost`.
     compute : callable or None
         ``compute(given, filled)`` over lists of all ranks; None: nothing is computed.
     root : int
         Place of the root, or the sender, among the members.
-    settled : bool
+    scheduled : bool
         Whether it is known when it ends.
     end : float
         When that is, in seconds.
@@ -80,68 +80,67 @@ class Meeting:
     num_bytes: int
     compute: object
     root: int = 0
-    calls: dict = field(default_factory=dict)
-    settled: bool = False
+    participants: dict = field(default_factory=dict)
+    scheduled: bool = False
     end: float = math.inf
 
     def missing(self) -> list[int]:
         """Return the ranks that have not come."""
-        return [rank for rank in self.present if rank not in self.calls]
+        return [rank for rank in self.present if rank not in self.participants]
 
     @property
     def streams(self) -> set:
         """On which it runs."""
-        return {call.stream for call in self.calls.values()}
+        return {participant.stream for participant in self.participants.values()}
 
-    def join(self, call) -> None:
-        """Add one rank's call; if it is the last, work out what comes out.
+    def join(self, participant) -> None:
+        """Add one rank's part; if it is the last, compute what comes out.
 
         Raises
         ------
         RanksError
-            If it does not fit those that have come before.
+            If it does not match the parts of other ranks.
         """
-        for other in self.calls.values():
-            if other.same != call.same:
+        for other in self.participants.values():
+            if other.same != participant.same:
                 raise RanksError(
-                    f"rank {call.rank} calls {call.same} ({call.line}) where rank {other.rank} "
-                    f"called {other.same} ({other.line}); all ranks of a group must make the "
-                    "same calls in the same order, with tensors of one type and size"
+                    f"rank {participant.rank} calls {participant.same} ({participant.line}) where "
+                    f"rank {other.rank} called {other.same} ({other.line}); all ranks of a group "
+                    "must make the same calls in the same order, with tensors of one type and size"
                 )
             break  # all the others are like the first
-        self.calls[call.rank] = call
-        if len(self.calls) == len(self.present):
-            self._complete()
+        self.participants[participant.rank] = participant
+        if len(self.participants) == len(self.present):
+            self._compute_values(on_host=participant.device is None)
 
-    def _complete(self):
+    def _compute_values(self, on_host):
         if self.compute is not None:
-            _compute(self.compute, *folding.everyone(self.members, self.calls))
-        for call in self.calls.values():
-            call.given = call.filled = ()  # their memory may go now
-        if call.device is None:
-            self.settled, self.end = True, self.ready() + costs.HOST_SECONDS
+            _compute(self.compute, *folding.everyone(self.members, self.participants))
+        for participant in self.participants.values():
+            participant.given = participant.filled = ()  # their memory may go now
+        if on_host:
+            self.scheduled, self.end = True, self.ready() + costs.HOST_SECONDS
 
     def ready(self) -> float:
-        """Return when all ranks and streams let it start."""
-        calls = self.calls.values()
-        ends = (call.stream.end for call in calls if call.stream is not None)
-        return max([*(call.ready for call in calls), *ends])
+        """Return the moment from which all ranks and streams let it start, in seconds."""
+        parts = self.participants.values()
+        ends = (part.stream.end for part in parts if part.stream is not None)
+        return max([*(part.ready for part in parts), *ends])
 
-    def settle(self, start, end, cost, machine) -> None:
-        """Take note of when it runs, and of what it then takes from kernels."""
-        self.settled, self.end = True, end
+    def schedule(self, start, end, cost, machine) -> None:
+        """Enter when it runs, and what it then takes from kernels."""
+        self.scheduled, self.end = True, end
         multiprocessors = cost.sm_share(machine.gpu)
         memory = cost.memory_share(machine.gpu, end - start)
         for rank in self.present:
-            call = self.calls[rank]
-            contention = call.device.contention
-            contention.add(max(call.ready, call.stream.end), start, multiprocessors, 0.0)
-            contention.add(start, end, multiprocessors, memory)
-            call.stream.end = max(call.stream.end, end)
+            part = self.participants[rank]
+            device, stream = part.device, part.stream
+            device.contention.add(max(part.ready, stream.end), start, multiprocessors, 0.0)
+            device.contention.add(start, end, multiprocessors, memory)
+            stream.end = max(stream.end, end)
             machine.trace.add(
-                call.device.row, COMM, call.stream.number, self.what, start, end - start, 0,
-                self.num_bytes,
-            )  # fmt: skip
+                device.row, COMM, stream.number, self.what, start, end - start, 0, self.num_bytes
+            )
 
 
 def _compute(compute, given, filled):

@@ -120,12 +120,12 @@ def compare(numbers, ends, others, other_ends) -> None:
             )
 
 
-def everyone(members, calls):
+def everyone(members, participants):
     """Return the tensors that every member gives and gets; absent ones get None."""
-    last, given, filled = next(iter(calls.values())), [], []
+    last, given, filled = next(iter(participants.values())), [], []
     for member in members:
-        last = calls.get(member, last)
-        if member in calls:
+        last = participants.get(member, last)
+        if member in participants:
             given.append(last.given)
             filled.append(last.filled)
         else:

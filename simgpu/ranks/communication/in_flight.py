@@ -1,7 +1,4 @@
-"""Tensors of communication that is under way: nobody may read its results or change its inputs.
-
-On GPUs whoever does gets wrong numbers, sometimes. Here it is an error, every time.
-"""
+"""Tensors of communication in flight: Note [Tensors in flight] of `simgpu.ranks`."""
 
 from dataclasses import dataclass
 
@@ -16,8 +13,8 @@ from simgpu.ranks.process.scheduler import RanksError
 
 
 @dataclass(eq=False)
-class Use:
-    """One use of a tensor by a collective or a message that is under way."""
+class TensorUse:
+    """One use of a tensor by a collective or a message in flight."""
 
     work: object
     tensor: SimTensor
@@ -29,18 +26,18 @@ class Use:
         return _region(self.tensor)
 
 
-class UnderWay:
-    """Who uses which memory; sees every operation on simulated tensors while there is any."""
+class InFlight:
+    """Which communication uses which memory; checks every operation on simulated tensors."""
 
     def __init__(self):
         self._uses = {}  # id of a block -> uses; the tensors in them keep it alive
 
     def add(self, work, reads, writes) -> None:
-        """Take note of the tensors of a work that begins."""
+        """Add the tensors of a work that begins."""
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
                 if tensor.numel():
-                    use = Use(work, tensor, is_write)
+                    use = TensorUse(work, tensor, is_write)
                     self._uses.setdefault(id(tensor._block), []).append(use)
                     work.uses.append(use)
         if self._uses:
@@ -83,9 +80,9 @@ class UnderWay:
         self.check(f"'{op.name}'", reads, writes)
 
     def check(self, name, reads, writes, stream=None) -> None:
-        """Refuse an operation on tensors that are in use, or let it wait first.
+        """Refuse an operation on tensors that are in use, or wait first.
 
-        What runs on `stream` comes after what is under way there.
+        What runs on `stream` comes after what is in flight there.
         """
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
@@ -97,11 +94,11 @@ class UnderWay:
                         and (stream is None or use.work.stream is not stream)
                         and overlap(use.region, _region(tensor))
                     ):
-                        self._meet(name, use, is_write)
+                        self._conflict(name, use, is_write)
 
-    def _meet(self, name, use, is_write):
+    def _conflict(self, name, use, is_write):
         work = use.work
-        if work.waits_by_itself:
+        if work.waits_implicitly:
             work.wait()
             return
         if use.writes:

@@ -1,10 +1,10 @@
-"""The wires of a cluster while ranks communicate: who uses how much of them, and when.
+"""The links of a cluster while ranks communicate: who uses how much of them, and when.
 
-A collective that has its wires for itself takes `Cost.seconds`: its latency, in which it moves
+A collective that has its links for itself takes `Cost.seconds`: its latency, in which it moves
 nothing, then its bytes, at full speed. At full speed it keeps a share of each of its edges busy,
-and of the slowest edge all. Where several that are settled together ask for more of an edge than
+and of the slowest edge all. Where several that are scheduled together ask for more of an edge than
 is free, they are slowed alike until the demand changes: two that want all of it get half each. What
-has been settled before keeps what it has.
+has been scheduled before keeps what it has.
 """
 
 import math
@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
 
-class Flow:
-    """One collective on the wires.
+class Transfer:
+    """One collective on the links.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Flow:
         self.pieces.append((now, until, self.speed))
 
 
-class _Use:
+class _EdgeUse:
     """How much of one edge is used, from moment to moment."""
 
     __slots__ = ("_moments", "_used")
@@ -83,49 +83,49 @@ class _Use:
         return i
 
 
-class Wires:
+class Links:
     """All edges of a cluster."""
 
     def __init__(self):
-        self._uses = defaultdict(_Use)
+        self._edges = defaultdict(_EdgeUse)
 
-    def advance(self, flows, now) -> tuple:
-        """Let flows move until one of them ends or begins, or what is free changes.
+    def advance(self, transfers, now) -> tuple:
+        """Move transfers until one of them ends or begins, or what is free changes.
 
         Returns
         -------
         float
             That moment.
-        list of Flow
+        list of Transfer
             Those that have ended.
         """
-        moving = [flow for flow in flows if flow.begin <= now]
-        later = [flow.begin for flow in flows if flow.begin > now]
+        moving = [transfer for transfer in transfers if transfer.begin <= now]
+        later = [transfer.begin for transfer in transfers if transfer.begin > now]
         if not moving:
             return min(later), []
         self._set_speeds(moving, now)
-        ends = [flow.end(now) for flow in moving]
+        ends = [transfer.end(now) for transfer in moving]
         until = min(*ends, *later, self._change(moving, now))
-        for flow in moving:
-            flow.move(now, until)
-        return until, [flow for flow, end in zip(moving, ends, strict=True) if end <= until]
+        for transfer in moving:
+            transfer.move(now, until)
+        return until, [transfer for transfer, end in zip(moving, ends, strict=True) if end <= until]
 
-    def _set_speeds(self, flows, now):
+    def _set_speeds(self, transfers, now):
         asked = defaultdict(float)
-        for flow in flows:
-            for edge, share in flow.shares.items():
+        for transfer in transfers:
+            for edge, share in transfer.shares.items():
                 asked[edge] += share
-        for flow in flows:
-            rates = (self._uses[edge].free(now) / asked[edge] for edge in flow.shares)
-            flow.speed = min(1.0, min(rates, default=1.0))
+        for transfer in transfers:
+            rates = (self._edges[edge].free(now) / asked[edge] for edge in transfer.shares)
+            transfer.speed = min(1.0, min(rates, default=1.0))
 
-    def _change(self, flows, now):
-        edges = {edge for flow in flows for edge in flow.shares}
-        return min((self._uses[edge].change(now) for edge in edges), default=math.inf)
+    def _change(self, transfers, now):
+        edges = {edge for transfer in transfers for edge in transfer.shares}
+        return min((self._edges[edge].change(now) for edge in edges), default=math.inf)
 
-    def book(self, flows, horizon):
-        """Let those who come later have what flows that have ended have left."""
-        for flow in flows:
-            for start, end, speed in flow.pieces:
-                for edge, share in flow.shares.items():
-                    self._uses[edge].add(start, end, share * speed, horizon)
+    def reserve(self, transfers, horizon):
+        """Keep what transfers that have ended have used, so that later ones get the rest."""
+        for transfer in transfers:
+            for start, end, speed in transfer.pieces:
+                for edge, share in transfer.shares.items():
+                    self._edges[edge].add(start, end, share * speed, horizon)

@@ -1,4 +1,4 @@
-"""The process group of simulated GPUs: what `torch.distributed` calls, and how its calls meet."""
+"""The process group of simulated GPUs: what `torch.distributed` calls."""
 
 import torch
 import torch.distributed as dist
@@ -9,12 +9,12 @@ from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
 from simgpu.ranks.communication import describe, values, world
 from simgpu.ranks.communication.in_flight import flatten
-from simgpu.ranks.communication.work import Together
+from simgpu.ranks.communication.work import WorkGroup
 from simgpu.ranks.process import torch_internals, user_frame
 from simgpu.ranks.process.scheduler import RanksError
 
 
-class SimGroup(dist.ProcessGroup):
+class SimProcessGroup(dist.ProcessGroup):
     """A process group whose members are ranks of one `spawn`.
 
     Parameters
@@ -31,7 +31,7 @@ class SimGroup(dist.ProcessGroup):
         super().__init__(rank, size)
         self._place, self._size, self._members = rank, size, tuple(ranks or range(size))
         self._name, self._key = str(name), (str(name), self._members)
-        self._job = world.active
+        self._world = world.active
         self._count = 0
         self._messages = {}  # how many, by sender, receiver and tag
         self._streams = {}
@@ -76,7 +76,7 @@ class SimGroup(dist.ProcessGroup):
 
     def _end_coalescing(self, device):
         works, self._coalesced = self._coalesced, None
-        return Together(works)
+        return WorkGroup(works)
 
     def _stream(self, *key):
         """Return the function that finds this group's stream for some purpose, on a device."""
@@ -96,7 +96,7 @@ class SimGroup(dist.ProcessGroup):
         RanksError
             It says why that may be so.
         """
-        rank, own = self._job.rank.number, self._members[self._place]
+        rank, own = self._world.rank.number, self._members[self._place]
         if rank != own:
             raise RanksError(
                 f"rank {rank} communicates ({user_frame.line()}) in a group that rank {own} has "
@@ -111,7 +111,7 @@ class SimGroup(dist.ProcessGroup):
         label = "" if desc in ("", "default_pg", "undefined") else desc
         return Communication(name, name, label, self._size, f"comm {label}" if label else "")
 
-    def _meet(self, name, given, filled, compute, opts=None, num_bytes=None, details="",
+    def _issue(self, name, given, filled, compute, opts=None, num_bytes=None, details="",
               outputs=None, root=0, blocks_host=False):  # fmt: skip
         """Issue this rank's part of a collective."""
         self.check_owner()
@@ -120,7 +120,7 @@ class SimGroup(dist.ProcessGroup):
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)
         is_async = getattr(opts, "asyncOp", True)
-        work = self._job.meet(
+        work = self._world.issue(
             (self._key, self._count),
             (self._describe(name), self._members, num_bytes, compute, root),
             f"{name} of {details or describe.sizes(given)}",
@@ -136,7 +136,7 @@ class SimGroup(dist.ProcessGroup):
     def allreduce(self, tensors, opts=None):
         """Reduce tensors of all ranks, for all ranks."""
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-        return self._meet(
+        return self._issue(
             "all_reduce", tensors, tensors,
             lambda given, filled: values.all_reduce(given, filled, op), opts,
             details=f"{describe.sizes(tensors)}, {describe.op_name(op)}",
@@ -148,7 +148,7 @@ class SimGroup(dist.ProcessGroup):
         """Give the root's tensors to all ranks."""
         root = opts.rootRank
         mine = self._place == root
-        return self._meet(
+        return self._issue(
             "broadcast", tensors if mine else [], [] if mine else tensors,
             lambda given, filled: values.broadcast(given, filled, root), opts,
             sum(t.nbytes for t in tensors), f"{describe.sizes(tensors)}, {self._from(root)}",
@@ -158,7 +158,7 @@ class SimGroup(dist.ProcessGroup):
     def reduce(self, tensors, opts):
         """Reduce tensors of all ranks, for the root."""
         op, root = opts.reduceOp, opts.rootRank
-        return self._meet(
+        return self._issue(
             "reduce", tensors, tensors if self._place == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
             details=f"{describe.sizes(tensors)}, {describe.op_name(op)}, {self._to(root)}",
@@ -167,13 +167,13 @@ class SimGroup(dist.ProcessGroup):
 
     def all_gather_single(self, output, input, opts=None):
         """Give a tensor of every rank to all ranks, as one tensor."""
-        return self._meet(
+        return self._issue(
             "all_gather", [input], [output], values.all_gather, opts, output.nbytes
         )  # fmt: skip
 
     def allgather(self, outputs, inputs, opts=None):
         """Give a tensor of every rank to all ranks, as many tensors."""
-        return self._meet(
+        return self._issue(
             "all_gather", inputs, outputs, values.all_gather, opts, inputs[0].nbytes * self._size,
             describe.sizes(flatten(outputs)), outputs,
         )  # fmt: skip
@@ -181,13 +181,13 @@ class SimGroup(dist.ProcessGroup):
     def allgather_coalesced(self, outputs, inputs, opts=None):
         """As `allgather`, of several tensors."""
         lists = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
-        return Together([
+        return WorkGroup([
             self.allgather([many], [one], opts) for many, one in zip(lists, inputs, strict=True)
         ])  # fmt: skip
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
         """As `all_gather_single`, of several tensors."""
-        return Together(
+        return WorkGroup(
             [self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
         )
 
@@ -198,7 +198,7 @@ class SimGroup(dist.ProcessGroup):
     def reduce_scatter(self, outputs, inputs, opts=None):
         """As `reduce_scatter_single`, from many tensors."""
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
-        return self._meet(
+        return self._issue(
             "reduce_scatter", inputs, outputs,
             lambda given, filled: values.reduce_scatter(given, filled, op), opts,
             details=f"{describe.sizes(flatten(inputs))}, {describe.op_name(op)}",
@@ -206,7 +206,7 @@ class SimGroup(dist.ProcessGroup):
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
         """As `reduce_scatter_single`, of several tensors."""
-        return Together(
+        return WorkGroup(
             [self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
         )
 
@@ -220,7 +220,7 @@ class SimGroup(dist.ProcessGroup):
 
     def alltoall(self, outputs, inputs, opts=None):
         """Give a tensor to every rank, and get one from each."""
-        return self._meet(
+        return self._issue(
             "all_to_all", inputs, outputs, values.all_to_all, opts,
             max(sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)),
             f"{len(inputs)} parts of {describe.dtype(inputs[0])}",
@@ -239,15 +239,15 @@ class SimGroup(dist.ProcessGroup):
     def _with_one_for_each(self, name, inputs, outputs, opts, own, direction):
         """Gather or scatter: the root has a tensor for each rank, a rank has its `own`."""
         root, compute = opts.rootRank, getattr(values, name)
-        return self._meet(
+        return self._issue(
             name, inputs, outputs, lambda given, filled: compute(given, filled, root), opts,
             own[0].nbytes * self._size, f"{describe.sizes(own)}, {direction}", root=root,
         )  # fmt: skip
 
     def barrier(self, opts=None):
         """Let the hosts of all ranks wait for each other."""
-        token = torch.empty(1, device=torch.device(device_type(), self._job.own_index()))
-        return self._meet("barrier", [token], [], None, opts, details="all ranks",
+        token = torch.empty(1, device=torch.device(device_type(), self._world.own_index()))
+        return self._issue("barrier", [token], [], None, opts, details="all ranks",
                           blocks_host=True)  # fmt: skip
 
     def send(self, tensors, dst, tag=0):
@@ -269,14 +269,14 @@ class SimGroup(dist.ProcessGroup):
         tensors = given or filled
         ranks = self._members[source], self._members[target]
         other = target if given else source
-        if self._members[other] not in self._job.baton.by_number:
+        if self._members[other] not in self._world.scheduler.by_number:
             raise RanksError(
                 f"rank {self._members[self._place]} has a message for or from rank "
                 f"{self._members[other]} ({user_frame.line()}), which does not run; let both ends "
                 "run"
             )
         verb = f"send to rank {ranks[1]}" if given else f"recv from rank {ranks[0]}"
-        work = self._job.meet(
+        work = self._world.issue(
             (self._key, *pair, number),
             (self._describe("send"), ranks, tensors[0].nbytes, values.send),
             verb, given, filled, tensors,
@@ -293,7 +293,7 @@ class SimGroup(dist.ProcessGroup):
     def _to(self, root):
         return f"to rank {self._members[root]}"
 
-    # Names of other versions of PyTorch, and those by which C++ calls.
+    # Names of other versions of PyTorch, and those by which C++ participants.
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced

@@ -12,37 +12,38 @@ from simgpu.ranks.communication.in_flight import flatten
 class SimWork(dist.Work):
     """One rank's handle on a collective or message, as `torch.distributed.Work`.
 
-    Waiting lets other ranks run until they have made their calls; then not the host, but the
-    current stream waits for the end (the host, if the tensors are on the host, or for a barrier).
+    Waiting runs other ranks until they have made their calls. Then the current stream waits for the
+    end, and the host goes on (it waits if the tensors are on the host, or for a barrier).
 
     Parameters
     ----------
-    job : Job
+    world : World
         To which the ranks belong.
-    meeting, call
-        Of which it is the handle.
+    collective : Collective
+    participant : Participant
+        Whose handle this is.
     outputs : list
         What `result` returns.
     blocks_host : bool
         Whether the host waits, too.
     """
 
-    def __init__(self, job, meeting, call, outputs, blocks_host=False):
+    def __init__(self, world, collective, participant, outputs, blocks_host=False):
         super().__init__()
-        self._job, self._meeting, self._device = job, meeting, call.device
-        self._outputs, self._blocks_host = outputs, blocks_host or call.device is None
-        self.rank, self.line, self.name = call.rank, call.line, call.name
-        self.stream = call.stream
-        self.uses = []  # of tensors, while it is under way
-        self.waits_by_itself = False
+        self._world, self._collective, self._device = world, collective, participant.device
+        self._outputs, self._blocks_host = outputs, blocks_host or participant.device is None
+        self.rank, self.line, self.name = participant.rank, participant.line, participant.name
+        self.stream = participant.stream
+        self.uses = []  # of tensors, while it is in flight
+        self.waits_implicitly = False
 
-    def settle(self):
-        """Let other ranks run until the times and the values are known."""
-        meeting = self._meeting
-        self._job.baton.wait(lambda: meeting.settled, self._describe)
+    def wait_until_scheduled(self):
+        """Run other ranks until the times and the values are known."""
+        collective = self._collective
+        self._world.scheduler.wait(lambda: collective.scheduled, self._describe)
 
     def _describe(self):
-        missing = self._meeting.missing()
+        missing = self._collective.missing()
         if not missing:
             return "could go on"
         names = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
@@ -50,12 +51,12 @@ class SimWork(dist.Work):
         return f"waits in {self.name} ({self.line}) for {ranks} {names}"
 
     def wait(self, timeout=None):
-        """Let the current stream (or the host) wait; return True."""
-        self.settle()
-        self._job.finish(self)
-        end = self._meeting.end
+        """Make the current stream (or the host) wait; return True."""
+        self.wait_until_scheduled()
+        self._world.finish(self)
+        end = self._collective.end
         if self._blocks_host:
-            current_machine().wait_until(end, f"wait for {self._meeting.what.name}")
+            current_machine().wait_until(end, f"wait for {self._collective.what.name}")
         else:
             stream = self._device.current_stream()
             stream.end = max(stream.end, end)
@@ -73,10 +74,10 @@ class SimWork(dist.Work):
         """Whether it is over by now; asking costs the host a microsecond, and other ranks run."""
         machine = current_machine()
         machine.host += POLL_SECONDS
-        self.settle()
-        if self._meeting.end > machine.host:
+        self.wait_until_scheduled()
+        if self._collective.end > machine.host:
             return False
-        self._job.finish(self)
+        self._world.finish(self)
         return True
 
     def is_success(self):
@@ -93,11 +94,11 @@ class SimWork(dist.Work):
     def get_future(self):
         """Return a future of the outputs.
 
-        C++ waits for a future without asking Python, so it is complete from the start; whoever
-        first uses the outputs waits.
+        It is complete from the start; the first use of the outputs waits: Note [What C++ does not
+        ask Python] of `simgpu.ranks`.
         """
-        self.waits_by_itself = True
-        return SimFuture.of(self._outputs, self._job, self._device)
+        self.waits_implicitly = True
+        return SimFuture.of(self._outputs, self._world, self._device)
 
 
 class SimFuture(torch.futures.Future):
@@ -107,42 +108,42 @@ class SimFuture(torch.futures.Future):
     """
 
     @classmethod
-    def of(cls, value, job, device):
+    def of(cls, value, world, device):
         """Return a future of tensors on a device."""
         future = cls()
-        future._job, future._device = job, device
+        future._world, future._device = world, device
         future.set_result(value)
         return future
 
     def then(self, callback):
         """Return the future of what ``callback(self)`` returns."""
         if self._device is None:
-            return SimFuture.of(callback(self), self._job, None)
-        stream = self._job.callback_stream(self._device)
+            return SimFuture.of(callback(self), self._world, None)
+        stream = self._world.callback_stream(self._device)
         with stream:
             value = callback(self)
-        self._job.begin(_CallbackWork(stream), [], flatten_tensors(value))
-        return SimFuture.of(value, self._job, self._device)
+        self._world.begin(_CallbackWork(stream), [], flatten_tensors(value))
+        return SimFuture.of(value, self._world, self._device)
 
 
 class _CallbackWork:
     """What a callback has put into its stream."""
 
-    waits_by_itself = True
+    waits_implicitly = True
     rank, line, name = None, "", "a callback"
 
     def __init__(self, stream: Stream):
         self.stream, self._end = stream, stream.end
         self.uses = []
-        self.job = None
+        self.world = None
 
     def wait(self):
-        """Let the current stream wait for it."""
-        self.job.finish(self)
+        """Make the current stream wait for it."""
+        self.world.finish(self)
         current = self.stream._device.current_stream()
         current.end = max(current.end, self._end)
 
-    settle = synchronize = lambda self: None
+    wait_until_scheduled = synchronize = lambda self: None
 
 
 def flatten_tensors(value):
@@ -151,7 +152,7 @@ def flatten_tensors(value):
     return [tensor for tensor in found if isinstance(tensor, SimTensor)]
 
 
-class Together(dist.Work):
+class WorkGroup(dist.Work):
     """Several works, waited for as one."""
 
     def __init__(self, works):

@@ -1,9 +1,4 @@
-"""Ranks as threads, of which one runs at a time.
-
-A rank runs until it needs what another rank has not done yet, then hands the baton on to the next
-one that can go on. So nothing ever happens at the same time, and a program's values, times and
-errors are the same in every run. If no rank can go on, the program hangs, and says so.
-"""
+"""Ranks as threads, of which one runs at a time: Note [One rank at a time] of `simgpu.ranks`."""
 
 import sys
 import threading
@@ -23,51 +18,51 @@ class Stopped(BaseException):
 
 
 class Rank:
-    """One rank: its thread, what it waits for, and what came of it."""
+    """One rank: its thread, what it waits for, and its result."""
 
     def __init__(self, number, index, local, world_size, clock, state):
         self.number, self.world_size = number, world_size
         self.index, self.local = index, local  # of its device: among all, and on its node
         self.clock, self.state = clock, state  # its own, swapped in when it runs
         self.go = threading.Semaphore(0)
-        self.can_go_on = None  # a function, while it waits
-        self.waits_for = None  # a function, too: says so in words
-        self.patient = True  # whether it must wait, come what may
+        self.is_ready = None  # a function, while it waits
+        self.describe_wait = None  # a function that says in words what it waits for
+        self.must_wait = True  # False: it goes on, too, if no rank is ready
         self.ended = False
         self.result = None
 
 
-class Baton:
-    """Runs a function on several ranks, one at a time."""
+class CooperativeScheduler:
+    """Runs a function on several ranks, one at a time, by turns that they yield."""
 
     def __init__(self, ranks):
         self.ranks = ranks
         self.by_number = {rank.number: rank for rank in ranks}
-        self.holder = None  # the rank that runs
+        self.running = None  # the rank that runs
         self.error = None
-        self.ending = None  # what to check when all ranks have ended
-        self.when_stuck = None  # asked for help when no rank can go on: whether one may now
+        self.on_end = None  # called when the last rank has ended
+        self.on_stall = None  # called when no rank is ready; returns whether one may be now
 
-    def wait(self, can_go_on, waits_for, patient=True) -> None:
-        """Let other ranks run until `can_go_on()`; costs no simulated time.
+    def wait(self, is_ready, describe_wait, must_wait=True) -> None:
+        """Run other ranks until `is_ready()`; this takes no simulated time.
 
         Parameters
         ----------
-        can_go_on : callable
-            Asked whenever another rank hands the baton on.
-        waits_for : callable
-            Returns what the rank waits for, in words, should nobody be able to go on.
-        patient : bool
-            Whether it waits even then; otherwise it goes on all the same.
+        is_ready : callable
+            Called whenever another rank stops running.
+        describe_wait : callable
+            Returns what the rank waits for, in words; used if no rank is ready.
+        must_wait : bool
+            Whether it waits even if no rank is ready. Otherwise it then goes on all the same.
         """
         if self.error is not None:
             raise Stopped
-        if can_go_on():
+        if is_ready():
             return
-        rank = self.holder
-        rank.can_go_on, rank.waits_for, rank.patient = can_go_on, waits_for, patient
-        self._hand_on()
-        rank.can_go_on = rank.waits_for = None  # they may hold tensors
+        rank = self.running
+        rank.is_ready, rank.describe_wait, rank.must_wait = is_ready, describe_wait, must_wait
+        self._switch()
+        rank.is_ready = rank.describe_wait = None  # they may hold tensors
         if self.error is not None:
             raise Stopped
 
@@ -80,18 +75,18 @@ class Baton:
         for thread in threads:
             thread.start()
         try:
-            self._let_run(self.ranks[0])
+            self._resume(self.ranks[0])
             for thread in threads:
                 while thread.is_alive():
                     thread.join(timeout=0.1)  # a Ctrl-C just before the wait is noticed after it
         except BaseException as error:
             self._stop(error)
-            self._let_end(seconds=1)
+            self._await_stopped(seconds=1)
             raise
         if self.error is not None:
             raise self.error
 
-    def _let_end(self, seconds):
+    def _await_stopped(self, seconds):
         """Wait, but not longer than that, for ranks that are stopped at their next collective."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not all(rank.ended for rank in self.ranks):
@@ -103,8 +98,8 @@ class Baton:
             if self.error is None:
                 with torch.autograd.set_multithreading_enabled(False):
                     rank.result = function(rank)
-                    if self.ending is not None and sum(not r.ended for r in self.ranks) == 1:
-                        self.ending()
+                    if self.on_end is not None and sum(not r.ended for r in self.ranks) == 1:
+                        self.on_end()
         except Stopped:
             pass
         except BaseException as error:
@@ -113,13 +108,13 @@ class Baton:
         finally:
             rank.ended = True
         if self.error is None and any(not r.ended for r in self.ranks):
-            self._hand_on()
+            self._switch()
 
     def _explain(self, rank, error):
-        """Tell, with an error, on which rank it happened and what the others were doing."""
+        """Add to an error on which rank it happened, and what the others were doing."""
         line = user_frame.line_of_error(error)
         text = f"on rank {rank.number}" + (f", at {line}" if line else "")
-        others = [f"rank {r.number} {self._doing(r)}" for r in self.ranks if r is not rank]
+        others = [f"rank {r.number} {self._status(r)}" for r in self.ranks if r is not rank]
         if others and not isinstance(error, RanksError):
             text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
         if hasattr(error, "add_note"):
@@ -128,48 +123,48 @@ class Baton:
             error.__notes__ = [text]
             print(text, file=sys.stderr)
 
-    def _doing(self, rank):
+    def _status(self, rank):
         if rank.ended:
             return "has ended"
-        return rank.waits_for() if rank.waits_for is not None else "could go on"
+        return rank.describe_wait() if rank.describe_wait is not None else "could go on"
 
-    def _hand_on(self):
-        """Give the baton to the next rank that can go on, and wait for it to come back."""
-        rank = self.holder
-        following = self._next()
-        if following is None and self.when_stuck is not None and self.when_stuck():
-            following = self._next()
-        if following is None:
-            following = self._next(patient=False)
-        if following is rank:
+    def _switch(self):
+        """Switch to the next rank that is ready, and wait until it is this one's turn again."""
+        rank = self.running
+        next_rank = self._next_ready()
+        if next_rank is None and self.on_stall is not None and self.on_stall():
+            next_rank = self._next_ready()
+        if next_rank is None:
+            next_rank = self._next_ready(must_wait=False)
+        if next_rank is rank:
             return
-        if following is None:
+        if next_rank is None:
             self._stop(self._deadlock())
             return
         rank.clock.save()
         rank.state.save()
-        self._let_run(following)
+        self._resume(next_rank)
         if not rank.ended:
             rank.go.acquire()
 
-    def _let_run(self, rank):
-        self.holder = rank
+    def _resume(self, rank):
+        self.running = rank
         rank.clock.restore()
         rank.state.restore()
         rank.go.release()
 
-    def _next(self, patient=True):
-        """Return the next rank that can go on, or need not wait any longer."""
-        first = self.holder.index + 1
+    def _next_ready(self, must_wait=True):
+        """Return the next rank that is ready, or need not wait any longer; None if none is."""
+        first = self.running.index + 1
         for rank in self.ranks[first:] + self.ranks[:first]:
             if rank.ended:
                 continue
-            if rank.can_go_on is None or rank.can_go_on() or not (patient or rank.patient):
+            if rank.is_ready is None or rank.is_ready() or not (must_wait or rank.must_wait):
                 return rank
         return None
 
     def _deadlock(self):
-        lines = [f"  rank {rank.number} {self._doing(rank)}" for rank in self.ranks]
+        lines = [f"  rank {rank.number} {self._status(rank)}" for rank in self.ranks]
         if len(lines) > MAX_NAMED:
             lines[MAX_NAMED:] = [f"  and {len(lines) - MAX_NAMED} more ranks"]
         return RanksError("deadlock: no rank can go on\n" + "\n".join(lines))

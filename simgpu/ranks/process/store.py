@@ -1,4 +1,4 @@
-"""The key-value store through which ranks find each other; waiting in it hands the baton on."""
+"""The key-value store through which ranks find each other; waiting in it hands the scheduler on."""
 
 import datetime
 
@@ -8,19 +8,19 @@ import torch.distributed as dist
 class RankStore(dist.Store):
     """A `torch.distributed.Store` in a dictionary that all ranks share.
 
-    PyTorch's own stores would wait for another rank in C++, and keep the baton for ever.
+    PyTorch's own stores would wait for another rank in C++, and keep the scheduler for ever.
 
     Parameters
     ----------
     values : dict
         Shared by all ranks.
-    baton : Baton
+    scheduler : CooperativeScheduler
         That the ranks hand on.
     """
 
-    def __init__(self, values, baton):
+    def __init__(self, values, scheduler):
         super().__init__()
-        self._values, self._baton = values, baton
+        self._values, self._baton = values, scheduler
 
     def set(self, key, value):
         """Set a value."""

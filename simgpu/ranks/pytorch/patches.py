@@ -10,7 +10,7 @@ from simgpu.backend.pytorch import accelerator
 from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
-from simgpu.ranks.communication.process_group import SimGroup
+from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import torch_internals
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import dtensor, pipelines, profiling, unsupported
@@ -82,7 +82,7 @@ def _checked(init):
 def _meet_here(url, timeout=None, **kwargs):
     """Find the other ranks, whatever address the program gives: they are in this process."""
     rank = world.active.rank
-    rank.store = RankStore(world.active.store_values, world.active.baton)  # C++ keeps no Python
+    rank.store = RankStore(world.active.store_values, world.active.scheduler)  # C++ keeps no Python
     yield rank.store, rank.number, rank.world_size
 
 
@@ -90,7 +90,7 @@ def _check_owner(is_no_member):
     """Refuse groups of other ranks where PyTorch, and what it logs of errors, asks first."""
 
     def checked(group):
-        if isinstance(group, SimGroup):
+        if isinstance(group, SimProcessGroup):
             group.check_owner()
         return is_no_member(group)
 

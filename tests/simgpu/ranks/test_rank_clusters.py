@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 import simgpu as sim
 from simgpu.network import SYSTEMS, build_cluster, cost, find_cluster, find_network
-from simgpu.ranks.communication.links import Flow, Wires
+from simgpu.ranks.communication.links import Links, Transfer
 
 SIZE = 2**26  # bytes
 HARDWARE = {"gpu": "a100", "link": "nvlink3"}
@@ -97,16 +97,16 @@ def test_who_comes_later_slows_who_is_there_and_no_byte_is_lost():
     assert second.end - first.start == pytest.approx(alone + wire)
 
 
-def test_what_is_settled_keeps_its_wires():
+def test_what_is_scheduled_keeps_its_links():
     cluster = build_cluster(4, "a100", "nvlink3", 2, "ethernet100")
     found = cost("all_reduce", SIZE, (0, 2), cluster)
-    wires, card = Wires(), ("nic", 0, 0, "out")
-    first = Flow(0.0, found, {card: 0.75})
-    assert wires.advance([first], first.begin) == (found.seconds, [first])
-    wires.book([first], 0.0)
-    second, now, ended = Flow(0.0, found, {card: 0.5}), first.begin, []
+    links, card = Links(), ("nic", 0, 0, "out")
+    first = Transfer(0.0, found, {card: 0.75})
+    assert links.advance([first], first.begin) == (found.seconds, [first])
+    links.reserve([first], 0.0)
+    second, now, ended = Transfer(0.0, found, {card: 0.5}), first.begin, []
     while not ended:
-        now, ended = wires.advance([second], now)
+        now, ended = links.advance([second], now)
     assert [speed for *_, speed in second.pieces] == [0.5, 1.0]
     assert now == pytest.approx(found.seconds + (found.seconds - found.latency) / 2)
 
