@@ -23,10 +23,9 @@ simgpu
 simgpu.timeline
 simgpu.run
 simgpu.__main__
-d2lmini.cuda  d2lmini.seconds
-d2lmini.devices  d2lmini.streams
-d2lmini.timing  d2lmini.recording  d2lmini.plotting  d2lmini.data  d2lmini.resnet
-d2lmini.training  d2lmini.evaluation  d2lmini.collectives
+d2lmini.devices  d2lmini.streams  d2lmini.plotting  d2lmini.data  d2lmini.resnet
+d2lmini.timing  d2lmini.training  d2lmini.evaluation
+d2lmini.recording  d2lmini.collectives
 d2lmini.ddp  d2lmini.checks
 d2lmini
 chapters  tools
