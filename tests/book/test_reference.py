@@ -44,8 +44,7 @@ def public():
         (module, name) for module in MODULES for name in importlib.import_module(module).__all__
     ]
     for module in pkgutil.iter_modules(checks.__path__, "d2lmini.checks."):
-        if "._" not in module.name:
-            pairs += [(module.name, name) for name in reference.checkers(module.name)]
+        pairs += [(module.name, name) for name in reference.checkers(module.name)]
     return [pair for pair in pairs if pair != ("d2lmini", "sim")]
 
 
