@@ -2,21 +2,20 @@
 
 import simgpu as sim
 from d2lmini.data import load_data_fashion_mnist
-from d2lmini.devices import device_name, gpus, is_simulated, try_all_gpus, try_gpu
+from d2lmini.devices import (
+    device_name,
+    devices_in_use,
+    gpus,
+    is_simulated,
+    try_all_gpus,
+    try_gpu,
+)
 from d2lmini.evaluation import accuracy, evaluate_accuracy
 from d2lmini.plotting import Animator
 from d2lmini.recording import record
 from d2lmini.resnet import Residual, group_norm, resnet18
-from d2lmini.streams import (
-    Event,
-    Stream,
-    current_stream,
-    devices_in_use,
-    empty_pinned,
-    now,
-    synchronize,
-)
-from d2lmini.timing import Benchmark, Timer
+from d2lmini.streams import Event, Stream, current_stream, empty_pinned
+from d2lmini.timing import Benchmark, Timer, now, synchronize
 from d2lmini.training import (
     allreduce,
     get_params,

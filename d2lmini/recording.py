@@ -9,9 +9,10 @@ from contextlib import contextmanager
 import torch
 
 import simgpu as sim
-from d2lmini.streams import devices_in_use, synchronize
-from simgpu.naming import device_name, is_simulated
-from simgpu.timeline.timeline import Timeline
+from d2lmini.devices import devices_in_use
+from d2lmini.timing import synchronize
+from simgpu import device_name, is_simulated
+from simgpu.timeline import Timeline
 
 # What PyTorch's profiler (Kineto) writes: whenever it starts and stops, and of GPUs it looks for.
 _LOG = re.compile(rb"(USDT|STAGE|INFO):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
@@ -31,7 +32,7 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
 
     Attributes
     ----------
-    timeline : simgpu.timeline.timeline.Timeline
+    timeline : simgpu.timeline.Timeline
         What ran, from the end of the block on.
 
     Raises

@@ -1,85 +1,9 @@
-"""Streams, events, pinned memory and clocks of real and simulated GPUs, by the same names."""
-
-import time
+"""Streams, events and pinned memory of real and simulated GPUs, by the same names."""
 
 import torch
 
 import simgpu as sim
-from d2lmini.seconds import MEASURED, SIMULATED, Seconds
-from simgpu.naming import device_name, is_simulated, torch_device
-
-__all__ = [
-    "Event",
-    "Stream",
-    "current_stream",
-    "devices_in_use",
-    "empty_pinned",
-    "now",
-    "synchronize",
-]
-
-
-def devices_in_use():
-    """Return the devices that may have work pending: every simulated and every active CUDA one.
-
-    A CUDA device counts once this process holds memory on it; asking a GPU that was never used
-    would create a context there.
-
-    Returns
-    -------
-    list of torch.device
-    """
-    devices = [torch_device(f"sim:{i}") for i in range(sim.device_count())]
-    if torch.cuda.is_initialized():
-        used = (i for i in range(torch.cuda.device_count()) if torch.cuda.memory_reserved(i))
-        devices += [torch.device("cuda", i) for i in used]
-    return devices
-
-
-def synchronize(*devices):
-    """Wait until all work queued on `devices` is done.
-
-    Parameters
-    ----------
-    *devices : torch.device or str
-        Real or simulated GPUs; a CPU needs no waiting. Without arguments: all devices in use.
-    """
-    for device in map(torch_device, devices or devices_in_use()):
-        if is_simulated(device):
-            sim.synchronize(device)
-        elif device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-
-def now(*devices):
-    """Read the clock that times `devices`, in seconds from an arbitrary start.
-
-    Simulated GPUs have a virtual clock; everything else runs on the wall clock.
-
-    Parameters
-    ----------
-    *devices : torch.device or str
-        Without arguments: all devices in use.
-
-    Returns
-    -------
-    d2lmini.seconds.Seconds
-        A float that refuses to be compared with times of the other clock.
-
-    Raises
-    ------
-    ValueError
-        If real and simulated GPUs are mixed; their clocks cannot be compared.
-    """
-    devices = devices or devices_in_use()
-    simulated = [device for device in devices if is_simulated(device)]
-    real = [d for d in devices if not is_simulated(d) and torch.device(d).type != "cpu"]
-    if simulated and real:
-        raise ValueError(
-            f"{', '.join(map(device_name, devices))}: simulated and real GPUs have different "
-            "clocks; time them separately, and name the devices that you time"
-        )
-    return Seconds(sim.now(), SIMULATED) if simulated else Seconds(time.perf_counter(), MEASURED)
+from simgpu import is_simulated
 
 
 def Stream(device):  # noqa: N802 - it stands in for torch.cuda.Stream

@@ -1,9 +1,145 @@
-"""Measure time correctly on devices that work asynchronously."""
+"""Measure time correctly on devices that work asynchronously, and by clocks that do not mix."""
 
+import time
 from itertools import accumulate
 
-from d2lmini.seconds import SIMULATED
-from d2lmini.streams import devices_in_use, now, synchronize
+import torch
+
+import simgpu as sim
+from d2lmini.devices import devices_in_use
+from simgpu import device_name, is_simulated, torch_device
+
+SIMULATED, MEASURED = "simulated", "measured"
+
+
+class Seconds(float):
+    """A time in seconds, with the clock that it was read from.
+
+    A float, except that times of different clocks do not mix: to add, subtract, divide or order
+    them is an error. Sums, differences and multiples keep the clock; what else comes of them is a
+    plain float.
+
+    Parameters
+    ----------
+    value : float
+        Seconds.
+    clock : {"measured", "simulated"}
+        What was read: the wall clock, or the virtual clock of simulated GPUs.
+
+    Raises
+    ------
+    ValueError
+        If times of the two clocks meet. ``float(seconds)`` forgets the clock, for those who know
+        what they compare.
+
+    Examples
+    --------
+    >>> one, two = Seconds(0.3, "simulated"), Seconds(0.2, "simulated")
+    >>> round(one / two, 3), (one + two).clock
+    (1.5, 'simulated')
+    >>> one < Seconds(0.1, "measured")
+    Traceback (most recent call last):
+        ...
+    ValueError: 0.3 s is simulated, 0.1 s is measured: two clocks that cannot be compared; run \
+both on simulated GPUs, or both on real ones
+    """
+
+    __slots__ = ("clock",)
+
+    def __new__(cls, value, clock=MEASURED):
+        """Make a float with a clock."""
+        seconds = super().__new__(cls, value)
+        seconds.clock = clock
+        return seconds
+
+    def _checked(self, other):
+        if isinstance(other, Seconds) and other.clock != self.clock:
+            raise ValueError(
+                f"{float(self):.6g} s is {self.clock}, {float(other):.6g} s is {other.clock}: two "
+                "clocks that cannot be compared; run both on simulated GPUs, or both on real ones"
+            )
+        return other
+
+    def _keep(self, value):
+        return value if value is NotImplemented else Seconds(value, self.clock)
+
+    def __add__(self, other):
+        return self._keep(super().__add__(self._checked(other)))
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._keep(super().__sub__(self._checked(other)))
+
+    def __rsub__(self, other):
+        return self._keep(super().__rsub__(self._checked(other)))
+
+    def __mul__(self, other):
+        return self._keep(super().__mul__(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        value = super().__truediv__(self._checked(other))
+        return value if isinstance(other, Seconds) else self._keep(value)
+
+    def __lt__(self, other):
+        return super().__lt__(self._checked(other))
+
+    def __le__(self, other):
+        return super().__le__(self._checked(other))
+
+    def __gt__(self, other):
+        return super().__gt__(self._checked(other))
+
+    def __ge__(self, other):
+        return super().__ge__(self._checked(other))
+
+
+def synchronize(*devices):
+    """Wait until all work queued on `devices` is done.
+
+    Parameters
+    ----------
+    *devices : torch.device or str
+        Real or simulated GPUs; a CPU needs no waiting. Without arguments: all devices in use.
+    """
+    for device in map(torch_device, devices or devices_in_use()):
+        if is_simulated(device):
+            sim.synchronize(device)
+        elif device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+
+def now(*devices):
+    """Read the clock that times `devices`, in seconds from an arbitrary start.
+
+    Simulated GPUs have a virtual clock; everything else runs on the wall clock.
+
+    Parameters
+    ----------
+    *devices : torch.device or str
+        Without arguments: all devices in use.
+
+    Returns
+    -------
+    d2lmini.timing.Seconds
+        A float that refuses to be compared with times of the other clock.
+
+    Raises
+    ------
+    ValueError
+        If real and simulated GPUs are mixed; their clocks cannot be compared.
+    """
+    devices = devices or devices_in_use()
+    simulated = [device for device in devices if is_simulated(device)]
+    real = [d for d in devices if not is_simulated(d) and torch.device(d).type != "cpu"]
+    if simulated and real:
+        raise ValueError(
+            f"{', '.join(map(device_name, devices))}: simulated and real GPUs have different "
+            "clocks; time them separately, and name the devices that you time"
+        )
+    return Seconds(sim.now(), SIMULATED) if simulated else Seconds(time.perf_counter(), MEASURED)
 
 
 class Timer:
@@ -17,7 +153,7 @@ class Timer:
 
     Attributes
     ----------
-    times : list of d2lmini.seconds.Seconds
+    times : list of d2lmini.timing.Seconds
         The recorded times: floats that refuse to be compared with times of another clock.
 
     Examples
@@ -45,7 +181,7 @@ class Timer:
 
         Returns
         -------
-        d2lmini.seconds.Seconds
+        d2lmini.timing.Seconds
 
         Raises
         ------
@@ -89,7 +225,7 @@ class Benchmark:
 
     Attributes
     ----------
-    seconds : d2lmini.seconds.Seconds or None
+    seconds : d2lmini.timing.Seconds or None
         The time that the block took, as a float that refuses to be compared with times of another
         clock; None before the block has ended.
 

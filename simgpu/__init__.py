@@ -48,7 +48,13 @@ from simgpu.backend.operations.host_ops import host_ops
 from simgpu.backend.pinned import empty_pinned, is_pinned, pin_memory
 from simgpu.backend.tensor import SimTensor
 from simgpu.calibration.calibration import calibrate, from_calibration
-from simgpu.clock.current import current_device, device_count, is_numeric, set_device
+from simgpu.clock.current import (
+    current_device,
+    device_count,
+    is_numeric,
+    machine_in_use,
+    set_device,
+)
 from simgpu.clock.queries import (
     current_stream,
     default_stream,
@@ -77,6 +83,7 @@ from simgpu.hardware import (
     find_link,
     set_default_gpu,
 )
+from simgpu.naming import device_name, is_simulated, torch_device
 from simgpu.races.detector import RaceError
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.spawn import spawn
@@ -104,6 +111,7 @@ __all__ = [
     "current_stream",
     "default_stream",
     "device_count",
+    "device_name",
     "empty_pinned",
     "find_cpu",
     "find_gpu",
@@ -114,7 +122,9 @@ __all__ = [
     "host_ops",
     "is_numeric",
     "is_pinned",
+    "is_simulated",
     "machine",
+    "machine_in_use",
     "max_memory_allocated",
     "memory_allocated",
     "now",
@@ -125,5 +135,6 @@ __all__ = [
     "set_device",
     "spawn",
     "synchronize",
+    "torch_device",
     "trace",
 ]

@@ -92,7 +92,8 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
     """Use another machine of simulated GPUs inside a ``with`` block, then the former one again.
 
     Inside the block tensors, streams and events of the former machine are set aside; behind it
-    they are what they were, its clock, trace and current devices as well.
+    they are what they were, its clock, trace and current devices as well. A seed that is set inside
+    (``torch.manual_seed``) does not reach the machines that are made behind the block.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
     >>> (x + x).sum().item(), sim.device_count()
     (4.0, 1)
     """
-    new, former = build(k, gpu, link, numerics), state.machine
+    new, former, seed = build(k, gpu, link, numerics), state.machine, state.seed
     if former is not None:
         former.alive, former.set_aside = False, True
     state.machine = new
@@ -128,7 +129,7 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
         yield [device.torch_device for device in new.devices]
     finally:
         state.machine.alive = False  # the new one, or what `configure` has put in its place
-        state.machine = former
+        state.machine, state.seed = former, seed
         if former is not None:
             former.alive, former.set_aside = True, False
         else:

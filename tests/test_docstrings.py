@@ -16,7 +16,7 @@ def public_names():
         for name in names:
             thing = getattr(module, name)
             if (inspect.isfunction(thing) or inspect.isclass(thing)) and (
-                thing.__module__.startswith("d2lmini") and "._" not in thing.__module__
+                thing.__module__.startswith(module.__name__)
             ):
                 yield pytest.param(thing, id=f"{thing.__module__}.{name}")
 

@@ -1,7 +1,9 @@
 """Who may import whom: a table, no circles, and no import inside a function to dodge either."""
 
 import ast
+from importlib import import_module
 
+import nbformat
 import pytest
 from support.paths import ROOT
 
@@ -23,11 +25,11 @@ simgpu
 simgpu.timeline
 simgpu.run
 simgpu.__main__
-d2lmini.cuda  d2lmini.seconds
-d2lmini.devices  d2lmini.streams
-d2lmini.timing  d2lmini.recording  d2lmini.plotting  d2lmini.data  d2lmini.resnet
-d2lmini.training  d2lmini.evaluation  d2lmini.collectives
-d2lmini.ddp  d2lmini.checks
+d2lmini.devices  d2lmini.streams  d2lmini.plotting  d2lmini.data  d2lmini.resnet
+d2lmini.timing  d2lmini.training  d2lmini.evaluation
+d2lmini.recording  d2lmini.collectives
+d2lmini.ddp  d2lmini.checks.shared
+d2lmini.checks
 d2lmini
 chapters  tools
 benchmarks
@@ -103,6 +105,35 @@ def test_imports_stand_at_the_top_except_those_that_are_slow(module):
         if in_function:
             names = {imported, imported.split(".")[0]}
             assert names & SLOW_TO_IMPORT, f"{module} imports {imported}"
+
+
+PUBLIC = ["simgpu", "simgpu.hardware", "simgpu.network", "simgpu.timeline", "simgpu.run"]
+PUBLIC += ["simgpu.units", "simgpu.naming"]
+OUTSIDE = [path for name, path in MODULES.items() if name.startswith(("d2lmini", "chapters"))]
+OUTSIDE += sorted((ROOT / "chapters").glob("*.ipynb"))
+
+
+def source(path):
+    """Return the text of a module, or of a notebook's cells of code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return text
+    cells = nbformat.reads(text, as_version=4).cells
+    return "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_simgpu_is_used_by_its_public_names(path):
+    for node in ast.walk(ast.parse(source(path))):
+        if isinstance(node, ast.Import):
+            deep = {alias.name for alias in node.names} - set(PUBLIC)
+            assert not any(name.startswith("simgpu.") for name in deep), deep
+        elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "simgpu":
+            assert node.module in PUBLIC
+            module = import_module(node.module)
+            names = {alias.name for alias in node.names}
+            public = getattr(module, "__all__", [n for n in vars(module) if n[0] != "_"])
+            assert names <= set(public), f"{node.module}: {names - set(public)}"
 
 
 def test_every_folder_of_the_package_says_what_it_is():

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from d2lmini import gpus
-from d2lmini.checks._update import reference_update
+from d2lmini.checks.scratch.update import reference_update
 from d2lmini.evaluation import accuracy, evaluate_accuracy
 from d2lmini.training import (
     allreduce,

@@ -1,7 +1,7 @@
 """The page of checkers in the reference: ``python -m tools.reference`` writes it.
 
-The chapters say which checkers there are and in which order; the other pages of ``api/`` are
-written by hand.
+The chapters say which checkers there are, and their exercises in which order; the other pages of
+``api/`` are written by hand.
 """
 
 import importlib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from tools.classroom import imported
+from tools.classroom import exercises, imported
 from tools.costs import chapters
 
 PAGE = Path(__file__).parents[1] / "api" / "checkers.md"
@@ -34,20 +34,20 @@ For the exercises of [](../chapters/{chapter}.ipynb).
 
 
 def checkers(module):
-    """Return the names of a module's checkers, in its order, without the parts of others."""
-    here = importlib.import_module(module)
-    named = getattr(here, "__all__", ())
-    found = [(name, thing) for name, thing in vars(here).items() if name.startswith("check_")]
-    return [name for name, thing in found if name in named or "._" not in thing.__module__]
+    """Return the names of a chapter's checkers."""
+    return [name for name in vars(importlib.import_module(module)) if name.startswith("check_")]
 
 
 def page():
     """Return the page."""
     text = HEAD
     for path in chapters():
-        found = imported(nbformat.read(path, as_version=4)).values()
-        for module in sorted(set(found)):
-            names = "\n".join(f"   {name}" for name in checkers(module))
+        notebook = nbformat.read(path, as_version=4)
+        calls = [call for exercise in exercises(notebook).values() for call in exercise.calls]
+        for module in sorted(set(imported(notebook).values())):
+            order = [name for _, name, _ in calls] + checkers(module)
+            names = sorted(checkers(module), key=order.index)
+            names = "\n".join(f"   {name}" for name in names)
             text += SECTION.format(module=module, chapter=path.stem, names=names)
     return text
 

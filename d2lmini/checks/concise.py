@@ -1,15 +1,24 @@
-"""Checkers for the exercises of the chapter on `DistributedDataParallel`."""
+"""Checkers for the exercises of the chapter on `DistributedDataParallel`.
+
+Where a solution is a program of ranks, each rank has a simulated GPU of its own.
+"""
 
 import math
 from functools import partial
 from itertools import pairwise
 
-from d2lmini.checks._results import number, whole_number
-from d2lmini.checks._solution import checker
-from d2lmini.checks.ddp import check_measure_accuracy, check_update  # noqa: F401
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+
+import simgpu as sim
+from d2lmini.checks.shared.results import number, whole_number
+from d2lmini.checks.shared.solution import checker
+from simgpu.timeline import Timeline
 
 _close = partial(math.isclose, rel_tol=1e-6)  # what was computed in float32 is right, too
-
 SIZES = (1, 2, 3, 10, 11, 12, 13)
 WORLD_SIZES = (1, 2, 3)
 
@@ -103,3 +112,181 @@ def check_total_accuracy(total_accuracy):
             hint = "that is in per cent; return a share, from 0 to 1"
         raise AssertionError(f"{where}: the accuracy is {wanted:.4f}, not {got:.4f}: {hint}")
     print("total_accuracy: passed")
+
+
+def _on_ranks(solution, nprocs, program):
+    """Return what ``program(rank, device)`` returns on each rank, all in one process group."""
+
+    def run(rank):
+        dist.init_process_group()
+        result = program(rank, torch.accelerator.current_accelerator())
+        dist.destroy_process_group()
+        return result
+
+    with solution.running():  # which ends what does not end
+        return sim.spawn(run, nprocs=nprocs)
+
+
+class _Counting(nn.Module):
+    """A network whose outputs are its inputs, and which counts the images that it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = []
+
+    def forward(self, X):
+        self.sizes.append(len(X))
+        return X
+
+
+@checker("measure_accuracy(net, X, y, batch_size)")
+def check_measure_accuracy(measure_accuracy):
+    """Check an evaluation that several ranks share.
+
+    Parameters
+    ----------
+    measure_accuracy : callable
+        ``measure_accuracy(net, X, y, batch_size)``, called on every rank with the whole test set,
+        returning the accuracy on it, on every rank. ``net(X)`` gives outputs; at most `batch_size`
+        images go through it at a time, and each image goes through it on one rank.
+
+    Raises
+    ------
+    AssertionError
+        If the accuracy is another, the ranks cannot go on together, or images are repeated.
+    """
+    for nprocs, num_images, batch_size in ((1, 10, 4), (2, 10, 2), (2, 11, 3), (3, 10, 3)):
+        where = f"{num_images} images on {nprocs} rank(s), batches of {batch_size}"
+        hits = [i < 2 or i == num_images - 1 for i in range(num_images)]
+        given = measure_accuracy.at(where)
+        nets = [_Counting() for _ in range(nprocs)]
+
+        def program(rank, device, given=given, nets=nets, hits=hits, batch_size=batch_size):
+            X = torch.eye(2).repeat(len(hits), 1)[: len(hits)].to(device)
+            y = X.argmax(dim=1) ^ ~torch.tensor(hits).to(device)
+            result = given(nets[rank], X, y.long(), batch_size)
+            return number(result, f"the accuracy that measure_accuracy returns on rank {rank}")
+
+        results = _on_ranks(given, nprocs, program)
+        _check_accuracies(results, nets, hits, batch_size, where)
+    print("measure_accuracy: passed")
+
+
+def _check_accuracies(results, nets, hits, batch_size, where):
+    sizes = [size for net in nets for size in net.sizes]
+    assert max(sizes, default=0) <= batch_size, (
+        f"{where}: {max(sizes)} images went through the network at once"
+    )
+    every_rank_sees_all = len(nets) > 1 and all(sum(net.sizes) == len(hits) for net in nets)
+    assert not every_rank_sees_all, f"{where}: every rank evaluates all images; share them out"
+    assert sum(sizes) <= len(hits), (
+        f"{where}: {sum(sizes)} images were evaluated. DistributedSampler repeats images until all "
+        "ranks have equally many; give the ranks unequal shares: X[rank::world_size]"
+    )
+    assert sum(sizes) == len(hits), (
+        f"{where}: only {sum(sizes)} images were evaluated; none may be left out"
+    )
+    wanted = sum(hits) / len(hits)
+    for rank, got in enumerate(results):
+        if math.isclose(got, wanted, rel_tol=1e-5):
+            continue
+        hint = (
+            "all ranks must get the sum over the ranks"
+            if any(math.isclose(other, wanted, rel_tol=1e-5) for other in results)
+            else "add up hits and images, over batches and ranks, and divide once; a mean of "
+            "means weighs small batches and small shares like large ones"
+        )
+        raise AssertionError(
+            f"{where}: the accuracy is {wanted:.4f}, not {got:.4f} as on rank {rank}: {hint}"
+        )
+
+
+EXAMPLES, UPDATES = 7, 2  # of a rank; made one after the other
+LARGE, SMALL = 1e6, 0.05  # norms to which no gradient, or each, is clipped
+
+
+@checker("update(model, optimizer, X, y, parts, max_norm)", may_change=["model", "optimizer"])
+def check_update(update):
+    """Check an update that accumulates gradients in parts and clips them.
+
+    Parameters
+    ----------
+    update : callable
+        ``update(model, optimizer, X, y, parts, max_norm)``, called on every rank: `model` is
+        wrapped in `DistributedDataParallel`; X, y are the rank's share of a minibatch, of equal
+        size on all ranks, to be computed in `parts` parts, which need not be of equal size. One
+        message of gradients is sent; the gradient of the mean cross-entropy over the minibatch is
+        clipped to the norm `max_norm`.
+
+    Raises
+    ------
+    AssertionError
+        If the update is not that of one process, or more is sent than needed.
+    """
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(2 * EXAMPLES, 5, generator=generator)
+    y = torch.randint(3, (2 * EXAMPLES,), generator=generator)
+    for parts, max_norm in ((1, LARGE), (1, SMALL), (3, LARGE), (3, SMALL)):
+        clips = f"clipped to {max_norm}" if max_norm < LARGE else "nothing to clip"
+        where = f"2 ranks, {parts} part(s), {clips}"
+        given = update.at(where)
+        net = _make_net()
+
+        def program(rank, device, given=given, parts=parts, max_norm=max_norm):
+            model = DistributedDataParallel(_make_net().to(device))
+            optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+            features, labels = X[rank::2].to(device), y[rank::2].to(device)
+            for _ in range(UPDATES):
+                given(model, optimizer, features, labels, parts, max_norm)
+            return [p.detach().cpu() for p in model.parameters()]
+
+        results = _on_ranks(given, 2, program)
+        lane = Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
+        sent = sum(message.name == "all_reduce" for message in lane)
+        _train_alone(net, X, y, max_norm)
+        _check_update(results, net, sent, parts, max_norm, where)
+    print("update: passed")
+
+
+def _make_net():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return nn.Linear(5, 3)
+
+
+def _train_alone(net, X, y, max_norm):
+    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+    for _ in range(UPDATES):
+        optimizer.zero_grad()
+        cross_entropy(net(X), y).backward()
+        nn.utils.clip_grad_norm_(net.parameters(), max_norm)
+        optimizer.step()
+
+
+def _check_update(results, net, sent, parts, max_norm, where):
+    first, second = results
+    assert all(map(torch.equal, first, second)), (
+        f"{where}: the replicas have parted. Each rank clipped by a norm of its own, or nothing "
+        "was sent: the last part was computed in no_sync(), too, or not by `model`"
+    )
+    assert sent <= UPDATES, (
+        f"{where}: {sent} messages of gradients in {UPDATES} updates. Inside of model.no_sync() "
+        "nothing is sent: compute all parts except the last in it, the forward pass, too"
+    )
+    if all(torch.allclose(a, b, atol=1e-5) for a, b in zip(first, net.parameters(), strict=True)):
+        return
+    hint = (
+        "take the mean over the minibatch, which has world_size * len(X) examples, begin without "
+        "old gradients, and step() once"
+    )
+    if max_norm < LARGE:
+        hint = (
+            "clip once, between the last backward() and step(): before it the gradients are not "
+            "complete"
+        )
+    elif parts > 1:
+        hint = (
+            "the parts need not be of equal size; divide the sum of the losses of each by len(X), "
+            "or weigh the mean over each by its size over len(X), and let all gradients add up"
+        )
+    raise AssertionError(f"{where}: this is not the update that one process makes: {hint}")

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 import simgpu as sim
-from d2lmini.checks._results import number, tensor, whole_number
-from d2lmini.checks._solution import checker
+from d2lmini.checks.shared.results import number, tensor, whole_number
+from d2lmini.checks.shared.solution import checker
 
 # The first is launch-bound, with kernels long enough to tell the usual mistakes apart.
 PRODUCTS = [("v100", 256, 3), ("v100", 2000, 10), ("k80", 32, 200), ("h100", 64, 1), ("t4", 900, 3)]

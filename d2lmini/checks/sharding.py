@@ -8,8 +8,8 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
 import simgpu as sim
-from d2lmini.checks._results import describe, number, whole_number
-from d2lmini.checks._solution import checker
+from d2lmini.checks.shared.results import describe, number, whole_number
+from d2lmini.checks.shared.solution import checker
 
 # Parameters, GPUs, bytes there are for states on each.
 SIZES = (

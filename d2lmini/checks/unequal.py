@@ -3,8 +3,8 @@
 import torch
 
 import simgpu as sim
-from d2lmini.checks._results import tensor, whole_number
-from d2lmini.checks._solution import checker
+from d2lmini.checks.shared.results import tensor, whole_number
+from d2lmini.checks.shared.solution import checker
 from d2lmini.devices import device_name
 
 # Per device: seconds that a step takes however few images it has, and seconds per image.

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 import torch
 import torch.distributed as dist
 
-from d2lmini.cuda import usable_gpus
+from d2lmini.devices import usable_gpus
 
 
 @dataclass(frozen=True)

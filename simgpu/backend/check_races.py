@@ -64,6 +64,9 @@ class check_races(HostOperations):  # noqa: N801  (used like a function)
     ----------
     action : str
         ``"raise"``, or ``"warn"``: a `RuntimeWarning` for each race, and the program goes on.
+    nested : bool
+        True: may stand inside another such block, which sees nothing meanwhile, and need not see
+        any work itself.
 
     Raises
     ------
@@ -72,8 +75,8 @@ class check_races(HostOperations):  # noqa: N801  (used like a function)
     ValueError
         If there is no such `action`.
     RuntimeError
-        If such a block is open already, or in a rank of `spawn`; at the end of the block, if no
-        simulated GPU did anything.
+        In a rank of `spawn`. Unless `nested`, also if such a block is open already, and at the end
+        of the block, if no simulated GPU did anything.
 
     Examples
     --------
@@ -94,23 +97,26 @@ class check_races(HostOperations):  # noqa: N801  (used like a function)
     ...         y = x + 1
     """
 
-    def __init__(self, action: str = "raise"):
+    def __init__(self, action: str = "raise", nested: bool = False):
         if action not in ("raise", "warn"):
             raise ValueError(f"action is {action!r}; give 'raise' or 'warn'")
         super().__init__()
-        self.action = action
+        self.action, self.nested = action, nested
 
     def __enter__(self):
         refuse_in_a_rank("check_races()", "open the block around sim.spawn(), for all ranks")
-        if detector.active is not None:
+        self.outer = detector.active
+        if self.outer is not None and not self.nested:
             raise RuntimeError("races are looked for already; leave out the inner check_races()")
         detector.active = detector.Detector(self.action)
-        return super().__enter__()
+        # The outer block shows what the host does to the detector that is active.
+        return self if self.outer is not None else super().__enter__()
 
     def __exit__(self, exc_type, *args):
-        closed, detector.active = detector.active, None
-        super().__exit__(exc_type, *args)
-        if exc_type is None and not closed.saw_work:
+        closed, detector.active = detector.active, self.outer
+        if self.outer is None:
+            super().__exit__(exc_type, *args)
+        if exc_type is None and not closed.saw_work and not self.nested:
             raise RuntimeError(
                 "check_races() saw no work of a simulated GPU: let some run inside the block, on "
                 "devices of gpus(k, gpu='v100'); real GPUs have TORCH_CUDA_SANITIZER=1"

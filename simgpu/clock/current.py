@@ -44,6 +44,28 @@ def current_machine():
     return machine
 
 
+def machine_in_use():
+    """Return what stands for the machine in use: something else after each `configure`.
+
+    Returns
+    -------
+    object or None
+        To be compared by ``is``; None before `configure`.
+
+    Examples
+    --------
+    >>> import simgpu as sim
+    >>> devices, machine = sim.configure(2), sim.machine_in_use()
+    >>> sim.synchronize()
+    >>> sim.machine_in_use() is machine
+    True
+    >>> devices = sim.configure(2)
+    >>> sim.machine_in_use() is machine
+    False
+    """
+    return state.machine
+
+
 def check_alive(machine, what: str) -> None:
     """Raise an error if `machine` is not in use; `what` names the thing that belongs to it."""
     if machine.alive:

@@ -8,6 +8,7 @@ simulated where nobody names one.
 Imports nothing of the rest of the package, and no torch.
 """
 
+from simgpu.hardware.assumptions import LINK_EFFICIENCY
 from simgpu.hardware.default import find_gpu_and_link, set_default_gpu
 from simgpu.hardware.link import Link
 from simgpu.hardware.presets import CPUS, GPUS, LINKS, find_cpu, find_gpu, find_link
@@ -21,6 +22,7 @@ __all__ = [
     "GPU",
     "GPUS",
     "LINKS",
+    "LINK_EFFICIENCY",
     "Link",
     "find_cpu",
     "find_gpu",

@@ -20,7 +20,8 @@ from tools.readers.text import documented
 PAGES = sorted((ROOT / "api").glob("*.md"))
 BLOCK = re.compile(r"```\{eval-rst\}\n(.*?)```", re.DOTALL)
 NAME = re.compile(r"^\.\. (?:autofunction|autoclass|data):: (\w+)$|^   (\w+)$", re.MULTILINE)
-MODULES = ("d2lmini", "simgpu", "simgpu.hardware", "simgpu.timeline", "d2lmini.ddp")
+MODULES = ("d2lmini", "d2lmini.ddp", "d2lmini.data")
+MODULES += ("simgpu", "simgpu.hardware", "simgpu.network", "simgpu.timeline")
 
 
 def shown():
@@ -40,13 +41,10 @@ def things(pairs):
 def public():
     """Return all public names: (module, name)."""
     pairs = [
-        (module, name)
-        for module in (*MODULES, "d2lmini.data")
-        for name in importlib.import_module(module).__all__
+        (module, name) for module in MODULES for name in importlib.import_module(module).__all__
     ]
     for module in pkgutil.iter_modules(checks.__path__, "d2lmini.checks."):
-        if "._" not in module.name:
-            pairs += [(module.name, name) for name in reference.checkers(module.name)]
+        pairs += [(module.name, name) for name in reference.checkers(module.name)]
     return [pair for pair in pairs if pair != ("d2lmini", "sim")]
 
 

@@ -6,6 +6,7 @@ import torch.distributed as dist
 from support.solutions import refuses, returns_nothing
 
 from d2lmini.checks import collectives as checks
+from d2lmini.checks.collectives import averages
 
 
 def reduce_scatter(chunks, shift=0, scale=1, wait=True):
@@ -252,7 +253,7 @@ def test_average_names_the_mistake(reason):
 
 
 def test_average_names_a_call_that_others_make_with_another_size(monkeypatch):
-    monkeypatch.setattr(checks, "LENGTHS", checks.LENGTHS[::-1])
+    monkeypatch.setattr(averages, "LENGTHS", averages.LENGTHS[::-1])
     refuses(checks.check_average, lambda gradients: average(gradients, list), "the same order")
 
 

@@ -192,7 +192,7 @@ def test_update_names_the_mistake(reason):
 
 
 def test_an_endless_update_gets_a_message(monkeypatch):
-    monkeypatch.setattr("d2lmini.checks._time_limit.SECONDS", 1)
+    monkeypatch.setattr("d2lmini.checks.shared.time_limit.SECONDS", 1)
 
     def endless(*arguments):
         while True:

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from d2lmini import sim
 from d2lmini.checks import overlap as checks
-from d2lmini.checks._buckets import buckets_of
+from d2lmini.checks.overlap.buckets import buckets_of
 
 
 def smallest_share(step_seconds, shares, k, wanted):

@@ -8,9 +8,15 @@ from support.solutions import refuses, returns_nothing
 from torch import nn
 from torch.nn import functional as F
 
-from d2lmini.checks import _time_limit
 from d2lmini.checks import pipeline as checks
-from d2lmini.checks._pipeline_run import most_live, rounds_of_messages, stuck_or_length
+from d2lmini.checks.pipeline.schedules import (
+    most_live,
+    reference_order,
+    rounds_of_messages,
+    stuck_or_length,
+)
+from d2lmini.checks.pipeline.stages import fastest
+from d2lmini.checks.shared import time_limit
 
 
 def gpipe(rank, p, m, limit):
@@ -32,7 +38,7 @@ def ahead_by(number):
 
 
 def forgets_the_end(rank, p, m, limit):
-    return checks.reference_order(rank, p, m, limit)[:-1]
+    return reference_order(rank, p, m, limit)[:-1]
 
 
 def backwards_first(rank, p, m, limit):
@@ -41,7 +47,7 @@ def backwards_first(rank, p, m, limit):
 
 def crossed(rank, p, m, limit):
     """Take the micro-batches in another order on the last stage."""
-    order = checks.reference_order(rank, p, m, limit)
+    order = reference_order(rank, p, m, limit)
     return [(kind, m - 1 - i) for kind, i in order] if rank == p - 1 else order
 
 
@@ -61,7 +67,7 @@ WRONG_SCHEDULES = {
 
 
 def test_schedule_accepts_1f1b(capsys):
-    checks.check_schedule(checks.reference_order)
+    checks.check_schedule(reference_order)
     assert capsys.readouterr().out == "schedule: passed\n"
 
 
@@ -72,7 +78,7 @@ def test_schedule_names_the_mistake(reason):
 
 @pytest.mark.parametrize(("p", "m"), [(2, 3), (4, 8), (5, 16)])
 def test_1f1b_takes_the_time_and_memory_of_the_formulas(p, m):
-    orders = [checks.reference_order(rank, p, m, p) for rank in range(p)]
+    orders = [reference_order(rank, p, m, p) for rank in range(p)]
     assert stuck_or_length(orders)[0] == 3 * (m + p - 1)
     assert [most_live(order) for order in orders] == [min(p - i, m) for i in range(p)]
 
@@ -139,11 +145,11 @@ def test_cut_is_right_where_all_cuts_can_be_tried():
     generator = torch.Generator().manual_seed(0)
     for p in (2, 3, 5):
         costs = torch.rand(9, generator=generator).tolist()
-        assert checks._fastest(costs, p) == pytest.approx(slowest(costs, all_cuts_tried(costs, p)))
+        assert fastest(costs, p) == pytest.approx(slowest(costs, all_cuts_tried(costs, p)))
 
 
 def test_cut_that_tries_everything_takes_too_long(monkeypatch):
-    monkeypatch.setattr(_time_limit, "SECONDS", 2)
+    monkeypatch.setattr(time_limit, "SECONDS", 2)
     refuses(checks.check_cut, all_cuts_tried, "layers .99 of them.*not ended|not end")
 
 

@@ -10,10 +10,11 @@ import torch
 from support.solutions import refuses
 
 from d2lmini import sim
-from d2lmini.checks import _time_limit, check_allreduce, check_split_batch, check_train_batch
+from d2lmini.checks import check_allreduce, check_split_batch, check_train_batch
 from d2lmini.checks.concise import check_my_images, check_total_accuracy
 from d2lmini.checks.overlap import check_run_steps
 from d2lmini.checks.parallelism import check_run_any_graph
+from d2lmini.checks.shared import time_limit
 from d2lmini.training import allreduce, split_batch
 
 
@@ -128,7 +129,7 @@ alarms = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this syste
 
 @alarms
 def test_a_loop_without_end_is_stopped_and_shown(monkeypatch):
-    monkeypatch.setattr(_time_limit, "SECONDS", 0.2)
+    monkeypatch.setattr(time_limit, "SECONDS", 0.2)
     before = signal.getsignal(signal.SIGALRM)
     text, _ = message_of(check_total_accuracy, loops)
     assert "total_accuracy does not end in line" in text

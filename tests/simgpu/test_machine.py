@@ -33,6 +33,18 @@ def test_a_block_has_its_own_machine_and_leaves_the_former_as_it_was():
     event.synchronize()
 
 
+def test_a_seed_that_is_set_in_a_block_does_not_reach_later_machines():
+    draws = []
+    for seeds in ((), (5,)):
+        torch.manual_seed(1)
+        with sim.machine(1):
+            for seed in seeds:
+                torch.manual_seed(seed)
+        (device,) = sim.configure(1)
+        draws.append(torch.rand(3, device=device).tolist())
+    assert draws[0] == draws[1]
+
+
 def test_what_is_set_aside_says_so_and_is_back_behind_the_block():
     (device,) = sim.configure(1)
     x, side, event = torch.ones(2, device=device), sim.Stream(device), sim.Event()

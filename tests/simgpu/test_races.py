@@ -441,6 +441,27 @@ def test_misuse():
         torch.ones(2) + 1
 
 
+def test_a_nested_block_looks_in_place_of_the_outer_one():
+    device, side = configure()
+    pinned = sim.empty_pinned(1000)
+    with sim.check_races("warn"):
+        x, z = torch.ones(1000, device=device), torch.ones(1000, device=device)
+        with warnings.catch_warnings(record=True) as caught, sim.check_races(nested=True):
+            with side:
+                x + 1  # made before the nested block
+            y = torch.ones(1000, device=device)
+            with side, pytest.raises(sim.RaceError, match="'add' in stream 1"):
+                y + 1
+            pinned.copy_(y, non_blocking=True)
+            with pytest.raises(sim.RaceError, match="the host"):
+                pinned + 1
+        assert caught == []
+        with pytest.warns(RuntimeWarning, match="'add' in stream 1"), side:
+            z + 1  # the outer block goes on looking
+    with sim.check_races(nested=True):
+        pass
+
+
 def test_threads_that_share_nothing_do_not_race():
     device, side = configure()
     found = []

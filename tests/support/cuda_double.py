@@ -192,7 +192,7 @@ def install(count, gpu="v100", link="pcie3", nccl=True, cupti=True, too_old=Fals
     _serve(machine)
     _answer_for_cuda(machine, MODELS.get(gpu, gpu))
     torch.profiler.profile = functools.partial(_Profile, machine, cupti, torch.profiler.profile)
-    d2lmini.streams.time = types.SimpleNamespace(
+    d2lmini.timing.time = types.SimpleNamespace(
         perf_counter=lambda: machine.host + 1e-6 * time.perf_counter()
     )
     d2lmini.gpus = devices.gpus = functools.partial(_gpus, machine, devices.gpus)

@@ -1,10 +1,53 @@
-"""Compare the updates that a solution makes over several devices with those on one."""
+"""Checker of updates over several devices: are they those of one device."""
 
 import torch
 from torch.nn import functional as F
 
-from d2lmini.checks._results import several, tensor
+import simgpu as sim
+from d2lmini.checks.scratch.lenet import batch, on_cpu
+from d2lmini.checks.shared.results import several, tensor
+from d2lmini.checks.shared.solution import checker
 from d2lmini.training import get_params, init_params, lenet
+
+
+@checker("train_batch(X, y, device_params, devices, lr)", may_change=["device_params"])
+def check_train_batch(train_batch, tolerance=1e-4):
+    """Check a function that makes one update over several devices.
+
+    Parameters
+    ----------
+    train_batch : callable
+        ``train_batch(X, y, device_params, devices, lr)`` updating every replica.
+    tolerance : float, default 1e-4
+        Largest allowed difference from a float64 update on one device, relative to the step.
+
+    Raises
+    ------
+    AssertionError
+        If an update on k devices is not the update on one, or the replicas part.
+
+    Examples
+    --------
+    >>> from d2lmini import train_batch
+    >>> check_train_batch(train_batch)
+    train_batch: passed
+    """
+    for devices_of in (on_cpu, sim.configure):
+        for size, k in ((8, 1), (8, 2), (7, 3), (2, 4)):
+            _check_two_updates(train_batch, batch(size), devices_of(k), tolerance)
+    print("train_batch: passed")
+
+
+def _check_two_updates(train_batch, batch, devices, tolerance):
+    """Make two updates; the second shows whether gradients start from zero."""
+    start = init_params()
+    replicas = [get_params(start, device) for device in devices]
+    for nth in ("", ", second update"):
+        where = f"batch {len(batch[0])} on {several(devices)}{nth}"
+        wanted, _ = reference_update(*batch, start, lr=0.5)
+        train_batch.at(where)(*batch, replicas, list(devices), 0.5)
+        _compare_update(start, wanted, _on_host(replicas, devices, start, where), where, tolerance)
+        start = wanted
 
 
 def reference_update(X, y, params, lr):
@@ -38,18 +81,6 @@ def reference_update(X, y, params, lr):
     loss = F.cross_entropy(lenet(X.double(), params), y)
     grads = torch.autograd.grad(loss, params)
     return [(p - lr * g).detach() for p, g in zip(params, grads, strict=True)], loss.item()
-
-
-def check_two_updates(train_batch, batch, devices, tolerance):
-    """Make two updates; the second shows whether gradients start from zero."""
-    start = init_params()
-    replicas = [get_params(start, device) for device in devices]
-    for nth in ("", ", second update"):
-        where = f"batch {len(batch[0])} on {several(devices)}{nth}"
-        wanted, _ = reference_update(*batch, start, lr=0.5)
-        train_batch.at(where)(*batch, replicas, list(devices), 0.5)
-        _compare_update(start, wanted, _on_host(replicas, devices, start, where), where, tolerance)
-        start = wanted
 
 
 def _on_host(replicas, devices, start, where):

@@ -1,4 +1,4 @@
-"""Run a reader's function on simulated ranks; used by the checkers of tensor parallelism."""
+"""Run a reader's function on simulated ranks."""
 
 import torch
 import torch.distributed as dist
@@ -7,7 +7,7 @@ import simgpu as sim
 from simgpu.timeline import Timeline
 
 DEGREES = (1, 2, 4)
-TOKENS = 5
+TOKENS, HIDDEN = 5, 8
 
 
 def draw(*shape, seed=0):

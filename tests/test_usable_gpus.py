@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 
-from d2lmini import cuda
+from d2lmini import devices
 
 # What PyTorch 2.13 says; `torch.cuda.device_count()` is 2 all the same.
 TOO_OLD = (
@@ -51,14 +51,14 @@ def machine(monkeypatch):
         monkeypatch.setattr(torch.cuda, "_lazy_init", init)
         monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: WHEEL)
         monkeypatch.setattr(torch.version, "cuda", "13.0")
-        monkeypatch.setattr(cuda.ctypes, "CDLL", lambda name: Driver(*capabilities))
+        monkeypatch.setattr(devices.ctypes, "CDLL", lambda name: Driver(*capabilities))
 
     return put
 
 
 def test_gpus_that_can_be_used_are_counted_without_initialising_cuda(machine):
     machine((9, 0), (8, 9))
-    assert cuda.usable_gpus() == (2, None)
+    assert devices.usable_gpus() == (2, None)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_gpus_that_can_be_used_are_counted_without_initialising_cuda(machine):
 )
 def test_no_gpu_is_no_problem(machine, says):
     machine(available=False, says=says)
-    assert cuda.usable_gpus() == (0, None)
+    assert devices.usable_gpus() == (0, None)
 
 
 def test_a_driver_too_old_is_named(machine):
     machine(available=False, says=RuntimeError(TOO_OLD), count=2)
-    count, problem = cuda.usable_gpus()
+    count, problem = devices.usable_gpus()
     assert count == 0
     assert "cannot use a GPU here: The NVIDIA driver on your system is too old" in problem
     assert problem.endswith("index.aspx")  # a part of a sentence
@@ -84,7 +84,7 @@ def test_a_driver_too_old_is_named(machine):
 
 def test_a_gpu_that_pytorch_was_not_compiled_for_is_named(machine):
     machine((9, 0), (3, 7), (9, 0))
-    count, problem = cuda.usable_gpus()
+    count, problem = devices.usable_gpus()
     assert count == 1
     assert "cannot use cuda:1: that GPU has compute capability 3.7" in problem
     assert "compiled for sm_75, sm_80" in problem
@@ -108,7 +108,7 @@ def test_a_gpu_that_pytorch_was_not_compiled_for_is_named(machine):
     ],
 )
 def test_kernels_run_from_their_version_on(capability, architectures, runs):
-    assert cuda._has_kernels(capability, architectures) is runs
+    assert devices._has_kernels(capability, architectures) is runs
 
 
 def test_a_driver_without_an_answer_does_not_hide_gpus(machine, monkeypatch):
@@ -116,12 +116,12 @@ def test_a_driver_without_an_answer_does_not_hide_gpus(machine, monkeypatch):
         raise OSError(name)
 
     machine((9, 0))
-    monkeypatch.setattr(cuda.ctypes, "CDLL", no_library)
-    assert cuda.usable_gpus() == (1, None)
+    monkeypatch.setattr(devices.ctypes, "CDLL", no_library)
+    assert devices.usable_gpus() == (1, None)
 
 
 def test_this_machine_agrees_with_pytorch():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        count, problem = cuda.usable_gpus()
+        count, problem = devices.usable_gpus()
     assert count == (torch.cuda.device_count() if torch.cuda.is_available() else 0) or problem

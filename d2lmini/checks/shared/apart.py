@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import torch
 
 import simgpu as sim
-from simgpu.clock.current import state
 
 
 @contextmanager
@@ -17,14 +16,12 @@ def apart():
     Behind it the reader's tensors and devices work as before, random numbers go on where they
     were, and ``os.environ`` says the same, whatever the solution has done.
     """
-    environment, seed = dict(os.environ), state.seed
-    drawn = random.getstate()
+    environment, drawn = dict(os.environ), random.getstate()
     try:
         with sim.machine(1), torch.random.fork_rng(devices=[]):
             yield
     finally:
         random.setstate(drawn)
-        state.seed = seed
         if os.environ != environment:
             os.environ.clear()
             os.environ.update(environment)

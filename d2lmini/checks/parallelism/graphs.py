@@ -1,11 +1,65 @@
-"""Run a graph of tasks on two simulated GPUs, and say what is wrong with the run."""
+"""Checker of graphs of tasks: runs them on two simulated GPUs, and says what is wrong."""
 
 import random
 
+import torch
+
 import simgpu as sim
-from d2lmini.checks._no_races import no_races
-from d2lmini.checks._results import describe, tensor
-from d2lmini.checks._slow_machine import EPSILON, GPU, LINK, SIZE, close, matrices
+from d2lmini.checks.shared.results import describe, tensor
+from d2lmini.checks.shared.slow_machine import EPSILON, GPU, LINK, SIZE, close, matrices
+from d2lmini.checks.shared.solution import checker
+
+
+@checker("run_any_graph(graph, placement, work)")
+def check_run_any_graph(run_any_graph):
+    """Check a function that runs a graph of tasks on several devices.
+
+    Parameters
+    ----------
+    run_any_graph : callable
+        ``run_any_graph(graph, placement, work)`` returning the results of all tasks. `graph` maps
+        tasks to their inputs, `placement` maps them to devices, and ``work(task, inputs)`` launches
+        one and returns its result.
+
+    Raises
+    ------
+    AssertionError
+        If a result is wrong or missing, a task starts before its inputs are ready, the current
+        streams do not wait for the results, tasks wait without need, streams race, or a cycle goes
+        unnoticed.
+
+    Examples
+    --------
+    >>> check_run_any_graph(lambda graph, placement, work: {})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: the diamond: no result for a, b, c, d...
+    """
+    diamond = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
+    run = GraphRun("the diamond", diamond, {"a": 0, "b": 0, "c": 1, "d": 0}, long=("b", "c"))
+    run.check(run_any_graph)
+    run.check_speed()
+    run.check_races(run_any_graph)
+    for seed in range(12):
+        run = GraphRun(f"random graph {seed}", *random_graph(seed))
+        run.check(run_any_graph)
+        run.check_races(run_any_graph)
+    devices = sim.configure(2, gpu=GPU, link=LINK)
+    try:
+        run_any_graph(
+            {"a": ("b",), "b": ("a",)},
+            {"a": devices[0], "b": devices[1]},
+            lambda task, inputs: sum(inputs) if inputs else torch.ones(2, device=devices[0]),
+        )
+    except AssertionError as error:
+        if isinstance(error.__cause__, ValueError):
+            print("run_any_graph: passed")
+        else:
+            said = repr(error.__cause__ or error)
+            raise AssertionError(
+                f"a graph with a cycle gave {said}; raise a ValueError that says so"
+            ) from error.__cause__
+    else:
+        raise AssertionError("a graph with a cycle was not refused; raise a ValueError")
 
 
 def random_graph(seed):
@@ -87,7 +141,7 @@ class GraphRun:
     def check_races(self, run_any_graph):
         """Run the graph and refuse streams that use the same memory without waiting."""
         self._prepare()
-        with no_races():
+        with sim.check_races(nested=True):
             self._run(run_any_graph)
 
     def _prepare(self):

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from d2lmini.checks._apart import apart
-from d2lmini.checks._results import describe
-from d2lmini.checks._time_limit import TimeIsUpError, time_limit
-from simgpu.clock.current import state
+import simgpu as sim
+from d2lmini.checks.shared.apart import apart
+from d2lmini.checks.shared.results import describe
+from d2lmini.checks.shared.time_limit import TimeIsUpError, time_limit
 
 # What an error of PyTorch or Python says in part, and what it mostly means in these exercises.
 HINTS = {
@@ -74,11 +74,15 @@ class Solution:
         return replace(self, where=f"{where}: ")
 
     def __call__(self, *args):
+        """Call the function, and refuse what is wrong in any exercise."""
         self._refuse_the_uncallable(args)
-        before = [_sizes(arg) for arg in args], [_versions(arg) for arg in args], state.machine
+        sizes, versions = [_sizes(arg) for arg in args], [_versions(arg) for arg in args]
+        machine = sim.machine_in_use()
         with self.running():
             result = self.function(*args)
-        self._refuse_changes(args, *before)
+        if sim.machine_in_use() is not machine:
+            self.fail("made a new machine (by gpus or sim.configure); use the devices it is given")
+        self._refuse_changes(args, sizes, versions)
         return result
 
     def items(self, result, length=None):
@@ -149,9 +153,7 @@ class Solution:
         for kind in (inspect.iscoroutinefunction, inspect.isasyncgenfunction):
             assert not kind(self.function), f"{call} is `async`; write a plain `def`"
 
-    def _refuse_changes(self, args, sizes, versions, machine):
-        if state.machine is not machine:
-            self.fail("made a new machine (by gpus or sim.configure); use the devices it is given")
+    def _refuse_changes(self, args, sizes, versions):
         for name, arg, size, version in zip(self.arguments, args, sizes, versions, strict=True):
             if _sizes(arg) != size:
                 now = (

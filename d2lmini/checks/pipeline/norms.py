@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from d2lmini.checks._solution import checker
+from d2lmini.checks.shared.solution import checker
 
 
 class Residual(nn.Module):

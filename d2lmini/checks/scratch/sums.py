@@ -1,27 +1,48 @@
-"""Run solutions that sum tensors over devices: what do they leave there, and what do they send."""
+"""Checkers of sums over devices: what do they leave there, and what do they send."""
 
 import torch
 
 import simgpu as sim
-from d2lmini.checks._results import describe, tensor
+from d2lmini.checks.shared.results import describe, tensor
+from d2lmini.checks.shared.solution import checker
 from d2lmini.devices import device_name
 
 
-def directly_linked(k):
-    """Return k simulated GPUs, every two of them linked, whatever the reader's default is."""
-    return sim.configure(k, gpu="a100", link="nvlink3")
+@checker("allreduce(data)", may_change=["data"])
+def check_allreduce(allreduce, balanced=False):
+    """Check a function that sums tensors over devices in place.
+
+    Parameters
+    ----------
+    allreduce : callable
+        ``allreduce(data)`` leaving the sum in every tensor of the list.
+    balanced : bool, default False
+        Whether no device may take in more than ``2 * (k - 1) / k`` tensors, as the first one does
+        where all the others send to it.
+
+    Raises
+    ------
+    AssertionError
+        If a tensor does not hold the sum: because the list was changed instead of the tensors,
+        the mean was taken, or only some devices got it.
+
+    Examples
+    --------
+    >>> from d2lmini import allreduce
+    >>> check_allreduce(allreduce)
+    allreduce: passed
+    """
+    for k in (1, 2, 3, 4, 5):
+        for shape in ((7,), (3, 5), (1,)):
+            _check_one_allreduce(allreduce, k, shape)
+    for k in (2, 3, 4):
+        _check_one_allreduce(allreduce, k, (7,), sim.configure(k))
+    for k in (3, 4) if balanced else ():
+        _check_balance(allreduce, k)
+    print("allreduce: passed")
 
 
-def _draw(k, shape, devices=None):
-    """Draw k tensors of whole numbers; return those on the devices, the same here, their sum."""
-    generator = torch.Generator().manual_seed(k)
-    here = [torch.randint(-9, 9, shape, generator=generator).double() for _ in range(k)]
-    homes = devices or [x.device for x in here]
-    there = [x.to(home, copy=True) for x, home in zip(here, homes, strict=True)]
-    return there, here, torch.stack(here).sum(0)
-
-
-def check_one_allreduce(allreduce, k, shape, devices=None):
+def _check_one_allreduce(allreduce, k, shape, devices=None):
     """Let a solution sum k tensors, on the host or on devices, and refuse what is not the sum."""
     tensors, before, wanted = _draw(k, shape, devices)
     data, mean = list(tensors), wanted / k
@@ -48,9 +69,9 @@ def check_one_allreduce(allreduce, k, shape, devices=None):
     raise AssertionError(f"{where}: device(s) {bad} do not hold the sum {wanted.tolist()}")
 
 
-def check_balance(allreduce, k, size=240):
+def _check_balance(allreduce, k, size=240):
     """Refuse an allreduce in which a device takes in more than 2(k - 1) / k tensors."""
-    data, *_ = _draw(k, (size,), directly_linked(k))
+    data, *_ = _draw(k, (size,), _directly_linked(k))
     where = f"k={k}, {size} elements"
     allreduce.at(where)(list(data))
     taken = {
@@ -64,7 +85,41 @@ def check_balance(allreduce, k, size=240):
     )
 
 
-def check_one_reduce_scatter(reduce_scatter, k, size, devices=None):
+@checker("ring_reduce_scatter(data)", may_change=["data"])
+def check_reduce_scatter(ring_reduce_scatter):
+    """Check the first half of a ring allreduce: device i ends with the sum of chunk i.
+
+    Parameters
+    ----------
+    ring_reduce_scatter : callable
+        ``ring_reduce_scatter(data)`` leaving in ``data[i].tensor_split(k)[i]``, chunk i of
+        tensor i, the sum of the chunks i of all tensors. The other chunks may hold anything.
+
+    Raises
+    ------
+    AssertionError
+        If a device holds another chunk's sum or none, more or less is sent than ``k - 1`` chunks
+        a device, or something is sent to another device than the neighbour.
+
+    Examples
+    --------
+    >>> from d2lmini import allreduce
+    >>> check_reduce_scatter(allreduce)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    AssertionError: k=3, 240 elements: sim:1 sends to sim:0; in the ring it sends to sim:2 only
+    """
+    for k in (1, 2, 3, 4, 5):
+        for size in (12, 7):
+            _check_one_reduce_scatter(ring_reduce_scatter, k, size)
+    for k in (2, 3, 4):
+        _check_one_reduce_scatter(ring_reduce_scatter, k, 12, sim.configure(k))
+    for k in (3, 4):
+        _check_ring_traffic(ring_reduce_scatter, k)
+    print("ring_reduce_scatter: passed")
+
+
+def _check_one_reduce_scatter(reduce_scatter, k, size, devices=None):
     """Let a solution sum k tensors, and refuse it if chunk i of tensor i is not the sum."""
     tensors, before, wanted = _draw(k, (size,), devices)
     where = f"k={k}, {size} elements"
@@ -89,9 +144,9 @@ def check_one_reduce_scatter(reduce_scatter, k, size, devices=None):
         )
 
 
-def check_ring_traffic(reduce_scatter, k, size=240):
+def _check_ring_traffic(reduce_scatter, k, size=240):
     """Refuse a reduce-scatter that sends other than k - 1 chunks from neighbour to neighbour."""
-    data, *_ = _draw(k, (size,), directly_linked(k))
+    data, *_ = _draw(k, (size,), _directly_linked(k))
     where = f"k={k}, {size} elements"
     reduce_scatter.at(where)(list(data))
     names = [device_name(x.device) for x in data]
@@ -107,6 +162,20 @@ def check_ring_traffic(reduce_scatter, k, size=240):
             f"{where}: {device} takes in {chunks:g} chunks; in {k - 1} steps of one chunk each it "
             f"takes in {k - 1}"
         )
+
+
+def _directly_linked(k):
+    """Return k simulated GPUs, every two of them linked, whatever the reader's default is."""
+    return sim.configure(k, gpu="a100", link="nvlink3")
+
+
+def _draw(k, shape, devices=None):
+    """Draw k tensors of whole numbers; return those on the devices, the same here, their sum."""
+    generator = torch.Generator().manual_seed(k)
+    here = [torch.randint(-9, 9, shape, generator=generator).double() for _ in range(k)]
+    homes = devices or [x.device for x in here]
+    there = [x.to(home, copy=True) for x, home in zip(here, homes, strict=True)]
+    return there, here, torch.stack(here).sum(0)
 
 
 def _copies():

@@ -1,11 +1,11 @@
-"""Checkers of gradients in the chapter on pipelines: micro-batches, tied weights, one norm."""
+"""Checkers of gradients in pipelines: micro-batches, tied weights, one norm."""
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from d2lmini.checks._results import number, tensor
-from d2lmini.checks._solution import checker
+from d2lmini.checks.shared.results import number, tensor
+from d2lmini.checks.shared.solution import checker
 
 
 @checker("accumulate(stages, X, y, m)")

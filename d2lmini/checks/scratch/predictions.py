@@ -1,7 +1,10 @@
-"""What a step of data parallelism costs on paper, and what is said of estimates that are wrong."""
+"""Checkers of what a step of data parallelism costs on paper."""
 
 import math
 from dataclasses import dataclass
+
+from d2lmini.checks.shared.results import number
+from d2lmini.checks.shared.solution import checker
 
 
 @dataclass(frozen=True)
@@ -106,3 +109,64 @@ CASES = (
     Case(8, 4096, 25_000, 1e9, 12e9, 50e-6),
     Case(1, 256, 50_000, 44.7e6, 24e9, 5e-6),
 )
+
+
+@checker("predict_step(k, batch_size, rate, nbytes, bandwidth, latency)")
+def check_predict_step(predict_step):
+    """Check a function that estimates how long a step of data parallelism takes.
+
+    Parameters
+    ----------
+    predict_step : callable
+        ``predict_step(k, batch_size, rate, nbytes, bandwidth, latency)`` returning seconds: for
+        computing the share of one of k GPUs, at `rate` images per second, and for a ring allreduce
+        of `nbytes` bytes over links of `bandwidth` bytes per second.
+
+    Raises
+    ------
+    AssertionError
+        If a prediction is wrong; the message names the term.
+
+    Examples
+    --------
+    >>> compute_only = lambda k, n, rate, nbytes, bandwidth, latency: n / k / rate
+    >>> check_predict_step(compute_only)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    AssertionError: it forgets the allreduce
+    """
+    for case in CASES:
+        got = predict_step.at(case)(*case.arguments)
+        case.check_step(number(got, f"{case}: the time that predict_step returns"))
+    print("predict_step: passed")
+
+
+@checker("break_even(k, rate, nbytes, bandwidth, latency)")
+def check_break_even(break_even):
+    """Check a function that says from which minibatch on k GPUs are faster than one.
+
+    Parameters
+    ----------
+    break_even : callable
+        ``break_even(k, rate, nbytes, bandwidth, latency)`` returning a number of images; it may
+        be rounded up to a whole number.
+
+    Raises
+    ------
+    AssertionError
+        If by `check_predict_step`'s formula k GPUs are slower there, or were faster before.
+
+    Examples
+    --------
+    >>> never = lambda k, rate, nbytes, bandwidth, latency: float("inf")
+    >>> check_break_even(never)  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    AssertionError: 10 images would be enough
+    """
+    for case in CASES:
+        if case.k == 1:
+            continue
+        got = break_even.at(case)(*case.hardware)
+        case.check_break_even(number(got, f"{case}: the number that break_even returns"))
+    print("break_even: passed")

@@ -1,0 +1,22 @@
+"""Checkers for the exercises of the chapter on collectives.
+
+Start reading in ``rings.py``; its programs of ranks run on simulated GPUs, as those of
+``averages.py`` do. ``bandwidths.py`` is arithmetic.
+"""
+
+from d2lmini.checks.collectives.averages import check_average
+from d2lmini.checks.collectives.bandwidths import (
+    check_bucket_size,
+    check_seconds_of,
+    check_share_of_wire,
+)
+from d2lmini.checks.collectives.rings import check_reduce_scatter, check_ring_order
+
+__all__ = [
+    "check_average",
+    "check_bucket_size",
+    "check_reduce_scatter",
+    "check_ring_order",
+    "check_seconds_of",
+    "check_share_of_wire",
+]

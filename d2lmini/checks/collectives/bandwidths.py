@@ -1,0 +1,190 @@
+"""Checkers of sizes, times and shares of wires."""
+
+import math
+
+from d2lmini.checks.shared.results import number
+from d2lmini.checks.shared.solution import checker
+
+# Latency, bytes/s, and the share of the plateau that is wanted.
+WIRES = ((20e-6, 10e9, 0.8), (100e-6, 200e9, 0.8), (1e-3, 1e9, 0.5), (0.0, 1e9, 0.9))
+BUCKETS = tuple(parts * 2**i for i in range(10, 28) for parts in (7, 8))
+
+
+@checker("bucket_size(seconds, sizes, share)")
+def check_bucket_size(bucket_size):
+    """Check a function that finds the smallest bucket with which a wire is well used.
+
+    Parameters
+    ----------
+    bucket_size : callable
+        ``bucket_size(seconds, sizes, share)``: ``seconds(nbytes)`` is how long a sum takes; the
+        smallest of `sizes` whose bytes per second are at least `share` of those of the largest.
+
+    Raises
+    ------
+    AssertionError
+        If it is another size; the message names the usual mistakes.
+    """
+    for latency, bandwidth, share in WIRES:
+
+        def seconds(nbytes, latency=latency, bandwidth=bandwidth):
+            return latency + nbytes / bandwidth
+
+        for sizes in (BUCKETS, BUCKETS[::-1]):
+            where = f"latency {latency * 1e6:g} µs, {bandwidth / 1e9:g} GB/s, {share:.0%}"
+            got = bucket_size.at(where)(seconds, list(sizes), share)
+            got = number(got, f"{where}: what bucket_size returns")
+            right = _smallest_bucket(seconds, sizes, share)
+            if got != right:
+                hint = _explain_bucket(seconds, sizes, share, got)
+                raise AssertionError(f"{where}: it is {right}, not {got}; {hint}")
+    print("bucket_size: passed")
+
+
+def _smallest_bucket(seconds, sizes, share):
+    """Return the smallest size that reaches a share of the bandwidth of the largest."""
+    plateau = max(sizes) / seconds(max(sizes))
+    return min(size for size in sizes if size / seconds(size) >= share * plateau)
+
+
+def _explain_bucket(seconds, sizes, share, got):
+    """Say what is wrong with a size."""
+    longest = seconds(max(sizes))
+    if got == min((s for s in sizes if seconds(s) >= share * longest), default=None):
+        return "compare bytes per second, not seconds"
+    if got == max(sizes):
+        return "the largest reaches the plateau itself; a smaller one is enough"
+    if got not in sizes:
+        return "return one of the sizes"
+    if got / seconds(got) >= share * max(sizes) / longest:
+        return "that is enough, but a smaller one is, too"
+    return f"with that only {got / seconds(got) * longest / max(sizes):.0%} are reached"
+
+
+PUBLISHED = (
+    ("all_reduce", 8, 2**30, 229.04),
+    ("all_gather", 8, 2**34, 361.4),
+    ("reduce_scatter", 4, 10**9, 300.0),
+    ("broadcast", 8, 10**8, 200.0),
+    ("all_reduce", 2, 10**8, 100.0),
+)
+
+
+@checker("seconds_of(collective, n, nbytes, busbw)")
+def check_seconds_of(seconds_of):
+    """Check a function that turns a published bus bandwidth back into a time.
+
+    Parameters
+    ----------
+    seconds_of : callable
+        ``seconds_of(collective, n, nbytes, busbw)``: ``"all_reduce"``, ``"all_gather"``,
+        ``"reduce_scatter"`` or ``"broadcast"``, how many GPUs, the size as nccl-tests counts, and
+        its ``busbw`` in GB/s; returning seconds.
+
+    Raises
+    ------
+    AssertionError
+        If it is another time; the message names the usual mistakes.
+    """
+    for collective, n, nbytes, busbw in PUBLISHED:
+        where = f"{collective} of {nbytes} bytes on {n} GPUs, {busbw} GB/s"
+        got = seconds_of.at(where)(collective, n, nbytes, busbw)
+        got = number(got, f"{where}: what seconds_of returns")
+        plain = nbytes / busbw / 1e9
+        times = _factor(collective, n)
+        if not math.isclose(got, times * plain, rel_tol=1e-6):
+            hint = _explain_seconds(got / plain, times, n)
+            raise AssertionError(f"{where}: {times * plain:.6g} s, not {got:.6g}; {hint}")
+    print("seconds_of: passed")
+
+
+def _factor(collective, n):
+    """Return what nccl-tests multiply size over time with, to get `busbw`."""
+    if collective == "broadcast":
+        return 1.0
+    return (2 if collective == "all_reduce" else 1) * (n - 1) / n
+
+
+def _explain_seconds(got, factor, n):
+    """Say what is wrong with a time, given in units of size over `busbw`."""
+    share = (n - 1) / n
+    for value, hint in (
+        (factor * 1e9 / 2**30, "a GB is 10**9 bytes, a GiB 2**30; nccl-tests prints GB/s"),
+        (factor * 1e9, "busbw is in GB/s: multiply it by 10**9"),
+        (factor * 1e3, "that is in milliseconds; return seconds"),
+        (factor * 1e6, "that is in microseconds; return seconds"),
+        (1.0, "that takes busbw for algbw, size over time; undo the factor"),
+        (1 / factor, "busbw = factor * size / seconds: multiply by the factor, not divide"),
+        (2 * share, "the factor 2 (n - 1) / n is that of an all-reduce, which goes round twice"),
+        (share, "that factor is (n - 1) / n, of an all-gather or a reduce-scatter"),
+    ):
+        if math.isclose(got, value, rel_tol=1e-6):
+            return hint
+    return "busbw is size / seconds times a factor that depends on the collective"
+
+
+# Algorithm, GPUs, busbw, the wire's rate as it is sold, and whether that adds up both directions.
+CLAIMS = (
+    ("ring", 8, 234.9, 600.0, True),
+    ("in-switch", 8, 473.0, 900.0, True),
+    ("in-switch", 4, 380.0, 900.0, True),
+    ("tree", 16, 207.0, 200.0, False),
+    ("tree", 8, 43.0, 25.0, False),
+    ("ring", 32, 365.0, 400.0, False),
+)
+
+
+@checker("share_of_wire(algorithm, n, busbw, sold, both)")
+def check_share_of_wire(share_of_wire):
+    """Check a function that says how busy a wire is when nccl-tests print a bus bandwidth.
+
+    Parameters
+    ----------
+    share_of_wire : callable
+        ``share_of_wire(algorithm, n, busbw, sold, both)``: how an all-reduce over `n` GPUs was
+        made (``"ring"``, ``"in-switch"`` or ``"tree"``, over two nodes), its ``busbw``, and the
+        rate at which the wire is sold, in GB/s, for `both` directions together or for one;
+        returning the share of one direction that is in use.
+
+    Raises
+    ------
+    AssertionError
+        If it is another share; the message names the usual mistakes.
+    """
+    for algorithm, n, busbw, sold, both in CLAIMS:
+        ways = "both directions" if both else "one direction"
+        where = f"{algorithm}, {n} GPUs, busbw {busbw} on {sold} GB/s ({ways})"
+        got = share_of_wire.at(where)(algorithm, n, busbw, sold, both)
+        got = number(got, f"{where}: what share_of_wire returns")
+        sent = 2 * (n - 1) / n
+        right = busbw / sold * (1 + both) / (1 if algorithm == "ring" else sent)
+        if not math.isclose(got, right, rel_tol=1e-6):
+            hint = _explain_share(got / (busbw / sold), algorithm, both, sent)
+            raise AssertionError(f"{where}: it is {right:.4g}, not {got:.4g}; {hint}")
+    print("share_of_wire: passed")
+
+
+def _explain_share(got, algorithm, both, sent):
+    """Say what is wrong with a share of a wire, given in units of busbw over rate."""
+    ring = algorithm == "ring"
+    right = (1 + both) / (1 if ring else sent)
+    one_way = (
+        "that rate adds up both directions; a wire carries half of it in one"
+        if both
+        else "that rate is already the one of a single direction; do not halve it"
+    )
+    undone = (
+        "busbw is what a wire of a ring carries; do not undo the factor for a ring"
+        if ring
+        else "busbw is for a ring, which sends 2 (n - 1) / n times the size; this sends the size "
+        "once, so its wires carry algbw"
+    )
+    for value, hint in (
+        (right / 2 if both else right * 2, one_way),
+        (right / sent if ring else right * sent, undone),
+        ((2 - both) / (sent if ring else 1), f"{undone}; {one_way}"),
+        (100 * right, "that is in per cent; return a share of 1"),
+    ):
+        if math.isclose(got, value, rel_tol=1e-6):
+            return hint
+    return "divide what the wire carries by the rate of one direction"

@@ -1,0 +1,24 @@
+"""Checkers for the exercises of the chapter on tensor parallelism.
+
+Start reading in ``forward.py``: where a solution is a program of ranks, ``ranks.py`` runs it on
+simulated GPUs, and what it has sent is counted. So does ``gradients.py``; ``layout.py`` is on what
+each rank gets, and needs no device.
+"""
+
+from d2lmini.checks.tensor_parallel.forward import check_gated_mlp, check_smooth_loss
+from d2lmini.checks.tensor_parallel.gradients import check_gradient_norm, check_norm_gradients
+from d2lmini.checks.tensor_parallel.layout import (
+    check_dropout_seed,
+    check_largest_degree,
+    check_share_kv_heads,
+)
+
+__all__ = [
+    "check_dropout_seed",
+    "check_gated_mlp",
+    "check_gradient_norm",
+    "check_largest_degree",
+    "check_norm_gradients",
+    "check_share_kv_heads",
+    "check_smooth_loss",
+]

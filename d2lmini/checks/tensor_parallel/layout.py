@@ -1,0 +1,206 @@
+"""Checkers of what each rank gets: key and value heads, a part of a layer, a seed."""
+
+from d2lmini.checks.shared.results import whole_number
+from d2lmini.checks.shared.solution import checker
+
+# Query heads, key and value heads, ranks.
+HEADS = ((8, 8, 4), (8, 4, 4), (8, 2, 2), (8, 2, 4), (16, 2, 8), (8, 1, 4), (32, 8, 16), (8, 2, 1))
+
+
+@checker("share_kv_heads(rank, t, heads, kv_heads)")
+def check_share_kv_heads(share_kv_heads):
+    """Check which key and value heads a rank needs in grouped-query attention, and who else does.
+
+    Parameters
+    ----------
+    share_kv_heads : callable
+        ``share_kv_heads(rank, t, heads, kv_heads)``: the key and value heads that the query heads
+        of `rank` use, a list, and the ranks, its own among them, that use the first of these: with
+        them it sums their gradients. Query head i uses head ``i * kv_heads // heads``.
+
+    Raises
+    ------
+    AssertionError
+        If they are others; the message names the usual mistakes.
+    """
+    for heads, kv_heads, t in HEADS:
+        for rank in range(t):
+            right = kv_shares(rank, t, heads, kv_heads)
+            where = f"rank {rank} of {t}, {heads} heads, {kv_heads} for keys and values"
+            given = share_kv_heads.at(where)
+            pair = given.items(given(rank, t, heads, kv_heads), 2)
+            what = "a number in what share_kv_heads returns"
+            got = [[whole_number(i, f"{where}: {what}") for i in given.items(p)] for p in pair]
+            if got[0] != right[0]:
+                hint = _explain_kv(got[0], right[0], rank, t, kv_heads)
+                raise AssertionError(f"{where}: it needs {right[0]}, not {got[0]}. {hint}")
+            if sorted(got[1]) != right[1]:
+                hint = _explain_sharers(got[1], right[1], t)
+                raise AssertionError(f"{where}: {right[1]} share it, not {got[1]}. {hint}")
+    print("share_kv_heads: passed")
+
+
+def kv_shares(rank, t, heads, kv_heads):
+    """Return the right answer; see `check_share_kv_heads`."""
+
+    def needed(rank):
+        own = range(rank * heads // t, (rank + 1) * heads // t)
+        return sorted({i * kv_heads // heads for i in own})
+
+    mine = needed(rank)
+    return [mine, [other for other in range(t) if mine[0] in needed(other)]]
+
+
+def _explain_kv(got, right, rank, t, kv_heads):
+    if not got:
+        return "There are fewer of them than ranks: several ranks keep a copy of the same one"
+    if got == [rank % kv_heads] and len(right) == 1:
+        return "Ranks next to each other have query heads of one group; they share its head"
+    if len(got) == kv_heads:
+        return "That is all of them: keep those that the rank's own query heads use"
+    return f"Begin with its query heads, one {t}th of all, and see which heads those use"
+
+
+def _explain_sharers(got, right, t):
+    if len(right) == 1:
+        return "No other rank uses it, so there is nothing to sum"
+    if len(got) == 1:
+        return "Each copy sees a part of the query heads only: its gradient is a part of the sum"
+    if len(got) == t:
+        return "Other ranks have other heads; summed over all, gradients of different heads mix"
+    return "Go through the ranks, and see which ones use the same head"
+
+
+# Features, bytes/s in a node and between nodes, FLOP/s, GPUs of a node, wanted efficiency.
+MACHINES = (
+    (4096, 200e9, 200e9, 150e12, 8, 0.72),
+    (4096, 200e9, 20e9, 150e12, 8, 0.5),
+    (4096, 200e9, 20e9, 150e12, 8, 0.8),
+    (8192, 200e9, 20e9, 150e12, 8, 0.8),
+    (16384, 200e9, 100e9, 150e12, 8, 0.5),
+    (1024, 20e9, 10e9, 300e12, 8, 0.9),
+    (12288, 400e9, 50e9, 600e12, 8, 0.7),
+    (5000, 100e9, 20e9, 450e12, 8, 5 / 6),
+)
+
+
+@checker("largest_degree(h, B_node, B_network, F, gpus_per_node, efficiency)")
+def check_largest_degree(largest_degree):
+    """Check a function that finds how many GPUs a layer is worth splitting over.
+
+    Parameters
+    ----------
+    largest_degree : callable
+        ``largest_degree(h, B_node, B_network, F, gpus_per_node, efficiency)``: the largest power of
+        two t for which S(t) / t is at least `efficiency`; the bus bandwidth is `B_node` as long as
+        the ranks fit on a node, and `B_network` beyond.
+
+    Raises
+    ------
+    AssertionError
+        If it finds another one; the message names the usual mistakes.
+    """
+    for machine in MACHINES:
+        names = ("h", "B_node", "B_network", "F", "gpus_per_node", "efficiency")
+        where = ", ".join(f"{n} = {v:g}" for n, v in zip(names, machine, strict=True))
+        right = degree(*machine)
+        got = whole_number(largest_degree.at(where)(*machine), f"{where}: what it returns")
+        if got != right:
+            raise AssertionError(
+                f"{where}: it is {right}, not {got}. {_explain_degree(got, machine)}"
+            )
+    print("largest_degree: passed")
+
+
+def degree(h, inside, across, flops, gpus_per_node, efficiency, factor=4.5):
+    """Return the right answer; see `check_largest_degree`."""
+
+    def pays(t):
+        r = factor * h * (inside if t <= gpus_per_node else across) / flops
+        return 1 / (1 + (t - 1) / r) >= efficiency * (1 - 1e-12)
+
+    return max(t for t in (2**i for i in range(20)) if pays(t))
+
+
+def _explain_degree(got, machine):
+    h, inside, across, flops, size, efficiency = machine
+    if got < 1 or got & (got - 1):
+        return "Give a power of two, 1 at least"
+    if got == degree(*machine, factor=3):
+        return "3 is the factor of the forward pass; for both passes it is 9/2"
+    if got == degree(h, inside, inside, flops, size, efficiency):
+        return f"Beyond {size} GPUs the network carries the sums"
+    if got == degree(h, across, across, flops, size, efficiency):
+        return f"Up to {size} GPUs the sums stay in the node"
+    return "S(t) / t = 1 / (1 + (t - 1) / r), with r = 9/2 h B / F"
+
+
+@checker("dropout_seed(seed, dp, tp, t, is_split)")
+def check_dropout_seed(dropout_seed):
+    """Check the seeds of the random generators of all ranks.
+
+    Parameters
+    ----------
+    dropout_seed : callable
+        ``dropout_seed(seed, dp, tp, t, is_split)``: the seed of a generator of rank `tp` (of `t`)
+        in replica `dp`, for tensors that are split over the ranks of a replica, or for tensors
+        that all of them hold.
+
+    Raises
+    ------
+    AssertionError
+        If two generators draw the same numbers that must not, or others that must be the same.
+    """
+    for t, seed in ((2, 0), (4, 0), (4, 17), (1, 0)):
+        where = f"t = {t}, seed = {seed}"
+        seeds = {
+            (dp, tp, is_split): whole_number(
+                dropout_seed.at(where)(seed, dp, tp, t, is_split), f"{where}: the seed"
+            )
+            for dp in range(3)
+            for tp in range(t)
+            for is_split in (False, True)
+        }
+        hint = _explain_seeds(seeds)
+        assert not hint, f"{where}: {hint}"
+    first, other = (dropout_seed.at("two runs")(seed, 0, 0, 2, True) for seed in (0, 1000))
+    assert first != other, "All runs draw the same numbers, whatever `seed` is"
+    print("dropout_seed: passed")
+
+
+def _explain_seeds(seeds):
+    """Say what is wrong with the seeds of (replica, rank, is split), if anything is."""
+    for (dp, tp, is_split), seed in seeds.items():
+        if not is_split and seed != seeds[dp, 0, False]:
+            return (
+                f"ranks 0 and {tp} of replica {dp} hold the same tensor, but drop different "
+                "numbers, and go on with different activations: where a tensor is replicated, all "
+                "ranks of a replica need the same seed"
+            )
+    drawn = {}
+    for (dp, tp, is_split), seed in seeds.items():
+        group = (dp, tp, True) if is_split else (dp, 0, False)
+        before = drawn.setdefault(seed, group)
+        if before != group:
+            return _explain_same(before, group)
+    return ""
+
+
+def _explain_same(one, two):
+    (dp, tp, is_split), (other_dp, other_tp, other_is_split) = one, two
+    if dp == other_dp and is_split and other_is_split:
+        return (
+            f"ranks {tp} and {other_tp} of replica {dp} have different parts of a tensor, but drop "
+            "the same numbers: where a tensor is split, each rank needs a seed of its own"
+        )
+    if dp == other_dp:
+        return (
+            f"in replica {dp}, both kinds of generators have the same seed: what is dropped of a "
+            "split tensor repeats what is dropped of a replicated one"
+        )
+    if (tp, is_split) == (other_tp, other_is_split):
+        return f"replicas {dp} and {other_dp} have different texts, but drop the same numbers"
+    return (
+        f"two generators of replicas {dp} and {other_dp} have the same seed: leave each replica "
+        "room for all its generators, 1 + t of them"
+    )
