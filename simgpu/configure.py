@@ -25,9 +25,9 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
     ----------
     k : int
         How many GPUs, from 1 to 128 (PyTorch's device numbers end there).
-    gpu : str or GPU, optional
-        Name of a preset (`simgpu.GPUS`) or a spec; by default an A100, or what
-        `set_default_gpu` was told.
+    gpu : str, path-like or GPU, optional
+        Name of a preset (`simgpu.GPUS`), a file of `calibrate` or a spec; by default an A100, or
+        what `set_default_gpu` was told.
     link : str or Link, optional
         Name of a preset (`simgpu.LINKS`) or a spec; by default the one with which machines
         with this GPU usually come.
@@ -42,7 +42,7 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
     Raises
     ------
     ValueError
-        If `k` is not an integer from 1 to 128, or there is no such preset.
+        If `k` is not an integer from 1 to 128, or there is no such preset or file.
     RuntimeError
         If another package has taken PyTorch's slot for device types from outside.
 

@@ -20,6 +20,7 @@ simgpu.ranks.process
 simgpu.ranks.communication
 simgpu.ranks.pytorch
 simgpu.ranks
+simgpu.list_gpus
 simgpu.calibration
 simgpu
 simgpu.timeline

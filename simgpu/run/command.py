@@ -47,7 +47,7 @@ def make_parser():
     )  # fmt: skip
     add("--nnodes", type=int, default=1, metavar="N", help="how many nodes (default: 1)")
     add("--network", help=f"what joins several nodes: {', '.join(NETWORKS)}")
-    add("--gpu", help=f"{', '.join(sim.GPUS)} (default: a100)")
+    add("--gpu", help=f"{', '.join(sim.GPUS)} or a .json file (default: a100)")
     add("--link", help=f"{', '.join(sim.LINKS)} (default: the usual one of the GPU)")
     add("--shapes-only", action="store_true", help="compute no values, only times and memory")
     add(
