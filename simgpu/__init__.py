@@ -47,7 +47,7 @@ from simgpu.backend.check_races import check_races
 from simgpu.backend.operations.host_ops import host_ops
 from simgpu.backend.pinned import empty_pinned, is_pinned, pin_memory
 from simgpu.backend.tensor import SimTensor
-from simgpu.calibration.calibration import calibrate, from_calibration
+from simgpu.calibrate import calibrate
 from simgpu.clock.current import (
     current_device,
     device_count,
@@ -116,7 +116,6 @@ __all__ = [
     "find_cpu",
     "find_gpu",
     "find_link",
-    "from_calibration",
     "get_device_spec",
     "get_link_spec",
     "host_ops",

@@ -4,15 +4,17 @@ import os
 import sys
 
 from simgpu import list_gpus
+from simgpu.calibrate import main as calibrate
 from simgpu.run import command
 
 INTERRUPTED = 130  # the exit code of a program that was ended by Ctrl-C
-COMMANDS = {"run": command.main, "gpus": list_gpus.main}
+COMMANDS = {"run": command.main, "gpus": list_gpus.main, "calibrate": calibrate}
 USAGE = """\
 usage: simgpu COMMAND ...
 
   simgpu run SCRIPT    run a script for torchrun on simulated GPUs
   simgpu gpus          list the hardware that can be simulated, and its sources
+  simgpu calibrate     measure a GPU, for `simgpu run --gpu FILE.json`
 
 `simgpu COMMAND --help` lists the options of a command."""
 

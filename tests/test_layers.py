@@ -21,7 +21,7 @@ simgpu.ranks.communication
 simgpu.ranks.pytorch
 simgpu.ranks
 simgpu.list_gpus
-simgpu.calibration
+simgpu.calibrate
 simgpu
 simgpu.timeline
 simgpu.run
