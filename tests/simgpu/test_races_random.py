@@ -4,11 +4,13 @@ import warnings
 from collections import Counter
 from random import Random
 
+import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import simgpu as sim
+
+hypothesis = pytest.importorskip("hypothesis")
+given, settings, st = hypothesis.given, hypothesis.settings, hypothesis.strategies
 
 pick = st.integers(0, 11)
 KINDS = (

@@ -12,13 +12,15 @@ import torch
 from support.paths import SCRIPTS
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from d2lmini.ddp import launcher_environment, torchrun_command
 from simgpu import naming
 from simgpu.clock.current import state
 from simgpu.run.command import main
 from simgpu.timeline import Timeline
 
-ENV = launcher_environment(threads=1) | {"CUDA_VISIBLE_DEVICES": ""}
+ENV = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+ENV["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+TORCHRUN += ["--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
 COMMAND = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", "2"]
 GPUS = ["--gpu", "h100", "--link", "nvlink4"]
 
@@ -91,7 +93,7 @@ def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
         out = run(*command, "--save", str(file))
         return [float(loss) for loss in re.findall(r"loss (\S+?),?\s", out)]
 
-    command = torchrun_command(SCRIPTS / script, *args, nproc_per_node=2)
+    command = *TORCHRUN, str(SCRIPTS / script), *args
     real = losses(lambda *words: run_command(words), *command, file=tmp_path / "real.pt")
     command = *GPUS, str(SCRIPTS / script), *args
     simulated = losses(launch_file, *command, file=tmp_path / "simulated.pt")
