@@ -1,9 +1,9 @@
 """What a GPU is: rates, capacities and overheads, each with its source.
 
 Start reading in ``specs.py`` and ``link.py`` (what a kernel and a copy cost); ``presets.py`` has
-the numbers, ``assumptions.py`` those that no data sheet gives. Products on tensor cores are as
-efficient as their shapes allow (``matmul_efficiency.py``). ``default.py`` says which GPU is
-simulated where nobody names one.
+the numbers, ``assumptions.py`` those that no data sheet gives; ``gpu_file.py`` reads a GPU from a
+file. Products on tensor cores are as efficient as their shapes allow (``matmul_efficiency.py``).
+``default.py`` says which GPU is simulated where nobody names one.
 
 Imports nothing of the rest of the package, and no torch.
 """

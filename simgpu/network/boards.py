@@ -179,7 +179,7 @@ def board_of(link: Link) -> Board:
     """Return the board that a link stands for: that of its generation, for up to 8 GPUs.
 
     ``nvlink2`` is the cube mesh of a DGX-1 with V100s, ``nvlink3`` an NVSwitch, ``nvlink4`` and
-    ``nvlink5`` an NVSwitch that reduces. Any other link, PCIe or measured, goes through one host.
+    ``nvlink5`` an NVSwitch that reduces. Any other link goes through one host.
 
     Parameters
     ----------
