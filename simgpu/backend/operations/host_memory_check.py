@@ -36,7 +36,7 @@ def check_result(op, device, tensors, args, kwargs) -> None:
         sizes = _known[key] = _sizes(op, args, kwargs)
     before = 0
     for size in sizes:
-        memory.check(size, beside=before)
+        memory.check(size, before)
         before += rounded(size)
 
 
