@@ -104,7 +104,7 @@ def test_memory_that_is_reused_without_record_stream(numerics, size, remedy):
     if race:
         line, shape = program.__code__.co_firstlineno, f"float32 tensor of shape ({size}, {size})"
         assert f"'mm' in stream 0 of sim:0 (line {line + 4} of program) writes a {shape}" in race
-        assert f"memory may be that of a dropped {shape}" in race
+        assert f"memory may be that of a freed {shape}" in race
         assert f"'copy sim:0 -> cpu' in stream 1 of sim:0 (line {line + 7} of program)" in race
         assert "that stream 1 of sim:0 uses, call tensor.record_stream(stream)" in race
 
@@ -299,7 +299,7 @@ def test_a_staging_buffer_is_filled_again_too_early(waits):
     if race:
         assert "'copy' on the host (line" in race
         assert "writes a float32 tensor of shape (8,) in pinned memory" in race
-        assert "with which 'copy cpu -> sim:0' in stream 0 of sim:0" in race
+        assert "that 'copy cpu -> sim:0' in stream 0 of sim:0" in race
         assert "event.synchronize()" in race
 
 
