@@ -55,7 +55,7 @@ def test_rings_move_the_bytes_of_the_formulas(k, link):
     assert chain.duration == pytest.approx(START + (k - 1) * step + SIZE / rate)
 
 
-def test_a_rank_alone_communicates_in_no_time():
+def test_a_single_rank_communicates_in_no_time():
     run(lambda rank, device: dist.all_reduce(torch.empty(SIZE // 4, device=device)), 1)
     (span,) = spans_of("all_reduce")
     assert span.duration == 0
