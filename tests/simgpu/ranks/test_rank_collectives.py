@@ -78,6 +78,15 @@ def test_bits():
     assert run(program, 3)[1] == [[12 & 13 & 14, 7], [12 | 13 | 14, 7], [12 ^ 13 ^ 14, 7]]
 
 
+def test_averages_of_integers_are_integers():
+    def program(rank, k, device):
+        x = torch.tensor([2 + rank, 2**24 + 1], device=device)  # the second is no float32
+        dist.all_reduce(x, op=dist.ReduceOp.AVG)
+        return x.tolist()
+
+    assert run(program, 2) == [[(2 + 3) // 2, 2**24 + 1]] * 2
+
+
 @pytest.mark.parametrize("k", [2, 3])
 def test_moves(k):
     def program(rank, k, device):

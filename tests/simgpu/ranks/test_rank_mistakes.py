@@ -123,6 +123,22 @@ def test_a_buffer_is_changed_before_wait():
     assert f"'zero' ({lines['change']}) changes a tensor that is still read by all_gather" in text
 
 
+def test_two_groups_use_one_buffer_at_once():
+    lines = {}
+
+    def program(rank, device):
+        x, group = torch.ones(4, device=device), dist.new_group([0, 1])
+        lines["first"] = line(1)
+        dist.all_reduce(x, async_op=True)
+        dist.all_reduce(x, async_op=True)  # in the stream of the first, so after it
+        lines["other"] = line(1)
+        dist.all_reduce(x, group=group, async_op=True)
+
+    text = failing(program)
+    call = "all_reduce of 4 float32, sum"
+    assert f"{call} ({lines['other']}) reads the result of {call} ({lines['first']})" in text
+
+
 def test_other_parts_and_uses_after_a_wait_are_allowed():
     def program(rank):
         dist.init_process_group()
