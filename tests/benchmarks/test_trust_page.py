@@ -335,6 +335,7 @@ def stored_cells(conclusion):
     return cells if len(cells) == 2 else [None, *cells]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "conclusion", [*assumed.CONCLUSIONS, *assumed.BETWEEN], ids=lambda c: c.words[:40]
 )

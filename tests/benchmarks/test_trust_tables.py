@@ -79,6 +79,7 @@ def stored_programs():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", stored_programs(), ids=lambda stored: stored[0])
 def test_the_stored_programs_take_what_they_take_today(stored):
     family, row, shown = stored

@@ -140,6 +140,7 @@ def page(tmp_path_factory):
     return path
 
 
+@pytest.mark.process
 def test_without_javascript_it_is_a_list_and_its_answer(page):
     html = page.read_text(encoding="utf-8")
     assert '<li class="d2l-right"><p><span class="math' in html
@@ -148,6 +149,7 @@ def test_without_javascript_it_is_a_list_and_its_answer(page):
     assert "hidden" not in re.search(r'<div class="d2l-guess.*?</div>', html, re.DOTALL)[0]
 
 
+@pytest.mark.process
 def test_a_guess_without_a_right_option_is_an_error(tmp_path):
     wrong = (":right: 3\n\n- a\n- b", "\n- a\n- b", ":right: 1\n\n- a", ":right: 1\n\nwords")
     cells = [new_markdown_cell(f":::{{guess}}\n{body}\n:::") for body in wrong]
