@@ -9,13 +9,13 @@ import axe_core_python
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from support import small_book
 from support.paths import ROOT
+from support.samples import small_book
 from test_page_rules import CORE, page_parameters
 
+from tools.chromium.visits import new_visitor
 from tools.readers import markup, text
 from tools.readers.book import Book
-from tools.visits import new_visitor
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 GLUED = re.compile(r"\{glue:text\}`(\w+)`")
@@ -84,7 +84,7 @@ def test_a_readers_notebook_has_a_plain_list(tmp_path):
 CONF = f"""\
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-extensions = ["myst_nb", "tools.guesses", "tools.pages.formulas"]
+extensions = ["myst_nb", "tools.pages.guesses", "tools.pages.formulas"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 nb_execution_mode = "off"
 html_theme, html_math_renderer, html_static_path = "basic", "mathml", [{str(ROOT / "assets")!r}]

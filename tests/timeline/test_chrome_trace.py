@@ -8,7 +8,14 @@ from itertools import pairwise
 
 import pytest
 import torch
-from support.profiler_traces import PID, busy_gpu, device_event, host_event, plain_count, write
+from support.samples.profiler_traces import (
+    PID,
+    busy_gpu,
+    device_event,
+    host_event,
+    plain_count,
+    write,
+)
 
 from d2lmini import recording
 from simgpu.clock.span import Span
