@@ -1,14 +1,14 @@
-"""Which GPU and link are simulated where nobody names them.
+"""The GPU and link that are simulated when none is named.
 
-The default is a GPU that people rent today, on the board that they rent it with, for which
-measurements have been published: an A100 with NVLink and NVSwitch. `set_default_gpu` changes it.
+The default is a GPU that people rent today, on the board it is rented with, for which measurements
+have been published: an A100 with NVLink and NVSwitch. `set_default_gpu` changes it.
 """
 
 from simgpu.hardware.link import Link
 from simgpu.hardware.presets import find_gpu, find_link
 from simgpu.hardware.specs import GPU
 
-# With what machines that have this GPU usually come.
+# The link that machines with this GPU usually have.
 _USUAL_LINK = {
     "k80": "pcie3",
     "t4": "pcie3",
@@ -25,35 +25,35 @@ _default = {"gpu": find_gpu(_FIRST), "link": find_link(_USUAL_LINK[_FIRST])}
 
 
 def set_default_gpu(gpu, link=None) -> None:
-    """Choose what is simulated from now on where no GPU is named.
+    """Choose the GPU and link that are simulated from now on when none is named.
 
-    One line at the top of a notebook: all that it simulates afterwards is this GPU, except where
-    a cell names another. GPUs that are simulated already stay what they are.
+    As the first line of a notebook, it makes every cell simulate this GPU unless the cell names
+    another. GPUs that are already simulated do not change.
 
     Parameters
     ----------
     gpu : str or GPU
         Name of a preset (`simgpu.GPUS`) or a spec.
     link : str or Link, optional
-        Name of a preset (`simgpu.LINKS`) or a spec; by default the one with which machines
-        with this GPU usually come (for a spec that is no preset's: NVLink 3).
+        Name of a preset (`simgpu.LINKS`) or a spec; by default the link that machines with this
+        GPU usually have (NVLink 3 if `gpu` is not a preset).
 
     Raises
     ------
     ValueError
-        If there is no such preset; the default stays what it was.
+        If there is no such preset; the default is then unchanged.
     """
     new = dict(zip(("gpu", "link"), find_gpu_and_link(gpu, link), strict=True))
     _default.update(new)
 
 
 def find_gpu_and_link(gpu=None, link=None) -> tuple[GPU, Link]:
-    """Return the specs of a GPU and a link that are named, or left open, or given as specs.
+    """Return the specs of a GPU and a link, each given by name or as a spec; None: the default.
 
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists those there are.
+        If there is no such preset; the message lists the presets.
 
     Examples
     --------
