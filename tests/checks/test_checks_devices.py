@@ -204,7 +204,7 @@ def test_loss_scale_accepts_the_largest_power_of_two(capsys):
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (lambda g: LARGEST / max(x.abs().max().item() for x in g), "is no power of two"),
+        (lambda g: LARGEST / max(x.abs().max().item() for x in g), "is not a power of two"),
         (lambda g: 2 * right_scale(g), "becomes infinite in float16"),
         (lambda g: scale_of(g[0].abs().max().item()), "becomes infinite"),  # the first layer alone
         (lambda g: scale_of(max(x.max().item() for x in g)), "absolute values"),
