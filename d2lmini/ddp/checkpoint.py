@@ -218,14 +218,14 @@ def _check_same_job(path, state, config):
     if ranks != world_size:
         raise ValueError(
             f"{path} was written by {ranks} ranks, this job has {world_size}: start {ranks} "
-            "processes (--nnodes times --nproc-per-node), or begin anew with another path"
+            "processes (--nnodes times --nproc-per-node), or start a new run with another path"
         )
     for name, value in config.items():
         saved = state["config"].get(name)
         if saved != value:
             raise ValueError(
                 f"{path} was written with {name} = {saved}, this job has {name} = {value}: give "
-                "the same value, or begin anew with another path"
+                "the same value, or start a new run with another path"
             )
 
 

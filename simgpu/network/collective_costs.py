@@ -168,7 +168,7 @@ def _check_ranks(members, cluster):
     for rank in members:
         if not isinstance(rank, int) or not 0 <= rank < cluster.world_size:
             raise ValueError(
-                f"{rank!r} is no rank of {cluster.name}; give ranks from 0 to "
+                f"{rank!r} is not a rank of {cluster.name}; give ranks from 0 to "
                 f"{cluster.world_size - 1}"
             )
     if len(set(members)) < len(members):

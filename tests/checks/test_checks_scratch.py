@@ -43,7 +43,7 @@ def test_split_with_fewer_shards_than_devices_is_rejected():
     def all_to_one(X, y, devices):
         return [X], [y]
 
-    refuses(check_split_batch, all_to_one, "one a device")
+    refuses(check_split_batch, all_to_one, "one per device")
 
 
 def test_uneven_split_is_rejected():

@@ -113,7 +113,9 @@ def _check_one_split(split_batch, batch, devices):
     Xs, ys = split_batch.items(split_batch(*batch, list(devices)), 2)
     for name, whole, shards in (("X", batch[0], Xs), ("y", batch[1], ys)):
         shards = split_batch.items(shards)
-        assert len(shards) == k, f"{where}: {len(shards)} shards of {name}; one a device is needed"
+        assert len(shards) == k, (
+            f"{where}: {len(shards)} shards of {name}; one per device is needed"
+        )
         for shard, device in zip(shards, devices, strict=True):
             tensor(shard, f"{where}: a shard of {name}", device=device)
             is_part = shard.dim() == whole.dim() and shard.shape[1:] == whole.shape[1:]
