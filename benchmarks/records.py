@@ -134,8 +134,8 @@ def read(path):
 
 
 def read_all(folder=FOLDER):
-    """Return the records of a folder, oldest first; calibrations lie beside them."""
-    paths = Path(folder).glob("[0-9]*.json")
+    """Return the records of a folder, oldest first."""
+    paths = Path(folder).glob("*.json")
     return sorted(map(read, paths), key=lambda record: record.date)
 
 

@@ -75,8 +75,8 @@ def gpus(k, gpu=None, link=None, numerics=True, quiet=False):
     ----------
     k : int
         Number of devices, at least 1.
-    gpu : str or simgpu.GPU, optional
-        Preset name or specification of the simulated GPU; by default that of
+    gpu : str, path-like or simgpu.GPU, optional
+        Preset name, file or specification of the simulated GPU; by default that of
         `simgpu.set_default_gpu`, initially an A100.
     link : str or simgpu.Link, optional
         Preset name or specification of the simulated link; by default the link that machines with

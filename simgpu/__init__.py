@@ -1,29 +1,27 @@
-"""Simulated GPUs: real numbers on the CPU, time and memory by a model that can be read.
+"""Simulated GPUs: values computed on the CPU, time and memory from a model that you can read.
 
 Tensors on ``sim:0``, ``sim:1``, ... behave like CUDA tensors. Their values are computed on the CPU;
-how long that would have taken on GPUs, and whether it would have fitted, follows from a few numbers
-about the hardware. Times depend on the program alone.
+how long this would take on GPUs, and whether it would fit into their memory, follows from a few
+numbers about the hardware. The same program takes the same simulated time in every run.
 
-- **Host clock.** Launching an operation costs the host `launch_overhead`; it does not wait.
-- **Streams.** An operation starts when the host has launched it, its stream is done with what came
-  before, and its engine is free; it lasts
+- **Host clock.** Launching an operation costs the host `launch_overhead`; the host does not wait.
+- **Streams.** An operation starts when the host has launched it, earlier work in its stream has
+  finished, and its engine is free; it lasts
   ``kernel_overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``.
-- **Engines.** A device's kernels share one compute engine; copies have one engine a direction.
-- **Memory** is counted in blocks, and runs out as on the real thing.
+- **Engines.** The kernels of a device share one compute engine; copies have one per direction.
+- **Memory** is counted in blocks, and runs out as on a real GPU.
 
-Left out: contention on the host's memory and between links (communication of ranks does share its
-wires), the multiprocessors and the memory bandwidth that collectives take from kernels, kernel
-selection and fusion (attention runs as products and a softmax), FLOPs of
-factorisations, launch queues that fill up, caches, clocks that change, fragmentation, workspaces of
-libraries, staged copies that slow each other down, and Python's own time. The backward pass runs on
-the stream that is current when it is called, not on those of the forward pass.
+Not modelled: contention for host memory, for links, and between collectives and kernels (ranks
+model the last two), kernel selection and fusion (attention runs as matrix products and a softmax),
+FLOPs of factorisations, full launch queues, caches, changing clock rates, fragmentation, library
+workspaces, staged copies that slow each other down, and the time of Python itself. The backward
+pass runs on the stream that is current when it is called, not on those of the forward pass.
 
-Values are computed at once, in the order of the program. So a stream that does not wait, a buffer
-that is overwritten too early or memory that is reused too early shows in times at most, never in
-values: `check_races` finds them.
+Values are computed immediately, in program order. A missing wait between streams, or a buffer that
+is overwritten or freed too early, may change times but never values: `check_races` finds them.
 
-Programs for `torch.distributed` run under `spawn`, or by ``simgpu run``, on one node
-or on many; what their communication takes is NCCL's (`simgpu.network.collective_costs`).
+Programs for `torch.distributed` run under `spawn` or ``simgpu run``, on one node or on many; their
+communication takes as long as NCCL's would (`simgpu.network.collective_costs`).
 
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, generators on a
 device, tensors in forked processes, FSDP1, ``context_parallel``. Conjugate and negative views are
@@ -47,7 +45,7 @@ from simgpu.backend.check_races import check_races
 from simgpu.backend.operations.host_ops import host_ops
 from simgpu.backend.pinned import empty_pinned, is_pinned, pin_memory
 from simgpu.backend.tensor import SimTensor
-from simgpu.calibration.calibration import calibrate, from_calibration
+from simgpu.calibrate import calibrate
 from simgpu.clock.current import (
     current_device,
     device_count,
@@ -116,7 +114,6 @@ __all__ = [
     "find_cpu",
     "find_gpu",
     "find_link",
-    "from_calibration",
     "get_device_spec",
     "get_link_spec",
     "host_ops",

@@ -1,4 +1,4 @@
-"""Making machines of simulated GPUs: for good, or for a block."""
+"""Create machines of simulated GPUs: until the next one, or for a ``with`` block."""
 
 from contextlib import contextmanager
 
@@ -13,26 +13,25 @@ MAX_DEVICES = 128
 
 
 def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.device]:
-    """Build a fresh machine of `k` simulated GPUs: clock at 0, trace empty.
+    """Create a new machine of `k` simulated GPUs: clock at 0, trace empty.
 
-    Tensors, streams and events of the machine before it cannot be used any more. The first call
-    makes simulated GPUs known to PyTorch. Where there is no real accelerator (or none is to be
-    used: ``D2LMINI_GPUS=sim``) they are the accelerator, of type ``"sim"``. Beside real GPUs,
-    which this leaves alone, PyTorch calls them ``privateuseone``: use the devices that are
-    returned rather than their names, and `d2lmini.device_name` to print them.
+    Tensors, streams and events of the previous machine become unusable. The first call registers
+    simulated GPUs with PyTorch. Without a real accelerator (or with ``D2LMINI_GPUS=sim``) they
+    become the accelerator, of type ``"sim"``. Beside real GPUs, which keep working, PyTorch calls
+    them ``privateuseone``: use the returned devices rather than their names, and
+    `d2lmini.device_name` to print them.
 
     Parameters
     ----------
     k : int
-        How many GPUs, from 1 to 128 (PyTorch's device numbers end there).
-    gpu : str or GPU, optional
-        Name of a preset (`simgpu.GPUS`) or a spec; by default an A100, or what
-        `set_default_gpu` was told.
+        Number of GPUs, from 1 to 128 (PyTorch's highest device index is 127).
+    gpu : str, path-like or GPU, optional
+        Name of a preset (`simgpu.GPUS`), a file of `calibrate` or a spec; by default an A100, or
+        the GPU that `set_default_gpu` has set.
     link : str or Link, optional
-        Name of a preset (`simgpu.LINKS`) or a spec; by default the one with which machines
-        with this GPU usually come.
+        Name of a preset (`simgpu.LINKS`) or a spec; by default the usual one for this GPU.
     numerics : bool
-        False: keep shapes and times only, and compute nothing.
+        If False, keep track of shapes and times only, and compute no values.
 
     Returns
     -------
@@ -42,9 +41,9 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
     Raises
     ------
     ValueError
-        If `k` is not an integer from 1 to 128, or there is no such preset.
+        If `k` is not an integer from 1 to 128, or a preset or file does not exist.
     RuntimeError
-        If another package has taken PyTorch's slot for device types from outside.
+        If another package uses PyTorch's slot for third-party device types.
 
     Examples
     --------
@@ -60,17 +59,17 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
 
 
 def close() -> None:
-    """End the simulation: there is no machine any more, and PyTorch is as it was before.
+    """End the simulation: remove the machine and restore PyTorch's functions.
 
-    While there is a machine, functions of ours stand in place of some of PyTorch's
-    (`torch.Tensor.to`, `torch.Stream`, ...) and hand on to them whatever is not simulated. Behind
-    this call, and behind the last ``with sim.machine()`` block, PyTorch's own are back. The next
-    `configure` begins anew. Without a machine this does nothing.
+    While a machine exists, the simulator replaces some functions of PyTorch (`torch.Tensor.to`,
+    `torch.Stream`, ...) and forwards calls that involve no simulated device. This call restores the
+    originals, as does the end of the outermost ``with sim.machine()`` block if no machine was
+    configured before it. `configure` can be called again. Without a machine this does nothing.
 
     Raises
     ------
     RuntimeError
-        If it is called in a rank.
+        If called in a rank.
 
     Examples
     --------
@@ -89,11 +88,11 @@ def close() -> None:
 
 @contextmanager
 def machine(k: int, gpu=None, link=None, numerics: bool = True):
-    """Use another machine of simulated GPUs inside a ``with`` block, then the former one again.
+    """Use another machine of simulated GPUs inside a ``with`` block, then the previous one again.
 
-    Inside the block tensors, streams and events of the former machine are set aside; behind it
-    they are what they were, its clock, trace and current devices as well. A seed that is set inside
-    (``torch.manual_seed``) does not reach the machines that are made behind the block.
+    Inside the block, tensors, streams and events of the previous machine cannot be used; after it
+    they are unchanged, as are its clock, trace and current devices. A seed set inside the block
+    (``torch.manual_seed``) does not affect machines created after it.
 
     Parameters
     ----------
@@ -121,23 +120,23 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
     >>> (x + x).sum().item(), sim.device_count()
     (4.0, 1)
     """
-    new, former, seed = build(k, gpu, link, numerics), state.machine, state.seed
-    if former is not None:
-        former.alive, former.set_aside = False, True
+    new, previous, seed = build(k, gpu, link, numerics), state.machine, state.seed
+    if previous is not None:
+        previous.alive, previous.set_aside = False, True
     state.machine = new
     try:
         yield [device.torch_device for device in new.devices]
     finally:
-        state.machine.alive = False  # the new one, or what `configure` has put in its place
-        state.machine, state.seed = former, seed
-        if former is not None:
-            former.alive, former.set_aside = True, False
+        state.machine.alive = False  # the new one, or its replacement by `configure`
+        state.machine, state.seed = previous, seed
+        if previous is not None:
+            previous.alive, previous.set_aside = True, False
         else:
             register.unregister()
 
 
 def build(k, gpu, link, numerics) -> Machine:
-    """Return a machine as `configure` makes it, and leave the one in use alone."""
+    """Return a new machine, as `configure` creates it, without making it the current one."""
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_DEVICES:
         raise ValueError(f"cannot simulate {k!r} GPUs; give an integer from 1 to {MAX_DEVICES}")
     refuse_in_a_rank("a new machine", "take the device from torch.accelerator instead")

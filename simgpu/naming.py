@@ -1,10 +1,10 @@
-"""What simulated GPUs are called: ``sim:0`` for readers, and a type that PyTorch knows.
+"""The names of simulated GPUs: ``sim:0`` for readers, and a device type that PyTorch knows.
 
-PyTorch keeps one slot for device types from outside. Whoever *renames* it makes it the
-accelerator of the process: then ``backward()``, side streams and pinned memory of real GPUs fail.
-So where there is a real accelerator the slot keeps PyTorch's own name, ``privateuseone``; where
-there is none, or a process begins with ``D2LMINI_GPUS=sim`` and does not use it, the slot is called
-``sim``, and a simulated GPU is the accelerator. `device_name` says ``sim:0`` in both cases.
+PyTorch has one slot for third-party device types. *Renaming* it makes it the accelerator of the
+process: then ``backward()``, side streams and pinned memory of real GPUs fail. So beside a real
+accelerator the slot keeps PyTorch's own name, ``privateuseone``. Without one, or in a process that
+starts with ``D2LMINI_GPUS=sim`` and does not use it, the slot is renamed ``sim``, and simulated
+GPUs are the accelerator. `device_name` returns ``sim:0`` in both cases.
 """
 
 import os
@@ -12,30 +12,30 @@ import os
 import torch
 
 NAME, SLOT = "sim", "privateuseone"
-TYPES = {NAME, SLOT}  # PyTorch's types of devices that are simulated
-# Later settings can change again, and real GPUs be used; the name of the slot stays.
+TYPES = {NAME, SLOT}  # PyTorch's device types of simulated GPUs
+# Read at import: the setting may change later, but the slot keeps its name.
 _FORCED = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
 
 
 def take_slot() -> None:
-    """Make simulated GPUs the accelerator of this process, which must not use real ones."""
+    """Make simulated GPUs the accelerator of this process, which then must not use real GPUs."""
     if torch._C._get_privateuse1_backend_name() == SLOT:
         torch.utils.rename_privateuse1_backend(NAME)
 
 
 def claim_slot() -> str:
-    """Choose the type under which PyTorch knows simulated GPUs, once a process; return it.
+    """Choose PyTorch's device type of simulated GPUs, once per process; return it.
 
     Raises
     ------
     RuntimeError
-        If another package has taken PyTorch's slot for device types from outside.
+        If another package uses PyTorch's slot for third-party device types.
     """
     taken = torch._C._get_privateuse1_backend_name()
     if taken not in (NAME, SLOT):
         raise RuntimeError(
-            f"another package uses PyTorch's slot for device types, as {taken!r}; simulate GPUs in "
-            "a process that does not import it"
+            f"another package uses PyTorch's slot for third-party device types, as {taken!r}; "
+            "simulate GPUs in a process that does not import it"
         )
     if taken == SLOT and _may_be_the_accelerator():
         take_slot()
@@ -47,22 +47,22 @@ def _may_be_the_accelerator():
 
 
 def device_type() -> str:
-    """Return PyTorch's type of simulated GPUs in this process: ``sim`` or ``privateuseone``."""
+    """Return PyTorch's device type of simulated GPUs here: ``sim`` or ``privateuseone``."""
     return torch._C._get_privateuse1_backend_name()
 
 
 def is_accelerator() -> bool:
-    """Whether PyTorch takes simulated GPUs for the accelerator of this process."""
+    """Return whether simulated GPUs are the accelerator of this process."""
     return device_type() == NAME
 
 
 def is_ordinary(device) -> bool:
-    """Whether a device that PyTorch names is not a simulated one (C++ calls those ``meta:i``)."""
+    """Return whether a device is not simulated (C++ reports simulated ones as ``meta:i``)."""
     return device.type not in TYPES and (device.type != "meta" or device.index is None)
 
 
 def is_simulated(device) -> bool:
-    """Say whether `device` (a `torch.device` or a name) is a simulated GPU.
+    """Return whether `device` (a `torch.device` or a name) is a simulated GPU.
 
     Examples
     --------
@@ -76,8 +76,8 @@ def is_simulated(device) -> bool:
 def device_name(device) -> str:
     """Return the short name of a device: ``sim:0``, ``cuda:1``, ``cpu``.
 
-    For real devices this is what PyTorch prints. Simulated ones have it on every machine, also
-    where PyTorch prints ``privateuseone:0``, because a real accelerator is there.
+    For real devices this is what PyTorch prints. A simulated GPU is ``sim:0`` even beside a real
+    accelerator, where PyTorch prints ``privateuseone:0``.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def device_name(device) -> str:
 
 
 def split(device):
-    """Return type and index (or None) of a device, also of ``"sim:1"`` before PyTorch knows it."""
+    """Return type and index (or None) of a device, even of ``"sim:1"`` before registration."""
     if isinstance(device, str):
         kind, _, index = device.partition(":")
         if kind in (NAME, SLOT) and (index.isdigit() or device == kind):
@@ -100,12 +100,12 @@ def split(device):
 
 
 def torch_device(device) -> torch.device:
-    """Return the `torch.device` that a name stands for, ``"sim:1"`` included.
+    """Return the `torch.device` with a given name, such as ``"sim:1"`` or ``"cpu"``.
 
     Raises
     ------
     RuntimeError
-        PyTorch's own, if there is no such type of device.
+        From PyTorch, if the device type does not exist.
     """
     kind, index = split(device)
     if kind in (NAME, SLOT):

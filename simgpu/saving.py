@@ -1,8 +1,8 @@
-"""Saving and loading of simulated tensors: ``torch.save``, ``torch.load``, ``pickle``.
+"""Save and load simulated tensors: ``torch.save``, ``torch.load``, ``pickle``.
 
-A saved tensor remembers its device as a CUDA tensor does. ``map_location`` sends it elsewhere; with
-``map_location="cpu"`` it can be loaded where nothing is simulated (`simgpu` must be importable).
-What was saved elsewhere goes to a simulated GPU by ``map_location="sim:1"``.
+A saved tensor records its device, as a CUDA tensor does. ``map_location`` overrides it; with
+``map_location="cpu"`` it can be loaded without a simulated machine (`simgpu` must be importable).
+``map_location="sim:1"`` loads tensors of other devices onto a simulated GPU.
 """
 
 import copyreg
@@ -18,28 +18,28 @@ from simgpu.races import detector as races
 
 
 def _rebuild(storage, offset, size, stride, requires_grad, is_parameter):
-    """Build the tensor again, where `storage` says that it belongs."""
+    """Rebuild the tensor on the device that `storage` is tagged with."""
     untyped = storage._untyped_storage
     data = torch.empty(0, dtype=storage.dtype, device="cpu").set_(untyped, offset, size, stride)
-    tensor = _put_where_it_belongs(data, untyped)
+    tensor = _move_to_location(data, untyped)
     if is_parameter:
         return torch.nn.Parameter(tensor, requires_grad)
     return tensor.requires_grad_(requires_grad)
 
 
-def _put_where_it_belongs(data, untyped):
+def _move_to_location(data, untyped):
     location = getattr(untyped, "_sim_location", None)
-    return data if location is None else _put(data, untyped, current.find_device(location))
+    return data if location is None else _move(data, untyped, current.find_device(location))
 
 
-def _put(data, untyped, device):
-    """Put loaded data on a device; tensors that shared memory when saved share it again."""
+def _move(data, untyped, device):
+    """Move loaded data to a device; tensors that shared a storage when saved share it again."""
     block = getattr(untyped, "_sim_block", None)
     if block is None:
         block = untyped._sim_block = Block(device, untyped.nbytes())
         if untyped.nbytes():
             device.from_host(untyped.nbytes())
-    if data.is_conj() or data.is_neg():  # its values may not have been read yet
+    if data.is_conj() or data.is_neg():  # its values may not have been loaded yet
         raise NotImplementedError(
             f"a conjugate view cannot be loaded onto {device.name}; load it with "
             f"map_location='cpu' and move it by .to({device.name!r})"
@@ -89,23 +89,23 @@ def _restore(storage, location):
     return storage
 
 
-def _moving(rebuild):
-    """Let PyTorch's function that builds a loaded tensor put it where `map_location` says."""
+def _rebuild_at_location(rebuild):
+    """Wrap PyTorch's function `rebuild` to move the tensor to where `map_location` says."""
 
     @functools.wraps(rebuild)
     def rebuild_and_move(storage, *args, **kwargs):
         tensor = rebuild(storage, *args, **kwargs)
-        moved = _put_where_it_belongs(tensor, storage._untyped_storage)
+        moved = _move_to_location(tensor, storage._untyped_storage)
         return tensor if moved is tensor else moved.requires_grad_(tensor.requires_grad)
 
     return rebuild_and_move
 
 
 def register() -> None:
-    """Teach `torch.save` and `torch.load` about simulated devices."""
+    """Register simulated devices with `torch.save` and `torch.load`."""
     for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3"):
-        setattr(torch._utils, name, _moving(getattr(torch._utils, name)))
-    torch._weights_only_unpickler._get_allowed_globals.cache_clear()  # it holds the former ones
+        setattr(torch._utils, name, _rebuild_at_location(getattr(torch._utils, name)))
+    torch._weights_only_unpickler._get_allowed_globals.cache_clear()  # it holds the old functions
     copyreg.pickle(SimTensor, _reduce)
     torch.serialization.register_package(9, _tag, _restore)
     torch.serialization.add_safe_globals([_rebuild])

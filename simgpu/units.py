@@ -1,20 +1,20 @@
-"""How this book writes quantities, and the colours that it draws with."""
+"""How this book formats quantities, and the colours of its figures."""
 
 import math
 
-# Okabe and Ito's colours, which stay apart for readers who do not see all colours.
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLUE, SKY, GREEN, YELLOW = "#0072B2", "#56B4E9", "#009E73", "#F0E442"
 ORANGE, VERMILION, PURPLE = "#E69F00", "#D55E00", "#CC79A7"
-# Greys: letters, lesser letters, fillings, rules.
+# Greys: text, secondary text, fills, rules.
 INK, MUTED, GREY, PALE, RULE = "#1B1F24", "#57606A", "#999999", "#CCCCCC", "#D0D7DE"
 WHITE = "#FFFFFF"
 
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-_LARGEST = {"s": 0, "B": 15, "FLOP": 15, "B/s": 15, "FLOP/s": 15}  # power of ten; others have none
+_LARGEST = {"s": 0, "B": 15, "FLOP": 15, "B/s": 15, "FLOP/s": 15}  # power of ten; others take none
 
 
 def number(value):
-    """Write a number with three significant digits.
+    """Format a number with three significant digits.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def number(value):
 
 
 def scale(value, unit):
-    """Choose the power of ten in which a value is written, and the unit's name with its prefix.
+    """Choose the power of ten for a value; return it and the unit with its prefix.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def scale(value, unit):
 
 
 def quantity(value, unit):
-    """Write a value with three significant digits and its unit, which gets a prefix if it has any.
+    """Format a value with three significant digits and its unit, with a prefix if it takes one.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def quantity(value, unit):
 
 
 def time_unit(seconds):
-    """Choose the unit of an axis that is so long: its name, and how many make one second.
+    """Choose the unit of a time axis of that length; return it and how many make a second.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def time_unit(seconds):
 
 
 def size(num_bytes):
-    """Write a number of bytes that is a power of two, or a multiple of one.
+    """Format a number of bytes with a binary prefix.
 
     Examples
     --------

@@ -4,7 +4,6 @@ import os
 import signal
 
 import pytest
-from support.browser import browser, find_browser
 
 ALLOWED_SKIPS = (
     "needs a GPU",
@@ -47,6 +46,8 @@ def no_gpu_setting(monkeypatch):
 @pytest.fixture(scope="session")
 def chromium():
     """Return the path of a browser. Without one, tests that need it are skipped, except in CI."""
+    from support.browser import find_browser  # here: tests of simgpu need no such package
+
     found = find_browser()
     if not found and os.environ.get("CI"):
         pytest.fail(f"CI has to try the pages, and there is {NO_BROWSER}", pytrace=False)
@@ -58,5 +59,7 @@ def chromium():
 @pytest.fixture(scope="module")
 def tab(chromium, tmp_path_factory):
     """Start a browser; return its page."""
+    from support.browser import browser
+
     with browser(tmp_path_factory.mktemp("profile")) as tab:
         yield tab

@@ -143,3 +143,13 @@ def test_each_device_holds_one_sum_after_the_chapters_reduce_scatter(k):
     for device in range(k):
         complete = [j for j in range(k) if torch.equal(chunks[device][j], wanted[j])]
         assert complete == [(device + 1) % k]
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_the_allreduces_do_not_race(k):
+    devices = sim.configure(k)
+    with sim.check_races():
+        data = [torch.full((10,), i + 1.0, device=device) for i, device in enumerate(devices)]
+        allreduce_ring(data)
+        allreduce_bucketed([[d[:4], d[4:]] for d in data], bucket_bytes=16)
+        assert all((d.cpu() == k * k * (k + 1) / 2).all() for d in data)

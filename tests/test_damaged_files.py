@@ -12,7 +12,7 @@ from support.damage import flips_and_cuts
 from support.profiler_traces import busy_gpu, write
 
 from d2lmini import sim
-from simgpu.calibration.calibration import Calibration, from_calibration
+from simgpu.hardware import gpu_file
 from simgpu.timeline import Timeline
 
 
@@ -60,21 +60,15 @@ def test_a_damaged_timeline(tmp_path):
     assert check(path, read_timeline, use_timeline, 150) > 150
 
 
-def test_a_damaged_calibration(tmp_path):
-    path = tmp_path / "calibration-t4.json"
-    made = Calibration(sim.GPUS["t4"], sim.LINKS["pcie3"], {}, [])
-    made.save(path, measurements=[], provenance={})
-
-    def run(found):
-        gpu, link = found
-        sim.configure(2, gpu=gpu, link=link, numerics=False)
-
-    assert check(path, from_calibration, run, 150) > 150
+def test_a_damaged_gpu(tmp_path):
+    path = tmp_path / "t4.json"
+    gpu_file.write(path, sim.GPUS["t4"], link="pcie3", copies={"latency": 1e-5})
+    assert check(path, sim.find_gpu, lambda gpu: sim.configure(2, gpu=gpu), 150) > 150
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "[]", "null", "3", "\ud800", "{}", ""])
-def test_a_calibration_that_is_none_is_refused(tmp_path, content):
-    path = tmp_path / "calibration-t4.json"
+def test_a_gpu_that_is_none_is_refused(tmp_path, content):
+    path = tmp_path / "t4.json"
     path.write_text(content, errors="surrogatepass")
-    with pytest.raises(ValueError, match=r"t4\.json is no file of sim\.calibrate"):
-        from_calibration(path)
+    with pytest.raises(ValueError, match=r"t4\.json"):
+        sim.find_gpu(path)

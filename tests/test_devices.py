@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from d2lmini import devices, gpus, try_all_gpus, try_gpu
+from d2lmini import devices, gpus, sim, try_all_gpus, try_gpu
+from simgpu.hardware import default
 
 
 def set_cuda_count(monkeypatch, count):
@@ -99,3 +100,45 @@ def test_gpus_names_every_kind_of_a_mixed_machine(monkeypatch, capsys, no_gpu_se
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda i=0: "A" if i < 2 else "B")
     gpus(3)
     assert capsys.readouterr().out == "gpus(3): 2 x A + 1 x B (3 CUDA devices here)\n"
+
+
+@pytest.fixture
+def own_default(monkeypatch):
+    """Leave the GPU that is simulated by default to the test."""
+    monkeypatch.setattr(default, "_default", dict(default._default))
+    monkeypatch.setenv("D2LMINI_GPUS", "sim")
+
+
+def names_in_use():
+    return sim.get_device_spec().name, sim.get_link_spec().name
+
+
+def test_gpus_say_what_they_are_unless_they_are_quiet(own_default, capsys):
+    sim.set_default_gpu("h200")
+    loud = gpus(2)
+    assert capsys.readouterr().out.startswith("gpus(2): 2 simulated GPUs, h200 on nvlink4 (")
+    assert gpus(2, quiet=True) == loud
+    assert capsys.readouterr().out == ""
+    assert names_in_use() == ("h200", "nvlink4")
+
+
+def test_quiet_about_real_gpus_too(monkeypatch, capsys):
+    monkeypatch.setenv("D2LMINI_GPUS", "auto")
+    monkeypatch.setattr("d2lmini.devices.usable_gpus", lambda: (2, None))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i=0: "Test GPU")
+    assert gpus(2, quiet=True) == [torch.device("cuda:0"), torch.device("cuda:1")]
+    assert capsys.readouterr().out == ""
+
+
+def test_the_setting_wins_over_the_default_and_a_name_over_the_setting(own_default, monkeypatch):
+    sim.set_default_gpu("v100", "pcie3")
+    monkeypatch.setenv("D2LMINI_GPUS", "sim:h100")
+    gpus(1, quiet=True)
+    assert names_in_use() == ("h100", "nvlink4")
+    gpus(1, link="pcie5", quiet=True)
+    assert names_in_use() == ("h100", "pcie5")
+    gpus(1, gpu="t4", quiet=True)
+    assert names_in_use() == ("t4", "pcie3")
+    monkeypatch.setenv("D2LMINI_GPUS", "sim")
+    gpus(1, quiet=True)
+    assert names_in_use() == ("v100", "pcie3")

@@ -1,11 +1,13 @@
 """Who may import whom: a table, no circles, and no import inside a function to dodge either."""
 
 import ast
+import subprocess
+import sys
 from importlib import import_module
 
 import nbformat
 import pytest
-from support.paths import ROOT
+from support.paths import ROOT, TESTS
 
 # Each line may import what stands above it, and its own line.
 LAYERS = """
@@ -20,7 +22,8 @@ simgpu.ranks.process
 simgpu.ranks.communication
 simgpu.ranks.pytorch
 simgpu.ranks
-simgpu.calibration
+simgpu.list_gpus
+simgpu.calibrate
 simgpu
 simgpu.timeline
 simgpu.run
@@ -56,6 +59,13 @@ MODULES = {
     for folder in ("simgpu", "d2lmini", "benchmarks", "tools", "chapters")
     for path in (ROOT / folder).rglob("*.py")
 }
+SUPPORT = {f"support.{path.stem}": path for path in (TESTS / "support").glob("*.py")}
+PLAIN = {"torch", "numpy", "pytest", "simgpu", "support"} | sys.stdlib_module_names
+# What only chapters, pages and tests need.
+EXTRAS = {
+    "matplotlib", "sklearn", "scipy", "pooch", "tqdm", "requests", "pandas", "PIL", "IPython",
+    "hypothesis", "torchvision", "nbformat", "sphinx", "websocket",
+}  # fmt: skip
 
 
 def imports(path):
@@ -69,7 +79,8 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
             full = [f"{node.module}.{alias.name}" for alias in node.names]
-            found = [name if name in MODULES else node.module for name in full]
+            files = MODULES | SUPPORT
+            found = [name if name in files else node.module for name in full]
         else:
             continue
         yield from ((name, id(node) in inside) for name in found)
@@ -141,3 +152,42 @@ def test_every_folder_of_the_package_says_what_it_is():
     for folder in {path.parent for name in packages for path in (ROOT / name).rglob("*.py")}:
         text = (folder / "__init__.py").read_text(encoding="utf-8")
         assert ast.get_docstring(ast.parse(text)), folder
+
+
+def test_tests_of_simgpu_need_torch_numpy_and_pytest_alone():
+    left, done = [TESTS / "conftest.py", *(TESTS / "simgpu").rglob("*.py")], set()
+    while left:
+        path = left.pop()
+        done.add(path)
+        for imported, in_function in imports(path):
+            if path.name == "conftest.py" and in_function:
+                continue  # of a fixture that these tests do not use
+            name = imported.split(".")[0]
+            beside = (path.parent / f"{name}.py").exists()
+            assert name in PLAIN or beside, f"{path} imports {imported}"
+            if imported in SUPPORT and SUPPORT[imported] not in done:
+                left.append(SUPPORT[imported])
+    assert TESTS / "support" / "op_samples.py" in done
+
+
+@pytest.mark.parametrize(
+    ("modules", "absent"),
+    [
+        ("simgpu, simgpu.run.command, simgpu.__main__", {*EXTRAS, "d2lmini"}),
+        ("d2lmini, d2lmini.ddp, d2lmini.data", EXTRAS),
+    ],
+)
+def test_what_only_chapters_need_may_be_absent(modules, absent):
+    program = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {absent}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+import {modules}
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from d2lmini import gpus
+from d2lmini import gpus, sim
 from d2lmini.checks.scratch.update import reference_update
 from d2lmini.evaluation import accuracy, evaluate_accuracy
 from d2lmini.training import (
@@ -200,3 +200,13 @@ def test_accuracy_counts_and_evaluation_weighs_batches_by_size():
 def test_evaluation_of_nothing_is_an_error():
     with pytest.raises(ValueError, match="no example"):
         evaluate_accuracy(lambda X: X, [], "cpu")
+
+
+def test_training_on_two_gpus_does_not_race():
+    devices = sim.configure(2)
+    X, y = torch.rand(10, 1, 28, 28), torch.arange(10)
+    with sim.check_races():
+        replicas = [get_params(init_params(), device) for device in devices]
+        for _ in range(2):
+            train_batch(X, y, replicas, devices, lr=0.1)
+        assert all(torch.equal(p.cpu(), q.cpu()) for p, q in zip(*replicas, strict=True))

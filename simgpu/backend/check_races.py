@@ -1,4 +1,4 @@
-"""`check_races`: what is done in its block is shown to the detector of races."""
+"""`check_races`: a block whose operations are passed to the race detector."""
 
 from contextlib import nullcontext
 
@@ -13,13 +13,13 @@ from simgpu.races import detector
 
 
 class HostOperations(TorchDispatchMode):
-    """Shows the detector what this thread's host does with pinned memory."""
+    """Passes the pinned memory that host operations of this thread use to the race detector."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        """Run one operation; if it is the host's own, look at the pinned memory it uses."""
+        """Run one operation; if it is a host operation, check the pinned memory it uses."""
         kwargs = kwargs or {}
-        op, goal, active = lookup(func), kwargs.get("device"), detector.active
-        if not types and op.kernel and active and (goal is None or goal.type == "cpu"):
+        op, target, active = lookup(func), kwargs.get("device"), detector.active
+        if not types and op.kernel and active and (target is None or target.type == "cpu"):
             reads, writes = tensors_of(op, args, kwargs)
             if all(t.device.type == "cpu" and t.layout is torch.strided for t in reads + writes):
                 reads, writes = ([t for t in ts if active.history(t)] for ts in (reads, writes))
@@ -31,52 +31,52 @@ class HostOperations(TorchDispatchMode):
 
 
 def in_a_rank():
-    """Return what a rank's thread runs in: looks for races if a block is open around the ranks."""
+    """Return the context for a rank's thread; it checks for races if a block is open outside."""
     return nullcontext() if detector.active is None else HostOperations()
 
 
 class check_races(HostOperations):  # noqa: N801  (used like a function)
     """Look for races on simulated GPUs inside a ``with`` block.
 
-    Values on simulated GPUs come out right whatever is forgotten. On a real GPU, a forgotten
-    ``wait_event`` gives wrong ones, sometimes. Inside the block, an operation is refused that
+    Values on simulated GPUs are right even if a wait is missing. On a real GPU, a missing
+    ``wait_event`` sometimes gives wrong values. Inside the block, it is an error if an operation
 
     - reads what another stream writes, or overwrites what another stream writes or reads, unless
       events, ``wait_stream``, copies between GPUs or waits of the host order the two;
-    - uses memory of a dropped tensor that another stream may still use. Such memory may go to any
-      later tensor that is made in *the same stream as the dropped one* (if both have up to 1 MiB,
-      or both more): the caching allocator waits for no other stream, except those that
+    - uses memory of a freed tensor that another stream may still use. Such memory may go to any
+      later tensor allocated in *the same stream as the freed one* (if both have up to 1 MiB, or
+      both more): the caching allocator waits for no other stream, except those that
       ``tensor.record_stream(stream)`` has named;
     - reads or overwrites, on the host, pinned memory that a ``non_blocking`` copy still uses.
 
-    Only the program counts, not the clock: work that must be over by now, but for which nobody has
-    waited, races. Two views of one tensor that share no byte do not. A non-blocking copy *from*
-    ordinary memory has read it when it returns, but need not have arrived.
+    Only the program counts, not the clock: work that has ended on the clock, but that nothing has
+    waited for, races. Two views of one tensor that share no byte do not. A non-blocking copy *from*
+    pageable memory has read it when it returns, but need not have arrived.
 
-    What was issued before the block counts as done, and memory that was taken before it is not
-    given to others. Threads count as one: what one of them issues later comes later. Of what the
-    host does, PyTorch's operations in the thread that opened the block are seen (not ``numpy()``,
-    nor printing), where the machine keeps values. A block around `spawn` sees all its ranks, and
-    takes their hosts for one; a rank that does not wait for a collective is refused in any case.
-    Real GPUs are not seen; for these there is ``TORCH_CUDA_SANITIZER=1``.
+    Work issued before the block counts as done, and memory allocated before it counts as never
+    reused. Threads are not told apart: what one of them issues later comes later. On the host,
+    PyTorch's operations in the thread that opened the block are checked (not ``numpy()``, nor
+    printing), if the machine keeps values. A block around `spawn` checks all its ranks as if they
+    had one host; a rank that does not wait for a collective is an error in any case. Real GPUs are
+    not checked; use ``TORCH_CUDA_SANITIZER=1`` for them.
 
     Parameters
     ----------
     action : str
-        ``"raise"``, or ``"warn"``: a `RuntimeWarning` for each race, and the program goes on.
+        ``"raise"``, or ``"warn"`` for a `RuntimeWarning` at each race instead of an error.
     nested : bool
-        True: may stand inside another such block, which sees nothing meanwhile, and need not see
-        any work itself.
+        If True, the block may be inside another one, which sees nothing meanwhile, and may end
+        without having seen any work.
 
     Raises
     ------
     RaceError
-        At that operation of the two which the program issues later; the message names both.
+        At the later of the two operations in program order; the message names both.
     ValueError
-        If there is no such `action`.
+        If `action` is neither ``"raise"`` nor ``"warn"``.
     RuntimeError
-        In a rank of `spawn`. Unless `nested`, also if such a block is open already, and at the end
-        of the block, if no simulated GPU did anything.
+        In a rank of `spawn`. Unless `nested`, also if another block is open, or if the block ends
+        and no simulated GPU did any work in it.
 
     Examples
     --------
@@ -107,9 +107,9 @@ class check_races(HostOperations):  # noqa: N801  (used like a function)
         refuse_in_a_rank("check_races()", "open the block around sim.spawn(), for all ranks")
         self.outer = detector.active
         if self.outer is not None and not self.nested:
-            raise RuntimeError("races are looked for already; leave out the inner check_races()")
+            raise RuntimeError("a check_races() block is open; leave out the inner check_races()")
         detector.active = detector.Detector(self.action)
-        # The outer block shows what the host does to the detector that is active.
+        # The outer block passes host operations to whichever detector is active.
         return self if self.outer is not None else super().__enter__()
 
     def __exit__(self, exc_type, *args):
@@ -118,6 +118,6 @@ class check_races(HostOperations):  # noqa: N801  (used like a function)
             super().__exit__(exc_type, *args)
         if exc_type is None and not closed.saw_work and not self.nested:
             raise RuntimeError(
-                "check_races() saw no work of a simulated GPU: let some run inside the block, on "
-                "devices of gpus(k, gpu='v100'); real GPUs have TORCH_CUDA_SANITIZER=1"
+                "check_races() saw no work of a simulated GPU; run some inside the block, on "
+                "devices of gpus(k, gpu='v100'), or use TORCH_CUDA_SANITIZER=1 for real GPUs"
             )

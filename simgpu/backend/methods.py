@@ -1,7 +1,7 @@
-"""The methods of a simulated tensor that PyTorch's C++ would answer wrongly.
+"""The methods of a simulated tensor for which PyTorch's C++ code would give wrong answers.
 
-C++ takes the tensor for one on ``meta``: it has no values, and its device has another name. What
-is not here is right as PyTorch has it.
+C++ sees a tensor on ``meta``, which has no values and whose device has another name. All other
+methods are inherited unchanged.
 """
 
 import copy
@@ -15,10 +15,10 @@ from simgpu.races import detector as races
 
 
 class CudaMethods:
-    """What a CUDA tensor answers; mixed into `simgpu.SimTensor`."""
+    """Methods that answer as a CUDA tensor's do; mixed into `simgpu.SimTensor`."""
 
     def to(self, *args, **kwargs):
-        """As PyTorch's ``to``, except that C++ does not know the device by this name."""
+        """Do what PyTorch's ``to`` does; C++ does not know simulated devices by their names."""
         first = args[0] if args else None
         if isinstance(first, torch.dtype | type):  # also ``x.to(float)``
             device, *rest, memory_format = _to_dtype(*args, **kwargs)
@@ -31,10 +31,10 @@ class CudaMethods:
         return torch.Tensor.to(self, device, *rest, memory_format=memory_format)
 
     def _other_device(self, device):
-        """Return the device that a name or a number stands for, or None if it is the tensor's."""
+        """Return the device for a name or a number, or None if the tensor is on it."""
         if isinstance(device, bool) or not isinstance(device, torch.device | str | int):
             raise TypeError(
-                f"to(): {device!r} is no device, type or tensor; give one like 'sim:0', "
+                f"to(): {device!r} is not a device, dtype or tensor; give one like 'sim:0', "
                 "torch.float64 or another tensor"
             )
         device = device if isinstance(device, int) else torch_device(device)
@@ -46,16 +46,18 @@ class CudaMethods:
         return None
 
     def type(self, dtype=None, non_blocking=False, **kwargs):
-        """Return the name of the tensor's type, or the tensor as another type."""
+        """Return the name of the tensor's type, or the tensor converted to `dtype`."""
         if dtype is None:
             name = torch.empty(0, dtype=self.dtype, device="cpu").type()
             return name.replace("torch.", "torch.sim.")
         if isinstance(dtype, torch.dtype):
             return self.to(dtype, non_blocking=non_blocking)
-        raise NotImplementedError(f"type({dtype!r}) of a tensor on {self._device.name}; use .to()")
+        raise NotImplementedError(
+            f"a tensor on {self._device.name} does not support type({dtype!r}); use .to()"
+        )
 
     def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
-        """Make a tensor on the same device, unless another one is named."""
+        """Return a new tensor, by default with the dtype and device of this one."""
         return torch.tensor(
             data,
             dtype=dtype or self.dtype,
@@ -134,15 +136,15 @@ class CudaMethods:
                 result = self.detach().clone()
                 result._is_param = True
             else:
-                result = self._in_copied_memory(memo)
+                result = self._copy_with_storage(memo)
         result.requires_grad_(self.requires_grad)
         if self.grad is not None:
             result.grad = copy.deepcopy(self.grad, memo)
         memo[id(self)] = result
         return result
 
-    def _in_copied_memory(self, memo):
-        """Return this tensor in a copy of all its memory, made once for all that share it."""
+    def _copy_with_storage(self, memo):
+        """Return this tensor in a copy of its storage, made once for all tensors that share it."""
         whole = memo.get(id(self._block))
         if whole is None:
             length = self.untyped_storage().nbytes() // self.element_size()
@@ -157,31 +159,32 @@ class CudaMethods:
 
     @property
     def is_meta(self):
-        """False, whatever C++ takes it for."""
+        """False, although C++ sees a meta tensor."""
         return False
 
     @property
     def is_sim(self):
-        """True, as ``is_cuda`` of a CUDA tensor."""
+        """True, like ``is_cuda`` of a CUDA tensor."""
         return True
 
     @property
     def data(self):
-        """The same values, which autograd does not follow."""
+        """The same values, which autograd does not track."""
         return torch.Tensor.data.__get__(self)
 
     @data.setter
     def data(self, other):
         if not isinstance(other, CudaMethods):
             raise RuntimeError(
-                f"cannot put a tensor on {other.device} into one on {self._device.name}; use .to()"
+                f"cannot assign a tensor on {other.device} to the data of one on "
+                f"{self._device.name}; use .to()"
             )
         torch.Tensor.data.__set__(self, other)
         self._data, self._device, self._block = other._data, other._device, other._block
 
     @property
     def grad(self):
-        """The gradient; it has to be on the same device."""
+        """The gradient; it must be on the same device."""
         return torch.Tensor.grad.__get__(self)
 
     @grad.setter
@@ -199,23 +202,23 @@ class CudaMethods:
         torch.Tensor.grad.__delete__(self)
 
     def data_ptr(self):
-        """Return an invented address; equal for two tensors exactly if they start at one place.
+        """Return a synthetic address: the same for tensors that start at the same byte.
 
-        Without elements it is 0, as on CUDA.
+        It is 0 for a tensor without elements, as on CUDA.
         """
         if self.numel() == 0:
             return 0
         return self._block.address + self.storage_offset() * self.element_size()
 
     def untyped_storage(self):
-        """Return what tells whether two tensors share memory."""
+        """Return an object without data that tells whether two tensors share memory."""
         return SimStorage(self)
 
     def storage(self):
-        """Refuse: there are no data to hand out."""
+        """Refuse: there is no data to return."""
         raise NotImplementedError(
-            f"a tensor on {self._device.name} has no typed storage to hand out; use "
-            "untyped_storage() to compare memory, .cpu() for the values"
+            f"a tensor on {self._device.name} has no typed storage; use untyped_storage() to "
+            "compare memory, .cpu() for the values"
         )
 
     def pin_memory(self, *_, **__):
@@ -231,11 +234,11 @@ class CudaMethods:
         return True
 
     def share_memory_(self):
-        """Return the tensor: as for CUDA tensors, nothing is to be done."""
-        return self  # as for CUDA tensors: nothing to do
+        """Return the tensor; as for CUDA tensors, there is nothing to do."""
+        return self
 
     def record_stream(self, stream):
-        """Keep the memory, once dropped, until `stream` is done; values never depend on it here."""
+        """Keep the memory, once freed, until `stream` is done; here values never depend on it."""
         if races.active is not None:
             races.active.keep_for(self, stream)
 
@@ -254,7 +257,7 @@ def _to_tensor(tensor, non_blocking=False, copy=False, *, memory_format=None):
 
 
 def _index(index):
-    """Replace lists and arrays in an index by host tensors, as CUDA would copy them."""
+    """Return an index with lists and arrays as host tensors, which are copied as on CUDA."""
     if isinstance(index, tuple):
         return tuple(map(_index_item, index))
     return _index_item(index)

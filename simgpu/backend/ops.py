@@ -27,13 +27,13 @@ _WRITES_ONLY = {
     "log_normal_", "geometric_", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
     "randint_like", "new_zeros", "new_ones", "new_full", "_foreach_zero_",
 }  # fmt: skip
-# PyTorch lets these write to a tensor that repeats its elements.
+# PyTorch allows these to write to a tensor that repeats its elements.
 WRITE_THE_SAME = {
     "fill_", "zero_", "masked_fill_", "index_fill_", "index_put_", "_index_put_impl_",
 }  # fmt: skip
 # These read as many elements of their first tensor as they write, not all of it.
 _GATHERS = {"index", "gather", "index_select", "embedding", "take", "_unsafe_index"}
-# These touch as many elements of the tensor they change as they are given.
+# These touch only as many elements of the tensor they change as they are given.
 _SCATTERS = {
     "index_put_", "_index_put_impl_", "scatter_", "scatter_add_", "index_add_", "index_copy_",
     "index_fill_",
@@ -41,30 +41,30 @@ _SCATTERS = {
 
 
 def _attention_flops(query, key, value, embed_dim, *_, out_val=None, **__):
-    """Four projections, and two products of length x length for each sequence."""
+    """Return the FLOPs of four projections and, per sequence, two length x length products."""
     batch, length = query.shape[:2]
     return 8 * batch * length * embed_dim**2 + 4 * batch * length**2 * embed_dim
 
 
 def _encoder_layer_flops(src, embed_dim, *rest, out_val=None, **_):
-    """Attention and the two products of the feed-forward part."""
+    """Return the FLOPs of attention and of the two products of the feed-forward part."""
     hidden = rest[12].shape[0]  # of ffn_weight_1
     feed_forward = 4 * src.shape[0] * src.shape[1] * embed_dim * hidden
     return _attention_flops(src, src, src, embed_dim) + feed_forward
 
 
-# Fused operations of inference for which PyTorch has no formula.
+# Fused inference operations for which PyTorch has no formula.
 _OWN_FORMULAS = {
     aten._native_multi_head_attention: _attention_flops,
     aten._transformer_encoder_layer_fwd: _encoder_layer_flops,
 }
 
 
-MAX_REMEMBERED = 20_000  # calls of different shapes whose cost is kept
+MAX_REMEMBERED = 20_000  # entries of each cache of shapes or costs
 
 
 class Op:
-    """The facts about one operation (an `OpOverload`) that each call of it needs."""
+    """The facts about one operation (an `OpOverload`) that all its calls share."""
 
     __slots__ = (
         "_counts_all", "_work", "aliases", "call", "changed", "composite", "foreach", "formula",
@@ -104,7 +104,7 @@ class Op:
         )
         self.makes = self.kernel and not self.mutable  # results in new memory
         self.makes_one = self.makes and self.num_returns == 1
-        # What ``func(...)`` calls, in C++.
+        # The C++ function that ``func(...)`` calls, or a faster equivalent.
         self.call = (_python_function(func) if self.makes_one else None) or func._op
         self.pointwise = torch.Tag.pointwise in tags
         self.foreach = self.packet_name.startswith("_foreach")
@@ -114,7 +114,7 @@ class Op:
         )
         self.may_sync = self.syncs or self.packet_name == "index"
         packet = func.overloadpacket
-        # In inference mode these arrive whole; elsewhere PyTorch takes them apart itself.
+        # In inference mode these arrive undecomposed; otherwise PyTorch decomposes them itself.
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
         self.composite = has_kernel(func.name(), "CompositeImplicitAutograd") and not (
             has_kernel(func.name(), "CPU")
@@ -125,7 +125,7 @@ class Op:
         self.is_conv = "conv" in self.packet_name
         special = self.packet_name in {*_WRITES_ONLY, *_GATHERS, *_SCATTERS, "copy_"}
         self._counts_all = not (special or self.num_outs)
-        # It makes one tensor, whose shape follows from those that it reads, and nothing by chance.
+        # It makes one tensor, whose shape follows from those of its inputs, and is not random.
         self.simple = (
             self.makes_one and str(schema.returns[0].type) == "Tensor" and self._counts_all
             and not (self.composite or self.foreach or self.may_sync)
@@ -133,10 +133,10 @@ class Op:
         )  # fmt: skip
 
     def work(self, args, kwargs, out) -> tuple:
-        """Floating-point operations of one call, and the matrix products that they are of, if any.
+        """Return the FLOPs of one call, and the matrix products it consists of, if any.
 
-        By PyTorch's own formulas where it is no product. (Its formula of `convolution_backward`
-        forgets the groups.)
+        All other operations use PyTorch's own formulas. (Its formula for `convolution_backward`
+        ignores the groups.)
         """
         key = _shapes(args), _shapes(kwargs.values()) if kwargs else ()
         known = self._work.get(key)
@@ -153,7 +153,7 @@ class Op:
         return flops_of(products), products
 
     def traffic(self, tensors, outs) -> int:
-        """Bytes that one call reads and writes, each tensor once."""
+        """Return the bytes that one call reads and writes, counting each tensor once."""
         if self._counts_all:
             return bytes_of([*outs, *tensors])
         written, name = bytes_of(outs), self.packet_name
@@ -170,7 +170,7 @@ class Op:
         return written + bytes_of(tensors)
 
     def peak(self, dtype) -> str:
-        """Return the key into `GPU.flops` at which this operation runs on data of `dtype`."""
+        """Return the key in `GPU.flops` of the peak for this operation on data of `dtype`."""
         if dtype is torch.float32:
             if self.is_conv:
                 return "tf32" if torch._C._get_cudnn_allow_tf32() else "float32"
@@ -179,20 +179,20 @@ class Op:
 
 
 def _python_function(func):
-    """Return PyTorch's Python function for an operation (`torch.relu`), if it is sure to be that.
+    """Return PyTorch's Python function for an operation (`torch.relu`) if it is equivalent.
 
-    It reads its arguments in C++ made for them, which saves half a microsecond and more. But it
-    chooses among the overloads by its arguments, and has other defaults for some of these (no
-    ``reduction``). So take it only where there is no choice, and no default but "nothing".
+    Its argument parser is generated C++ code, which saves half a microsecond or more. But it picks
+    an overload by its arguments and has different defaults for some (no ``reduction``). So use it
+    only if there is one overload, and all defaults are false or None.
     """
     name, packet = func._overloadname, func.overloadpacket
-    alone = [o for o in packet.overloads() if not o.endswith("out")] == [name]
+    only_overload = [o for o in packet.overloads() if not o.endswith("out")] == [name]
     of_tensors = name == "Tensor" and torch.Tag.pointwise in func.tags  # numbers become tensors
     special = any(
         a.name == "device" or (not a.kwarg_only and a.has_default_value() and a.default_value)
         for a in func._schema.arguments
     )
-    if func.namespace != "aten" or special or not (alone or of_tensors):
+    if func.namespace != "aten" or special or not (only_overload or of_tensors):
         return None
     return getattr(torch._C._VariableFunctions, packet.__name__, None)
 
@@ -203,11 +203,11 @@ class _Ops(dict):
         return op
 
 
-lookup = _Ops().__getitem__  # the facts about a function of aten, gathered once
+lookup = _Ops().__getitem__  # the `Op` of an `OpOverload`, made once
 
 
 def signature(values) -> tuple:
-    """Return what the shapes and the cost of a call depend on, as a key of a dictionary."""
+    """Return what the shapes and the cost of a call depend on, as a dictionary key."""
     return tuple([
         (v.shape, v.stride(), v.storage_offset(), v.dtype, v.untyped_storage().nbytes())
         if isinstance(v, torch.Tensor)
@@ -217,7 +217,7 @@ def signature(values) -> tuple:
 
 
 def _shapes(values):
-    """Return what the FLOPs of a call depend on: shapes, whatever their types and layouts."""
+    """Return what the FLOPs of a call depend on: shapes, but not dtypes and strides."""
     return tuple([
         v.shape if isinstance(v, torch.Tensor)
         else _shapes(v) if type(v) in (list, tuple) else (type(v), v)
@@ -226,18 +226,18 @@ def _shapes(values):
 
 
 def bytes_of(tensors):
-    """Return the bytes that tensors have, each once."""
+    """Return the total bytes of tensors, without those that an expanded tensor repeats."""
     total = 0
     for tensor in tensors:
         own = tensor.nbytes
-        if not tensor.is_contiguous():  # it may repeat what it has: its storage is all to be read
+        if not tensor.is_contiguous():  # it may repeat elements: its storage is all there is
             own = min(own, tensor.untyped_storage().nbytes())
         total += own
     return total
 
 
 def _alias(schema, returned):
-    """Position and name of the argument whose memory a result shares, or None."""
+    """Return position and name of the argument whose memory a result shares, or None."""
     info = returned.alias_info
     if info is None:
         return None
@@ -252,12 +252,12 @@ def _alias(schema, returned):
 
 
 def tensors_of(op, args, kwargs):
-    """Return the tensors of whose values one call reads some, and those that it changes."""
+    """Return the tensors whose values one call reads, and those that it changes."""
     reads, writes = [], []
     for i, argument in enumerate(op.func._schema.arguments):
         value = args[i] if i < len(args) else kwargs.get(argument.name)
         found = writes if i in op.changed else reads
         found += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
     if op.packet_name.endswith("_like") or op.packet_name.startswith("new_"):
-        reads = []  # asks for its shape alone
+        reads = []  # uses only its shape
     return reads, writes

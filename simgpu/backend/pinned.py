@@ -1,4 +1,4 @@
-"""Host memory that copies meet: pinned buffers, copies under way, placeholders without data."""
+"""Host memory in copies: pinned tensors, copies in flight, and placeholders without data."""
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -10,23 +10,23 @@ _is_pinned = torch.Tensor.is_pinned  # PyTorch's own
 
 
 class HostCopy:
-    """A copy to the host that is under way: what will be in `target` from `end` on."""
+    """A copy to the host that is in flight: `target` has the `values` from `end` on."""
 
     __slots__ = ("end", "target", "values")
 
     def __init__(self, target, values, end):
         self.target, self.values, self.end = target, values, end
-        with _disable_current_modes():  # our own work is none of the host's in `host_ops`
+        with _disable_current_modes():  # `host_ops` must not charge this to the host
             poison(target)
 
     def fill(self):
-        """Put the values where they belong; autograd does not take it for a change."""
+        """Write the values into the target; autograd does not see it as a change."""
         with _disable_current_modes():
             self.target.copy_(self.values)
 
 
 def poison(tensor):
-    """Fill a host tensor with what says "not there": NaN, or the mark of its type."""
+    """Fill a host tensor with a mark for missing values: NaN, True or an extreme integer."""
     if tensor.numel() == 0:
         return
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
@@ -41,16 +41,16 @@ def poison(tensor):
 def empty_pinned(*size, dtype=None) -> torch.Tensor:
     """Return an uninitialised host tensor in pinned (page-locked) memory.
 
-    Non-blocking copies from and to it do not stop the host. ``pin_memory=True`` needs a real GPU;
-    this does not: it is ordinary memory that the simulator remembers as pinned. While the machine
-    keeps shapes only, the tensor is one element, repeated, and takes no memory.
+    Non-blocking copies from and to it do not block the host. ``pin_memory=True`` needs a real GPU;
+    this function does not: it returns pageable memory that the simulator treats as pinned. While
+    the machine keeps shapes only, the tensor is one expanded element and takes no memory.
 
     Parameters
     ----------
     *size : int or tuple of int
         Shape.
     dtype : torch.dtype, optional
-        Default: PyTorch's default type.
+        Default: PyTorch's default dtype.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def empty_pinned(*size, dtype=None) -> torch.Tensor:
 
 
 def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a copy of a host tensor in pinned memory (the tensor itself if it is there)."""
+    """Return a copy of a host tensor in pinned memory (the tensor itself if it is pinned)."""
     if isinstance(tensor, SimTensor):
         raise ValueError(
             f"cannot pin a tensor on {tensor._device.name}; only host tensors can be pinned"
@@ -87,21 +87,22 @@ def pin_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
-    """Whether a host tensor lies in memory that the simulator (or CUDA) has pinned."""
+    """Whether a host tensor is in memory that the simulator (or CUDA) has pinned."""
     if isinstance(tensor, SimTensor):
         return False
     return getattr(tensor.untyped_storage(), "_sim_pinned", False) or _is_pinned(tensor)
 
 
 def mark_pinned(tensor):
-    """Remember a host tensor's memory as pinned."""
+    """Mark a host tensor's memory as pinned."""
     tensor.untyped_storage()._sim_pinned = True
 
 
 def placeholder(data) -> torch.Tensor:
-    """Return a host tensor of `data`'s shape and type that is all NaN and takes no memory.
+    """Return a host tensor of `data`'s shape and dtype without values (see `poison`).
 
-    What a copy to the host returns where only shapes are kept: one element, repeated.
+    It is one expanded element, takes no memory, and is the result of a copy to the host on a
+    machine that keeps shapes only.
     """
     one = torch.empty((), dtype=data.dtype, device="cpu")
     poison(one)
@@ -109,5 +110,5 @@ def placeholder(data) -> torch.Tensor:
 
 
 def is_placeholder(tensor):
-    """Whether a host tensor is one element repeated, as `placeholder` makes it."""
+    """Whether a host tensor is one expanded element, as `placeholder` returns it."""
     return tensor.numel() > 1 and not any(tensor.stride())

@@ -1,8 +1,8 @@
-"""The matrix products inside an operation: what its arithmetic is, and how well it can run.
+"""The matrix products inside an operation, which determine its FLOPs and its efficiency.
 
-Each is ``(m, n, k, batch)``: so many products ``(m, k) @ (k, n)`` in one kernel. A convolution is
-one without the matrices being written down (*implicit*; NVIDIA, *Convolutional Layers User's
-Guide*, 2023): its pixels are rows, its channels columns, and it sums over channels and filter.
+Each is ``(m, n, k, batch)``: `batch` products ``(m, k) @ (k, n)`` in one kernel. A convolution is
+one whose matrices are never stored (*implicit*; NVIDIA, *Convolutional Layers User's Guide*, 2023):
+its pixels are rows, its channels columns, and it sums over channels and filter.
 """
 
 from math import prod
@@ -37,7 +37,7 @@ def _convolution(args, out):
 
 
 def _forward(pixels, weight, transposed, groups):
-    """Return the product of a convolution with its weight, for each of `pixels`."""
+    """Return the product of a forward convolution, which has a row for each of `pixels`."""
     rows = pixels.shape[0] * prod(pixels.shape[2:])
     first, second, taps = weight.shape[0] // groups, weight.shape[1], prod(weight.shape[2:])
     if transposed:  # first: channels of the input; second: of the output
@@ -73,5 +73,5 @@ PRODUCTS = {
 
 
 def flops(products) -> int:
-    """Return the floating-point operations of products: a multiplication and a sum are two."""
+    """Return the FLOPs of products; a multiplication and an addition are two."""
     return sum(2 * m * n * k * batch for m, n, k, batch in products)

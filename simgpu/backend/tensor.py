@@ -1,4 +1,4 @@
-"""The simulated tensor: real numbers on the CPU, and a device that is simulated."""
+"""The simulated tensor: values on the CPU, and a simulated device."""
 
 import torch
 
@@ -9,16 +9,16 @@ from simgpu.clock.memory import Block
 META = torch.device("meta")
 simple = "simple operations"
 everything_else = "everything else"
-_handlers: dict = {}  # full names of operations -> what runs them
-_routes: dict = {}  # operations, as C++ has them -> what is known of each, and what runs it
-watch = None  # while ranks communicate: sees every operation before it runs
+_handlers: dict = {}  # full name of an operation -> function that runs it
+_routes: dict = {}  # C++ function of an operation -> its `Op` and its handler
+watch = None  # while ranks communicate: called with every operation before it runs
 _STRIDED = torch.strided
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 _AUTOCAST_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 
 
 def handles(operation):
-    """Register a function ``(op, args, kwargs)`` for an operation (aten's packet), see `Op`."""
+    """Register a function ``(op, args, kwargs)`` for an operation, an overload packet of aten."""
 
     def register(function):
         _handlers[str(operation)] = function
@@ -39,8 +39,8 @@ def _find_route(func):
 class SimTensor(CudaMethods, torch.Tensor):
     """A tensor on a simulated GPU.
 
-    To PyTorch's C++ it is a tensor on the device ``meta:i``: shapes and strides, no data. `_data`
-    holds the values (a CPU tensor, or a meta tensor where only shapes are wanted), `_device` the
+    To PyTorch's C++ code it is a tensor on the device ``meta:i``: shape and strides, no data.
+    `_data` holds the values (a CPU tensor, or a meta tensor if only shapes are kept), `_device` the
     simulated device and `_block` its piece of that device's memory, which views share.
     """
 
@@ -53,8 +53,8 @@ class SimTensor(CudaMethods, torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        """Hand an operation to whoever handles it."""
-        if len(types) > 1 and not all(map(_lets_us_run, types)):
+        """Pass an operation to its handler."""
+        if len(types) > 1 and not all(map(_leaves_dispatch_to_us, types)):
             return NotImplemented
         op, handler = _routes.get(func._op) or _find_route(func)
         if watch is not None:
@@ -62,20 +62,20 @@ class SimTensor(CudaMethods, torch.Tensor):
         return handler(op, args, kwargs or {})
 
     def __tensor_flatten__(self):
-        """Name no tensors inside: all that may ask is whether this one is real, and it is."""
+        """Name no inner tensors: PyTorch only asks whether this tensor is fake, and it is not."""
         return [], None
 
     @staticmethod
     def __tensor_unflatten__(*_):
-        """Refuse what traces a program; that there is such a method lets modules swap tensors."""
+        """Refuse to be traced; the method must exist for modules to swap tensors."""
         raise NotImplementedError(
             "torch.compile and torch.export cannot trace programs on simulated GPUs, which run one "
             "operation at a time; call the function or the module itself"
         )
 
 
-def _lets_us_run(kind):
-    """Whether a type of operands leaves the operation to us: DTensors unwrap theirs first."""
+def _leaves_dispatch_to_us(kind):
+    """Whether operands of a type leave dispatch to `SimTensor`; DTensors unwrap theirs first."""
     own = kind.__torch_dispatch__
     return kind is SimTensor or own is _PLAIN or kind.__module__.startswith("simgpu.")
 
@@ -86,13 +86,17 @@ _PLAIN = torch.Tensor.__torch_dispatch__
 def wrap(data, device, block=None) -> SimTensor:
     """Return a simulated tensor around `data`, in new memory unless a `block` is given."""
     if data.is_nested:
-        raise NotImplementedError("simulated GPUs have no nested tensors; pad them to one size")
+        raise NotImplementedError(
+            "simulated GPUs do not support nested tensors; pad them to one size"
+        )
     if data.layout is not _STRIDED:
-        raise NotImplementedError(f"simulated GPUs have no {data.layout} tensors; use dense ones")
+        raise NotImplementedError(
+            f"simulated GPUs do not support {data.layout} tensors; use dense ones"
+        )
     if block is None:
         block = Block(device, data.untyped_storage().nbytes())
     size, strides, offset = data.size(), None, data.storage_offset() or None
-    # To hand strides on takes time; where they can be no others, PyTorch knows them.
+    # Passing strides takes time, and PyTorch infers those of most contiguous tensors.
     if offset is not None or 1 in size or 0 in size or not data.is_contiguous():
         strides = data.stride()
     tensor = _make_wrapper(
@@ -110,7 +114,7 @@ def _geometry(tensor):
 
 
 def refresh(tensor):
-    """Give the wrapper the size, strides and offset that its data have now."""
+    """Update the wrapper to the present size, strides and offset of its data."""
     data = tensor._data
     if _geometry(data) != _geometry(tensor):
         tensor._block.resize(data.untyped_storage().nbytes())
@@ -118,7 +122,7 @@ def refresh(tensor):
 
 
 def refuse_overlap(tensors):
-    """Raise PyTorch's own error if one of the tensors, to be written to, repeats its elements."""
+    """Raise PyTorch's own error if a tensor that is written to repeats its elements."""
     for tensor in tensors:
         if any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor.stride(), strict=True)):
             raise RuntimeError(
@@ -127,13 +131,13 @@ def refuse_overlap(tensors):
             )
 
 
-MAX_CONTROL = 2**16  # elements
+MAX_CONTROL = 2**16  # elements of a small tensor
 
 
 def has_values(machine, dtype, numel) -> bool:
-    """Whether a new tensor has values; in ranks, small ones of integers or bools always have.
+    """Whether a new tensor has values; in ranks, small integer and bool tensors always do.
 
-    PyTorch's own code reads those: sizes, votes, indices, pickled objects.
+    PyTorch's own code reads these: sizes, votes, indices, pickled objects.
     """
     return machine.numerics or (
         machine.keeps_control
@@ -143,7 +147,7 @@ def has_values(machine, dtype, numel) -> bool:
 
 
 def to_meta(data):
-    """Return the shape of a CPU tensor, or of a meta tensor itself."""
+    """Return a CPU tensor as a meta tensor with its shape and strides."""
     if data.device.type == "meta":
         return data
     return torch.empty_strided(data.shape, data.stride(), dtype=data.dtype, device=META)
@@ -158,7 +162,7 @@ def mixed_devices(first, second):
 
 
 def shapes_only(name):
-    """Return the error for an operation that needs values where there are none."""
+    """Return the error for an operation that needs values on a machine without them."""
     return RuntimeError(
         f"{name} needs values, but this simulated machine keeps shapes only "
         "(numerics=False); configure it with numerics=True"
@@ -166,7 +170,7 @@ def shapes_only(name):
 
 
 def no_shapes(name):
-    """Return the error for an operation of which PyTorch cannot work out the shapes alone."""
+    """Return the error for an operation whose shapes PyTorch cannot infer."""
     return NotImplementedError(
         f"PyTorch has no rule for the shapes of {name}, and this simulated machine keeps shapes "
         "only (numerics=False); configure it with numerics=True"

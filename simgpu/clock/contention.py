@@ -1,49 +1,49 @@
-"""What collectives take from the kernels beside them: multiprocessors and memory bandwidth.
+"""How collectives slow down concurrent kernels: they use multiprocessors and memory bandwidth.
 
-A collective is a kernel, too. NCCL's keeps some multiprocessors to itself from the moment at which
-its rank starts it, also while it waits for other ranks, and its bytes pass through the memory. What
-runs meanwhile gets what is left, hence takes longer; the collective does not.
+A collective is a kernel, too. NCCL's kernel occupies some multiprocessors from the moment its rank
+starts it, even while it waits for other ranks, and its data passes through the memory. Kernels that
+run meanwhile get what is left and take longer; the collective does not.
 """
 
 import math
 
-MOST = 0.9  # of either is taken at most: assumed, so that kernels go on
+MOST = 0.9  # of either is taken at most: an assumption, so that kernels still make progress
 
 
 class Contention:
-    """How much collectives take from the kernels of one GPU, from moment to moment.
+    """The shares of one GPU that collectives take from its kernels over time.
 
     Attributes
     ----------
     until : float
-        When the last of them ends, in seconds.
+        When the last collective ends, in seconds.
     """
 
     __slots__ = ("_taken", "until")
 
     def __init__(self):
         self.until = -math.inf
-        self._taken = []  # (start, end, share of the multiprocessors, share of the memory's rate)
+        self._taken = []  # (start, end, share of the multiprocessors, share of the bandwidth)
 
     def add(self, start, end, multiprocessors, memory) -> None:
-        """Take note of one collective, or a part of it, and of the shares that it takes."""
+        """Add the shares that one collective, or a part of it, takes from `start` to `end`."""
         if end > start and (multiprocessors or memory):
             self._taken.append((start, end, multiprocessors, memory))
             self.until = max(self.until, end)
 
     def place(self, engine, ready, seconds_beside, horizon) -> tuple[float, float]:
-        """Book a kernel into the first gap of an engine.
+        """Book the first gap of an engine that is long enough for a kernel.
 
         Parameters
         ----------
         engine : Engine
         ready : float
-            From when on it may run.
+            The earliest start of the kernel.
         seconds_beside : callable
-            ``seconds_beside(multiprocessors, memory)`` is how long it takes where these shares are
-            taken.
+            ``seconds_beside(multiprocessors, memory)`` is the kernel's duration while collectives
+            take these shares.
         horizon : float
-            Nothing is asked of what was before.
+            The host's time; collectives that ended by then are forgotten.
 
         Returns
         -------
@@ -61,27 +61,27 @@ class Contention:
         return start, seconds
 
     def _seconds(self, start, seconds_beside):
-        """Return how long a kernel takes that starts at a moment."""
-        now, left = start, 1.0  # of its work
+        """Return the duration of a kernel that starts at `start`."""
+        now, left = start, 1.0  # fraction of its work
         while True:
-            alone = seconds_beside(*self._shares(now))
-            change = self._change(now)
-            if now + left * alone <= change:
-                return now - start + left * alone
-            left -= (change - now) / alone
+            whole = seconds_beside(*self._shares(now))  # if the shares stayed as they are
+            change = self._next_change(now)
+            if now + left * whole <= change:
+                return now - start + left * whole
+            left -= (change - now) / whole
             now = change
 
     def _shares(self, now):
-        """Return the shares that are taken at a moment."""
+        """Return the shares that are taken at the time `now`."""
         found = [part for part in self._taken if part[0] <= now < part[1]]
         return tuple(min(sum(part[i] for part in found), MOST) for i in (2, 3))
 
-    def _change(self, now):
-        """Return when that is different next."""
+    def _next_change(self, now):
+        """Return the first time after `now` at which the shares change."""
         moments = (moment for part in self._taken for moment in part[:2])
         return min((moment for moment in moments if moment > now), default=math.inf)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all collectives."""
         self.until = -math.inf
         self._taken.clear()

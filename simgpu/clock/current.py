@@ -1,23 +1,23 @@
-"""The machine in use, and how its devices are named and found."""
+"""The machine in use, and how its devices are looked up."""
 
 import os
 from types import SimpleNamespace
 
 from simgpu.naming import NAME, SLOT, split
 
-DEFAULT_SEED = 67280421310721  # PyTorch's own, where nobody has called torch.manual_seed
+DEFAULT_SEED = 67280421310721  # PyTorch's default, without a call of torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
-ranks = None  # while several ranks share the machine: what knows which device is whose
+ranks = None  # the `World` of the ranks that share the machine, if any
 _FORKED = (
-    "simulated GPUs belong to the process that configured them, and this one was forked from it; "
-    "use host tensors here (in a DataLoader's workers: return them, and move batches where they "
-    "arrive), or call simgpu.configure(k) here"
+    "simulated GPUs belong to the process that configured them, and this process was forked from "
+    "it; use host tensors here (in a DataLoader's workers: return host tensors, and move batches "
+    "in the main process), or call simgpu.configure(k) here"
 )
-_forked: list = []  # the machine of the process that this one was forked from
+_forked: list = []  # the parent's machine, in a forked process
 
 
-def _leave_machine_behind():
-    """In a forked process: its copy of the machine would have a clock of its own."""
+def _drop_inherited_machine():
+    """Drop the parent's machine in a forked process, where its clock would be a second one."""
     machine = state.machine
     if machine is not None:
         state.machine, machine.alive = None, False
@@ -25,7 +25,7 @@ def _leave_machine_behind():
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_machine_behind)
+    os.register_at_fork(after_in_child=_drop_inherited_machine)
 
 
 def current_machine():
@@ -34,7 +34,7 @@ def current_machine():
     Raises
     ------
     RuntimeError
-        If `configure` was not called yet.
+        If `configure` has not been called.
     """
     machine = state.machine
     if machine is None and _forked:
@@ -45,12 +45,12 @@ def current_machine():
 
 
 def machine_in_use():
-    """Return what stands for the machine in use: something else after each `configure`.
+    """Return an object that identifies the machine in use; each `configure` makes a new one.
 
     Returns
     -------
     object or None
-        To be compared by ``is``; None before `configure`.
+        Compare it with ``is``; None before `configure`.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def machine_in_use():
 
 
 def check_alive(machine, what: str) -> None:
-    """Raise an error if `machine` is not in use; `what` names the thing that belongs to it."""
+    """Raise an error if `machine` is not in use; `what` names the object that belongs to it."""
     if machine.alive:
         return
     if machine in _forked:
@@ -75,7 +75,7 @@ def check_alive(machine, what: str) -> None:
     if machine.set_aside:
         raise RuntimeError(
             f"{what} belongs to a simulated machine that is set aside while a `with sim.machine()` "
-            "block is open; use it behind that block, or copy tensors to the host before it"
+            "block is open; use it after that block, or copy tensors to the host before it"
         )
     raise RuntimeError(
         f"{what} belongs to a simulated machine that a later sim.configure() (or gpus()) "
@@ -84,12 +84,12 @@ def check_alive(machine, what: str) -> None:
 
 
 def find_device(device=None):
-    """Return the simulated device that `device` (a name, a number, or None) stands for.
+    """Return the simulated device for a name or a number, or the current one for None.
 
     Raises
     ------
     ValueError
-        If it is not a simulated GPU, or there is none of that number.
+        If it is not a simulated GPU, or no simulated GPU has that number.
     """
     machine = current_machine()
     if device is None:
@@ -98,7 +98,7 @@ def find_device(device=None):
         index = device
     else:
         kind, index = split(device)
-        in_cpp = kind == "meta" and index is not None  # there, sim:i is taken for meta:i
+        in_cpp = kind == "meta" and index is not None  # in C++, sim:i is named meta:i
         if kind not in (NAME, SLOT) and not in_cpp:
             raise ValueError(f"{device} is not a simulated GPU; give one like 'sim:0'")
         index = machine.current_index() if index is None else index
@@ -107,13 +107,13 @@ def find_device(device=None):
     if not 0 <= index < len(machine.devices):
         raise ValueError(
             f"there is no sim:{index}: this machine has {len(machine.devices)} simulated GPU(s), "
-            f"sim:0 to sim:{len(machine.devices) - 1}; configure({index + 1}) would make it"
+            f"sim:0 to sim:{len(machine.devices) - 1}; call configure({index + 1}) to have it"
         )
     return machine.devices[index]
 
 
 def is_cpp_device(device) -> bool:
-    """Whether a meta device of PyTorch's C++ stands for a simulated GPU."""
+    """Whether a meta device in PyTorch's C++ code stands for a simulated GPU."""
     return device.index is not None and device.index < device_count()
 
 
@@ -124,13 +124,13 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """Return the number of the device that ``"sim"`` without a number stands for."""
+    """Return the number of the device that ``"sim"`` without a number refers to."""
     machine = state.machine
     return 0 if machine is None else find_device().torch_device.index
 
 
 def own_devices() -> list:
-    """Return the devices of the program that asks: all, or the one of a rank among several."""
+    """Return the devices of the calling program: all of them, or a rank's only one."""
     machine = current_machine()
     return machine.devices if ranks is None else [machine.devices[ranks.own_index()]]
 
@@ -139,12 +139,12 @@ def refuse_in_a_rank(what: str, instead: str) -> None:
     """Raise an error while several ranks share the machine."""
     if ranks is not None:
         raise RuntimeError(
-            f"{what} in a rank of sim.spawn(), where the machine is shared; {instead}"
+            f"{what} is not allowed in a rank of sim.spawn(): the ranks share a machine; {instead}"
         )
 
 
 def set_device(device) -> None:
-    """Make `device` the one that ``"sim"`` without a number stands for, in this thread."""
+    """Make `device` the one that ``"sim"`` without a number refers to in this thread."""
     device = find_device(device)
     device.machine.set_current_index(device.index)
 

@@ -2,14 +2,14 @@
 
 from bisect import bisect_left
 
-_MAX_OLD = 32  # intervals, from which on the old ones are dropped
+_MAX_OLD = 32  # intervals; from this many on, those that are over are dropped
 
 
 class Engine:
     """The busy times of one engine, as sorted intervals that do not touch.
 
-    Work is placed into the first gap that is long enough, so that a kernel which still waits for
-    an event does not hold up a ready kernel of another stream that was issued after it.
+    Work goes into the first gap that is long enough, so a kernel that still waits for an event
+    does not block a ready kernel that was issued later in another stream.
     """
 
     __slots__ = ("_ends", "_starts")
@@ -19,7 +19,7 @@ class Engine:
         self._ends: list[float] = []
 
     def earliest(self, ready: float, duration: float) -> float:
-        """Return the first moment from `ready` on with `duration` free seconds after it."""
+        """Return the earliest time from `ready` on at which `duration` seconds are free."""
         ends = self._ends
         if not ends or ready >= ends[-1]:
             return ready
@@ -34,9 +34,9 @@ class Engine:
         return ready
 
     def take(self, ready: float, duration: float, horizon: float) -> float:
-        """Book the first gap from `ready` on, and return its start: `earliest` and `book`.
+        """Book the first gap from `ready` on, and return its start: `earliest`, then `book`.
 
-        Most work comes behind all that is booked; for it there is nothing to look up.
+        Most work starts after everything that is booked, which takes no search.
         """
         starts, ends = self._starts, self._ends
         if not ends or ready < ends[-1] or len(ends) >= _MAX_OLD or duration <= 0:
@@ -46,7 +46,7 @@ class Engine:
         end = ready + duration
         if end > ready == ends[-1]:
             ends[-1] = end
-        elif end > ready and ends[-1] < horizon:  # what was last is over: this takes its place
+        elif end > ready and ends[-1] < horizon:  # the last interval is over: reuse its entry
             starts[-1], ends[-1] = ready, end
         elif end > ready:
             starts += [ready]  # not append(): see `book`
@@ -54,7 +54,7 @@ class Engine:
         return ready
 
     def book(self, start: float, end: float, horizon: float) -> None:
-        """Mark `start` to `end` as busy; forget what ended before `horizon` (the host's now)."""
+        """Mark `start` to `end` as busy; drop what ended before `horizon` (the host's time)."""
         if end <= start:
             return
         starts, ends = self._starts, self._ends
@@ -70,17 +70,17 @@ class Engine:
         elif i < len(starts) and starts[i] == end:  # joins the interval after it
             starts[i] = start
         else:
-            starts[i:i] = [start]  # not insert(): between two calls an interrupt may come
+            starts[i:i] = [start]  # not insert(): an interrupt may come between two calls
             ends[i:i] = [end]
 
     def clear(self) -> None:
-        """Make the engine free at all times."""
+        """Remove all bookings."""
         self._starts.clear()
         self._ends.clear()
 
 
 def reserve(engines, ready: float, duration: float, horizon: float) -> float:
-    """Book the first common gap of all `engines` from `ready` on, and return its start."""
+    """Book the first gap that all `engines` share from `ready` on, and return its start."""
     start = ready
     while True:
         moved = start

@@ -1,9 +1,9 @@
-"""The simulated machine: a host clock, devices with engines and streams, and what moves them.
+"""The simulated machine: a host clock, devices with engines and streams, and the work on them.
 
-Every method that reads or moves the clock holds the machine's lock, so several threads may use
-one machine; what they do then happens in the order of arrival. An interrupt (Ctrl-C) may come at
-any call: the clock moves before the trace says so, hence what is cut off is missing there, but
-nothing is done twice or at once.
+Every method that reads or advances the clock holds the machine's lock, so several threads may use
+one machine; their calls take effect in order of arrival. An interrupt (Ctrl-C) may come at any
+call. The clock advances before the trace records it, so an interrupted operation may be missing
+from the trace, but none is charged twice and no engine does two things at once.
 """
 
 import functools
@@ -26,10 +26,10 @@ from simgpu.naming import NAME, device_type
 from simgpu.races import detector as races
 
 
-class _Here(threading.local):
-    """What is each thread's own of a device: the number of its current stream."""
+class _CurrentStream(threading.local):
+    """The number of a device's current stream, which each thread has for itself, as in CUDA."""
 
-    stream = 0
+    number = 0
 
 
 class Device:
@@ -38,49 +38,49 @@ class Device:
     def __init__(self, machine, index):
         self.machine = machine
         self.index = index
-        self.row = index  # under which the trace has it
+        self.row = index  # in the trace
         self.call(index)
         self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
-        self.urgent = self.compute  # of streams with priority
-        self.contention = Contention()  # of kernels with collectives
-        self.before_kernel = None  # what to do, once, before the next one
+        self.urgent = self.compute  # runs the kernels of streams with priority
+        self.contention = Contention()  # between collectives and kernels
+        self.before_kernel = None  # called before each kernel, if set
         self.memory = Memory(index, machine.gpu, machine.lock)
         self.generator = torch.Generator().manual_seed(state.seed)
         self.streams: list[Stream] = []
         self.default_stream = Stream.of(self)
-        self.flops = Counter()  # of all kernels, by the type at whose peak they run
-        self._here = _Here()  # the current stream is each thread's own, as in CUDA
+        self.flops = Counter()  # of all kernels, by the peak at which they run
+        self._current = _CurrentStream()
 
     def call(self, number) -> None:
-        """Let this be the name of the device in programs: its index, or of a rank's its place."""
+        """Set the number in the device's name: its index or, in a rank, the local rank."""
         self.name = f"{NAME}:{number}"
         self.torch_device = torch.device(device_type(), number)
 
     def draw(self) -> torch.Generator:
-        """Return the generator from which one operation draws its random numbers."""
+        """Return the generator for the random numbers of one operation."""
         return self.generator
 
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
-        return self.streams[self._here.stream]
+        return self.streams[self._current.number]
 
     def set_current_stream(self, stream: Stream) -> None:
         """Make `stream` the one on which this thread issues work for this device."""
         if races.active is not None:
             races.active.switch(self, stream)
-        self._here.stream = stream.number  # the stream itself would keep the machine for ever
+        self._current.number = stream.number  # the stream itself would keep the machine alive
 
     def launch(self, name, flops=0, num_bytes=0, peak="float32", products=()) -> None:
-        """Issue a kernel on the current stream; the host goes on at once.
+        """Issue a kernel on the current stream; the host does not wait.
 
-        It starts when the host has issued it, its stream is done with what came before, and the
-        compute engine is free for as long as it takes.
+        The kernel starts when the host has issued it, all earlier work in its stream is done, and
+        the compute engine is free for as long as it takes.
         """
         if self.before_kernel is not None:
             self.before_kernel()
-        machine, stream = self.machine, self.streams[self._here.stream]
+        machine, stream = self.machine, self.streams[self._current.number]
         gpu = machine.gpu
         seconds = gpu.seconds(flops, num_bytes, peak, products)
         if flops:
@@ -101,9 +101,9 @@ class Device:
             )  # fmt: skip
 
     def to_host(self, num_bytes, pinned=False, wait=True, reason=None) -> float:
-        """Copy to the host on the current stream; return when it will have ended.
+        """Copy to the host on the current stream; return the time at which the copy ends.
 
-        With `wait`, the host waits for it; `reason` is what the trace then says.
+        With `wait`, the host waits for it; `reason` is the name of that wait in the trace.
         """
         seconds = self.machine.link.host_seconds(num_bytes, pinned=pinned, to_host=True)
         label = f"copy {self.name} -> cpu"
@@ -115,8 +115,9 @@ class Device:
     def from_host(self, num_bytes, pinned=False, non_blocking=False, reason=None) -> None:
         """Copy from the host on the current stream; the host waits as it does for CUDA.
 
-        From pinned memory it need not wait. For ordinary memory it does, also for a non-blocking
-        copy; but then CUDA promises only to have *read* it, not that it has arrived.
+        It does not wait for a non-blocking copy from pinned memory. From pageable memory it always
+        waits; but after a non-blocking copy CUDA guarantees only that the memory has been *read*,
+        not that the data has arrived.
         """
         seconds = self.machine.link.host_seconds(num_bytes, pinned=pinned, to_host=False)
         label = f"copy cpu -> {self.name}"
@@ -135,7 +136,7 @@ class Device:
             return stream.end
 
     def clear(self) -> None:
-        """Make all engines and streams free, and forget the peak."""
+        """Free all engines and streams, and reset the memory peak."""
         for engine in (self.compute, self.urgent, self.h2d, self.d2h, self.peer_in, self.peer_out):
             engine.clear()
         self.contention.clear()
@@ -149,7 +150,7 @@ _machines = weakref.WeakSet()  # all that exist
 
 
 def _renew_locks():
-    """In a child process, forget locks of threads that it has not got: nobody would give them."""
+    """Replace the locks in a forked process: the thread that holds one does not exist there."""
     for machine in _machines:
         machine.lock = threading.RLock()
         for device in machine.devices:
@@ -161,34 +162,34 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 class Machine:
-    """`k` equal GPUs, one link model and a host clock that starts at 0 seconds."""
+    """`k` identical GPUs, one link model and a host clock that starts at 0 seconds."""
 
     def __init__(self, k: int, gpu: GPU, link: Link, numerics: bool):
         self.gpu, self.link, self.numerics = gpu, link, numerics
-        self.keeps_control = False  # whether small integers have values where `numerics` is False
+        self.keeps_control = False  # whether small integers have values if `numerics` is False
         self.alive = True  # while it is the machine in use
-        self.set_aside = False  # while another one is, for a block
+        self.set_aside = False  # while another machine is in use for a block
         self.lock = threading.RLock()
         self.host = 0.0
-        self.host_row = HOST  # under which the trace has what the host does
+        self.host_row = HOST  # in the trace
         self.trace = Trace()
-        self.shapes: dict = {}  # results and costs by shapes, where only shapes are kept
-        self.pending: list = []  # copies to the host that nobody has waited for
+        self.shapes: dict = {}  # results and costs by shapes, if only shapes are kept
+        self.pending: list = []  # copies to the host that it has not waited for
         self.devices = [Device(self, i) for i in range(k)]
-        self.default_index = 0  # of the device that is current in new threads
-        self._here = threading.local()  # the current device is each thread's own
+        self.default_index = 0  # of the current device in new threads
+        self._current = threading.local()  # each thread has its own current device
         _machines.add(self)
 
     def current_index(self) -> int:
         """Return the number of this thread's current device."""
-        return getattr(self._here, "index", self.default_index)
+        return getattr(self._current, "index", self.default_index)
 
     def set_current_index(self, index: int) -> None:
         """Make device number `index` this thread's current one."""
-        self._here.index = index
+        self._current.index = index
 
     def copy_peer(self, source, target, num_bytes) -> float:
-        """Issue a copy between GPUs, after both sides' current streams; both wait for it."""
+        """Issue a copy between GPUs after the work in both current streams; both wait for it."""
         label = f"copy {source.name} -> {target.name}"
         with self.lock:
             from_stream, to_stream = source.current_stream(), target.current_stream()
@@ -207,28 +208,29 @@ class Machine:
             return end
 
     def _copy_staged(self, source, target, label, ready, num_bytes):
-        """Down to pinned host memory and up again, the way up one chunk behind the way down."""
-        head, way = self.link.staging(num_bytes)
-        start = reserve((source.d2h,), ready, way, self.host)
+        """Copy through pinned host memory; the upload starts one chunk after the download."""
+        lead, seconds = self.link.staging(num_bytes)
+        start = reserve((source.d2h,), ready, seconds, self.host)
         number = source.current_stream().number
-        self.trace.add(source.row, D2H, number, label, start, way, 0, num_bytes)
-        start = reserve((target.h2d,), start + head, way, self.host)
+        self.trace.add(source.row, D2H, number, label, start, seconds, 0, num_bytes)
+        start = reserve((target.h2d,), start + lead, seconds, self.host)
         number = target.current_stream().number
         receive = f"receive {source.name} -> {target.name}"
-        self.trace.add(target.row, H2D, number, receive, start, way, 0, num_bytes)
-        return start + way
+        self.trace.add(target.row, H2D, number, receive, start, seconds, 0, num_bytes)
+        return start + seconds
 
     def issue(self, name, stream):
-        """Charge the host for one launch; return when `stream` lets it start."""
+        """Charge the host for one launch; return the earliest start that `stream` allows."""
         start, overhead = self.host, self.gpu.launch_overhead
         self.host = start + overhead
         self.trace.add(self.host_row, LAUNCH, stream.number, name, start, overhead)
         return max(self.host, stream.end)
 
     def wait_until(self, moment: float, name="synchronize", marks=()) -> None:
-        """Let the host wait; copies to the host that have ended by then become readable.
+        """Make the host wait; copies to the host that have ended by then become readable.
 
-        `marks` are the streams and events that it asks about: what it waits for by intention.
+        `marks` are the streams and events that the program waits for; race detection counts no
+        others.
         """
         with self.lock:
             if races.active is not None:
@@ -250,7 +252,7 @@ class Machine:
             self.trace.add(self.host_row, CPU_ENGINE, 0, name, start, seconds, flops, num_bytes)
 
     def reset(self) -> None:
-        """Wait for everything, then set the clock to 0 and forget trace and peaks."""
+        """Wait for everything, then set the clock to 0 and clear the trace and the peaks."""
         with self.lock:
             streams = [stream for device in self.devices for stream in device.streams]
             self.wait_until(max(stream.end for stream in streams), marks=streams)

@@ -1,9 +1,9 @@
-"""Bytes on a simulated device: who holds them, the peak, and what happens when they run out.
+"""The memory of a simulated device: allocated bytes, their peak, and the out-of-memory error.
 
 The counts nearly agree with those of PyTorch's caching allocator for CUDA, which rounds up in the
-same way. It counts more: cuBLAS workspaces (8 MiB, on Hopper 32 MiB, for every stream that
-multiplies), rests of up to 1 MiB that it does not split off blocks above 1 MiB, and, in the peak,
-the workspaces of convolutions.
+same way. The allocator also counts cuBLAS workspaces (8 MiB, on Hopper 32 MiB, for every stream
+that multiplies matrices), remainders of up to 1 MiB that it does not split off from blocks above
+1 MiB, and, in the peak, the workspaces of convolutions.
 """
 
 import gc
@@ -17,11 +17,11 @@ from simgpu.races import detector as races
 GRANULE = 512  # bytes, to which every block is rounded up
 
 
-class _Lease(weakref.ref):
-    """What a device keeps of a block: its size, and when the block goes, a note of that.
+class _Allocation(weakref.ref):
+    """A device's record of a block: its size, and a callback for when the block is freed.
 
-    The note is made by C code alone (`deque.append`), which Ctrl-C cannot come in between as it
-    can in a ``__del__``: Python would ignore it there, and the bytes would stay counted.
+    The callback is C code alone (`deque.append`), which Ctrl-C cannot interrupt. It could interrupt
+    a ``__del__``, where Python ignores the exception: the bytes would stay counted.
     """
 
     __slots__ = ("num_bytes",)
@@ -30,21 +30,21 @@ class _Lease(weakref.ref):
 class Memory:
     """The memory of one device, counted in blocks of `GRANULE` bytes.
 
-    What is modelled: every block is given back at once when its last tensor goes, and a block fits
-    whenever the sum fits. Fragmentation, cached blocks and the context's own memory are not.
+    In this model a block is freed as soon as its last tensor is, and a block fits whenever the sum
+    fits. Fragmentation, cached blocks and the memory of the CUDA context are not modelled.
 
     Attributes
     ----------
     capacity, peak : int
-        Bytes that there are, and the most that were in use at once.
+        Bytes of the device, and the most that were in use at once.
     counted : int
-        Bytes in use when that was last counted: at least as many as `allocated` now.
+        Bytes in use at the last count: at least as many as `allocated` now.
 
-    An interrupt comes after calls and when loops go round; lines without either belong together.
+    Interrupts come only after calls and between iterations; lines with neither are atomic.
     """
 
     __slots__ = (
-        "_dropped", "_leases", "_next_address", "_note_drop", "capacity", "counted", "gpu_name",
+        "_allocations", "_freed", "_next_address", "_note_freed", "capacity", "counted", "gpu_name",
         "index", "lock", "peak",
     )  # fmt: skip
 
@@ -55,67 +55,67 @@ class Memory:
         self.lock = lock
         self.peak = 0
         self.counted = 0
-        self._leases: set[_Lease] = set()
-        self._dropped: deque[_Lease] = deque()
-        self._note_drop = self._dropped.append
+        self._allocations: set[_Allocation] = set()
+        self._freed: deque[_Allocation] = deque()
+        self._note_freed = self._freed.append
         self._next_address = (index + 1) << 44
 
     @property
     def allocated(self) -> int:
-        """Bytes that blocks hold now."""
-        if self._dropped:
+        """Bytes that blocks occupy now."""
+        if self._freed:
             with self.lock:
-                self._count_dropped()
+                self._subtract_freed()
         return self.counted
 
-    def _count_dropped(self):
-        dropped = self._dropped
-        while dropped:
-            lease = dropped[0]
-            self.counted -= lease.num_bytes
-            lease.num_bytes = 0
-            self._leases.discard(lease)
-            dropped.popleft()
+    def _subtract_freed(self):
+        freed = self._freed
+        while freed:
+            allocation = freed[0]
+            self.counted -= allocation.num_bytes
+            allocation.num_bytes = 0
+            self._allocations.discard(allocation)
+            freed.popleft()
 
-    def check(self, num_bytes: int, beside: int = 0) -> None:
-        """Raise the error that taking `num_bytes` more would raise, and change nothing.
+    def check(self, num_bytes: int, before: int = 0) -> None:
+        """Raise the error that allocating `num_bytes` would raise, without allocating them.
 
-        `beside` are bytes of blocks that will be taken before.
+        `before` is the size of the blocks that will be allocated before this one.
         """
-        if self._is_short_of(beside + rounded(num_bytes)):
+        if self._is_short_of(before + rounded(num_bytes)):
             raise torch.OutOfMemoryError(self._message(rounded(num_bytes)))
 
     def take(self, block: "Block", num_bytes: int) -> None:
-        """Count `num_bytes` more for a block, which gets an (invented) address."""
+        """Count `num_bytes` more for a block, which gets a new (synthetic) address."""
         with self.lock:
-            if self._dropped:
-                self._count_dropped()
+            if self._freed:
+                self._subtract_freed()
             if self.counted + num_bytes > self.capacity and self._is_short_of(num_bytes):
                 raise torch.OutOfMemoryError(self._message(num_bytes))
-            lease = block._lease
-            if lease is None:
-                lease = block._lease = _Lease(block, self._note_drop)
-                lease.num_bytes = 0
-                self._leases.add(lease)
-            size = lease.num_bytes + num_bytes
+            allocation = block._allocation
+            if allocation is None:
+                allocation = block._allocation = _Allocation(block, self._note_freed)
+                allocation.num_bytes = 0
+                self._allocations.add(allocation)
+            size = allocation.num_bytes + num_bytes
             block.address = self._next_address  # a block that grows moves
             self._next_address += size
             self.counted = after = self.counted + num_bytes
-            lease.num_bytes = size
+            allocation.num_bytes = size
             if after > self.peak:
                 self.peak = after
 
     def give_back(self, block: "Block", num_bytes: int) -> None:
-        """Count `num_bytes` less for a block, which stays where it is."""
+        """Count `num_bytes` less for a block, which keeps its address."""
         with self.lock:
             self.counted -= num_bytes
-            block._lease.num_bytes -= num_bytes
+            block._allocation.num_bytes -= num_bytes
 
     def _is_short_of(self, num_bytes):
         if self.allocated + num_bytes <= self.capacity:
             return False
         if not gc.isenabled():
-            gc.collect()  # while ranks run, Python does not do that by itself
+            gc.collect()  # automatic collection is off while ranks run
         return self.allocated + num_bytes > self.capacity
 
     def _message(self, num_bytes):
@@ -130,14 +130,14 @@ class Memory:
 
 
 class Block:
-    """The memory behind one tensor and all views of it; freed when the last of them goes."""
+    """The memory that a tensor and all its views share; freed with the last of them."""
 
-    __slots__ = ("__weakref__", "_lease", "_sim_history", "address", "memory", "size")
+    __slots__ = ("__weakref__", "_allocation", "_sim_history", "address", "memory", "size")
 
     def __init__(self, device, num_bytes):
         self.size = num_bytes  # not rounded
-        self._sim_history = None  # of its uses, while races are looked for
-        self._lease = None
+        self._sim_history = None  # of its accesses, while `check_races` is active
+        self._allocation = None
         self.memory = memory = device.memory
         memory.take(self, -(-num_bytes // GRANULE) * GRANULE)
         if races.active is not None:
@@ -147,17 +147,17 @@ class Block:
     @property
     def num_bytes(self) -> int:
         """Bytes that the block occupies."""
-        return self._lease.num_bytes
+        return self._allocation.num_bytes
 
     def resize(self, num_bytes):
-        """Grow to hold `num_bytes` (never shrinks, as PyTorch's storages do not)."""
+        """Grow to hold `num_bytes`; like PyTorch's storages, never shrink."""
         extra = rounded(num_bytes) - self.num_bytes
         if extra > 0:
             self.memory.take(self, extra)
         self.size = max(self.size, num_bytes)
 
     def set_size(self, num_bytes):
-        """Hold exactly `num_bytes`, fewer or more (``storage.resize_``)."""
+        """Grow or shrink to exactly `num_bytes` (``storage.resize_``)."""
         change = rounded(num_bytes) - self.num_bytes
         if change > 0:
             self.memory.take(self, change)
@@ -167,12 +167,12 @@ class Block:
 
 
 class _WatchedBlock(Block):
-    """A block that was taken while races are looked for: its end matters."""
+    """A block allocated while `check_races` is active: the detector must know when it is freed."""
 
     __slots__ = ()
 
     def __del__(self):
-        self._sim_history.drop()
+        self._sim_history.mark_freed()
 
 
 def rounded(num_bytes: int) -> int:

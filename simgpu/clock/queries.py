@@ -1,4 +1,4 @@
-"""What can be asked of the machine in use, and told to it; the names are those of `torch.cuda`."""
+"""Functions that read or change the machine in use, under the names of `torch.cuda`."""
 
 from simgpu.clock import current
 from simgpu.clock.current import current_machine, find_device, own_devices, state
@@ -8,12 +8,12 @@ from simgpu.hardware.specs import GPU
 
 
 def current_stream(device=None) -> Stream:
-    """Return the stream on which work for `device` is now issued."""
+    """Return the stream on which this thread issues work for `device`."""
     return find_device(device).current_stream()
 
 
 def default_stream(device=None) -> Stream:
-    """Return the stream of `device` that is there from the start; its number is 0."""
+    """Return the default stream of `device`, which has the number 0."""
     return find_device(device).default_stream
 
 
@@ -33,10 +33,10 @@ def now() -> float:
 
 
 def synchronize(*devices) -> None:
-    """Let the host wait until all work on `devices` (none given: on every device) is done.
+    """Make the host wait until all work on `devices` (default: on every device) is done.
 
-    Unlike ``torch.cuda.synchronize()``, which waits for one device, no argument means all: all
-    of this program, which in a rank of `spawn` is its own one.
+    Without arguments, ``torch.cuda.synchronize()`` waits for one device; this function waits for
+    all devices of the program (in a rank of `spawn`, its only one).
     """
     machine = current_machine()
     found = [find_device(device) for device in devices] if devices else own_devices()
@@ -48,14 +48,14 @@ def synchronize(*devices) -> None:
 
 
 def reset() -> None:
-    """Wait for all devices, then set the clock to 0 and forget trace and memory peaks.
+    """Wait for all devices, then set the clock to 0 and clear the trace and the memory peaks.
 
-    Tensors stay valid; events recorded before are worth nothing afterwards.
+    Tensors stay valid; events recorded earlier lose their meaning.
 
     Raises
     ------
     RuntimeError
-        In a rank of `spawn`, whose clock is one among several.
+        In a rank of `spawn`, whose clock is one of several.
     """
     current.refuse_in_a_rank("sim.reset()", "subtract two values of sim.now() instead")
     current_machine().reset()
@@ -112,7 +112,7 @@ def max_memory_allocated(device=None) -> int:
 
 
 def reset_peak_memory_stats(device=None) -> None:
-    """Let the peak of `device` start again from what is allocated now."""
+    """Reset the peak of `device` to what is allocated now."""
     memory = find_device(device).memory
     with memory.lock:
         memory.peak = memory.allocated

@@ -1,4 +1,4 @@
-"""One entry of a trace: what ran where, from when, for how long."""
+"""One entry of a trace: what ran, where, when and for how long."""
 
 from dataclasses import dataclass
 
@@ -10,28 +10,28 @@ class Span:
     Attributes
     ----------
     device : str
-        ``"sim:0"``, ``"cuda:0"`` or ``"host"``; of several ranks ``"rank 3 cuda:0"``.
+        ``"sim:0"``, ``"cuda:0"`` or ``"host"``; with several ranks ``"rank 3 cuda:0"``.
     engine : str
         ``"compute"``, ``"h2d"``, ``"d2h"``, ``"p2p"``, ``"copy"`` (of unknown direction) or
         ``"comm"`` (a collective) on a device; ``"launch"``, ``"cpu"``, ``"sync"`` or ``"comm"`` on
         the host.
     stream : int
-        Number of the stream on its device; 0 is the default stream of a simulated GPU. On the host
-        the stream that a simulated launch is for; in a profile of real devices the thread, 0 being
-        the main one.
+        Number of the stream on its device; 0 is the default stream of a simulated GPU. On the
+        host, the stream of a simulated launch; in a profile of real devices, the thread (0 is the
+        main thread).
     name : str
         The operation: ``"mm"``, ``"convolution"``, ``"copy sim:0 -> cpu"``.
     start, duration : float
         Seconds.
     flops, bytes : int
-        Floating-point operations, and bytes: read plus written by a kernel, moved by a copy; of a
-        collective the larger of what this rank gives and gets.
+        Floating-point operations, and bytes: read plus written by a kernel, moved by a copy; for a
+        collective, the larger of what this rank sends and receives.
     lane : str
-        Where the span is counted and drawn, beside its device; empty: under its engine.
+        The lane of its device in which the span is counted and drawn; if empty, that of its engine.
     collective, group : str
-        Of a collective, its name (``"allreduce"``) and its process group, where known.
+        For a collective, its name (``"allreduce"``) and its process group, if known.
     ranks : int
-        How many ranks take part in the collective; 0: unknown.
+        Number of ranks in the collective; 0 if unknown.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Streams and events of simulated GPUs, with the names and the rules of `torch.cuda`."""
+"""Streams and events of simulated GPUs, with the names and rules of `torch.cuda`."""
 
 import torch
 
@@ -18,8 +18,9 @@ class Stream:
     device : torch.device, str or int, optional
         Default: the current device.
     priority : int, default 0
-        Taken for `torch.cuda.Stream`'s sake. In a rank of `spawn`, kernels of streams with a
-        negative number run beside those of the others; elsewhere it makes no difference.
+        Accepted for compatibility with `torch.cuda.Stream`. In a rank of `spawn`, kernels of
+        streams with a negative priority run concurrently with the others; elsewhere it has no
+        effect.
 
     Raises
     ------
@@ -61,7 +62,7 @@ class Stream:
 
     @property
     def device(self) -> torch.device:
-        """The device whose work this stream orders."""
+        """The device of the stream."""
         return self._device.torch_device
 
     @property
@@ -70,11 +71,11 @@ class Stream:
         return self.number
 
     def synchronize(self) -> None:
-        """Let the host wait until everything issued so far in this stream is done."""
+        """Make the host wait until everything issued so far in this stream is done."""
         self._machine().wait_until(self.end, f"synchronize stream {self.number}", (self,))
 
     def wait_event(self, event: "Event") -> None:
-        """Hold later work in this stream back until `event`; the host does not wait."""
+        """Make later work in this stream wait for `event`; the host does not wait."""
         with self._machine().lock:
             if event._moment is not None:
                 self.end = max(self.end, event._moment)
@@ -82,20 +83,20 @@ class Stream:
                     races.active.wait(self, event)
 
     def wait_stream(self, stream: "Stream") -> None:
-        """Hold later work in this stream back until what is now in `stream` is done."""
+        """Make later work in this stream wait for the work that is now in `stream`."""
         with self._machine().lock:
             self.end = max(self.end, stream.end)
             if races.active is not None:
                 races.active.wait(self, stream)
 
     def record_event(self, event: "Event | None" = None) -> "Event":
-        """Record `event` (default: a new one) behind the work that is now in this stream."""
+        """Record `event` (default: a new one) after the work that is now in this stream."""
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def query(self) -> bool:
-        """Whether all work in this stream is done; asking costs the host a microsecond."""
+        """Whether all work in this stream is done; the call takes the host a microsecond."""
         return _poll(self._machine(), self.end, self)
 
     def __enter__(self):
@@ -119,24 +120,24 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream: the host or other streams can wait for it, two of them measure time.
+    """A mark in a stream that the host and other streams can wait for; two of them measure time.
 
     As in CUDA, waiting for an event that was never recorded returns at once, and an event may be
-    recorded again; those who waited before keep waiting for the earlier mark.
+    recorded again; earlier waits still refer to the earlier mark.
 
     Parameters
     ----------
     enable_timing : bool
-        Whether `elapsed_time` may be asked; default False, as in `torch.cuda.Event`.
+        Whether `elapsed_time` may be called; default False, as in `torch.cuda.Event`.
     blocking : bool
-        Taken for `torch.cuda.Event`'s sake; how the host waits makes no difference here.
+        Accepted for compatibility with `torch.cuda.Event`; it has no effect.
     interprocess : bool
         Must be False.
 
     Raises
     ------
     NotImplementedError
-        If `interprocess` is asked for.
+        If `interprocess` is True.
 
     Examples
     --------
@@ -161,11 +162,11 @@ class Event:
 
     @property
     def device(self) -> torch.device | None:
-        """The device on which the event was recorded; before that, None."""
+        """The device on which the event was recorded, or None if it was not recorded yet."""
         return None if self._device is None else self._device.torch_device
 
     def record(self, stream: Stream | None = None) -> None:
-        """Put the mark behind the work that is now in `stream` (default: the current one).
+        """Record the event after the work that is now in `stream` (default: the current one).
 
         Raises
         ------
@@ -187,27 +188,27 @@ class Event:
                 races.active.record(self, stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Hold later work in `stream` (default: the current one) back until the event."""
+        """Make later work in `stream` (default: the current one) wait for the event."""
         if stream is None:
             stream = current.find_device(None).current_stream()
         stream.wait_event(self)
 
     def synchronize(self) -> None:
-        """Let the host wait until the work before the event is done."""
+        """Make the host wait until the work before the event is done."""
         if self._moment is not None:
             self._machine().wait_until(self._moment, "synchronize event", (self,))
 
     def query(self) -> bool:
-        """Whether the work before the event is done; asking costs the host a microsecond."""
+        """Whether the work before the event is done; the call takes the host a microsecond."""
         return self._moment is None or _poll(self._machine(), self._moment, self)
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Time from this event to `end_event`, in milliseconds.
+        """Return the time from this event to `end_event`, in milliseconds.
 
         Raises
         ------
         ValueError
-            If either was made without ``enable_timing=True``, or was not recorded.
+            If either was made without ``enable_timing=True`` or was not recorded.
         RuntimeError
             If they were recorded on two devices, or their work is not done: synchronise first.
         """
@@ -235,7 +236,7 @@ class Event:
         return f"<sim.Event {where}>"
 
 
-POLL_SECONDS = 1e-6  # so that a loop which asks until it is done comes to an end
+POLL_SECONDS = 1e-6  # of host time, so that a loop that polls comes to an end
 
 
 def _poll(machine, moment, mark):
@@ -243,5 +244,5 @@ def _poll(machine, moment, mark):
         machine.host += POLL_SECONDS
         if moment > machine.host:
             return False
-        machine.wait_until(machine.host, marks=(mark,))  # now it knows: results may be read
+        machine.wait_until(machine.host, marks=(mark,))  # now results may be read
         return True

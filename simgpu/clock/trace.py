@@ -1,4 +1,4 @@
-"""The record of what ran: compact while a program runs, a list of spans when asked for."""
+"""The record of what ran: compact while a program runs, a list of spans on request."""
 
 import struct
 from typing import NamedTuple
@@ -10,11 +10,11 @@ _ROW, _TWO_ROWS = struct.Struct(f"<{_FIELDS}"), struct.Struct(f"<{2 * _FIELDS}")
 ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync", "comm")
 COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC, COMM = range(len(ENGINES))
 HOST = -1
-OF_RANKS = 1000  # rows from here on, and from -OF_RANKS on downwards, have names of their own
+OF_RANKS = 1000  # rows of rank i: OF_RANKS + i for its device, -OF_RANKS - i for its host
 
 
 class Communication(NamedTuple):
-    """What the trace knows of a message or a collective, besides time and bytes."""
+    """What the trace records of a message or a collective besides times and bytes."""
 
     name: str
     collective: str
@@ -34,8 +34,8 @@ class Trace:
     def add(self, device, engine, stream, name, start, duration, flops=0, num_bytes=0):
         """Append one span.
 
-        `device` is an index, `HOST` or what `name_row` has named, `engine` an index into `ENGINES`,
-        `name` a `Communication` if it is one.
+        `device` is an index, `HOST` or a row named by `name_row`, `engine` an index into `ENGINES`,
+        `name` a string or a `Communication`.
         """
         names = self._names
         number = names.get(name)
@@ -46,9 +46,9 @@ class Trace:
     def add_kernel(
         self, host, device, stream, name, issued, overhead, start, duration, flops, num_bytes
     ):
-        """Append the span of a launch in row `host`, and that of its kernel in row `device`.
+        """Append the span of a launch in row `host` and that of its kernel in row `device`.
 
-        As two calls of `add` would, in less time: kernels are most of what a trace holds.
+        Faster than two calls of `add`; most spans of a trace are launches and kernels.
         """
         names = self._names
         number = names.get(name)
@@ -60,25 +60,25 @@ class Trace:
         )  # fmt: skip
 
     def name_row(self, number, name):
-        """Let spans whose device is `number` have a device of this name."""
+        """Set the device name of the spans in row `number`."""
         self._rows_named[number] = name
 
     def clear(self):
-        """Forget everything."""
+        """Remove all spans."""
         self._rows.clear()
 
     def __len__(self):
         return len(self._rows) // _ROW.size
 
     def spans(self) -> list[Span]:
-        """All spans in the order in which the host issued them."""
+        """Return all spans in the order in which the host issued them."""
         names = list(self._names)
         return [
             Span(
                 self._rows_named.get(device) or ("host" if device == HOST else f"sim:{device}"),
                 ENGINES[engine],
                 stream,
-                *_described(names[name], start, duration, flops, num_bytes),
+                *_from_name(names[name], start, duration, flops, num_bytes),
             )
             for device, engine, stream, name, start, duration, flops, num_bytes in (
                 _ROW.iter_unpack(bytes(self._rows))
@@ -86,8 +86,8 @@ class Trace:
         ]
 
 
-def _described(name, start, duration, flops, num_bytes):
-    """Return the fields of a span from its name on."""
+def _from_name(name, start, duration, flops, num_bytes):
+    """Return the fields of a span from `name` on."""
     if isinstance(name, str):
         return name, start, duration, flops, num_bytes
     return (

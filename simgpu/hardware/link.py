@@ -20,7 +20,7 @@ class Link:
     Attributes
     ----------
     name : str
-        Name of the preset or of the measured machine.
+        Name of the preset.
     bandwidth : float
         Copies to and from pinned host memory, bytes/s.
     pageable_bandwidth : float

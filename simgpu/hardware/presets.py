@@ -19,6 +19,7 @@ Not every combination can be bought, or used with today's PyTorch:
   need a T4 or newer. No current wheel runs on a K80, which CUDA 12 dropped.
 """
 
+from simgpu.hardware import gpu_file
 from simgpu.hardware.assumptions import (
     COPY_LATENCY,
     LINK_EFFICIENCY,
@@ -243,18 +244,26 @@ def _find(name_or_spec, kind, presets):
         return presets[name_or_spec]
     raise ValueError(
         f"unknown {label} {name_or_spec!r}; give one of {', '.join(presets)}, "
-        f"or a simgpu.{label} of your own"
+        + ("a file that ends in .json, " if kind is GPU else "")
+        + f"or a simgpu.{label} of your own"
     )
 
 
 def find_gpu(name_or_spec) -> GPU:
-    """Return the GPU preset of that name; a `GPU` is returned as it is.
+    """Return the GPU preset of that name, or that of a file; a `GPU` is returned as it is.
+
+    Parameters
+    ----------
+    name_or_spec : str, path-like or GPU
+        A path must end in ``.json``; `simgpu.hardware.gpu_file` describes the file.
 
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists those there are.
+        If there is no such preset (the message lists the presets), or a file is not valid.
     """
+    if gpu_file.is_gpu_file(name_or_spec):
+        return gpu_file.read(name_or_spec, LINKS)[0]
     return _find(name_or_spec, GPU, GPUS)
 
 
@@ -264,7 +273,7 @@ def find_link(name_or_spec) -> Link:
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists those there are.
+        If there is no such preset; the message lists the presets.
     """
     return _find(name_or_spec, Link, LINKS)
 
@@ -275,6 +284,6 @@ def find_cpu(name_or_spec) -> CPU:
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists those there are.
+        If there is no such preset; the message lists the presets.
     """
     return _find(name_or_spec, CPU, CPUS)

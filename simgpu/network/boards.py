@@ -184,8 +184,7 @@ def board_of(link: Link) -> Board:
     """Return the board of up to 8 GPUs that goes with a link.
 
     ``nvlink2`` is the hybrid cube mesh of a DGX-1 with V100s, ``nvlink3`` an NVSwitch, ``nvlink4``
-    and ``nvlink5`` an NVSwitch that reduces. Any other link, PCIe or measured, goes through one
-    host.
+    and ``nvlink5`` an NVSwitch that reduces. Any other link goes through one host.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Which work on the same memory is ordered, and which races.
+"""Race detection: which accesses to the same memory are ordered, and which race.
 
-``clocks.py`` keeps what every stream and the host know to be done, ``histories.py`` who used a
-piece of memory when, ``regions.py`` which bytes of it; start reading in ``detector.py``, which
-compares. `simgpu.check_races` opens it. Imports nothing of the package.
+Start reading in ``detector.py``. ``clocks.py`` keeps logical clocks of the streams and the host,
+``histories.py`` the accesses to each piece of memory, ``regions.py`` compares the bytes they touch.
+`simgpu.check_races` starts a detector. Imports nothing of the package.
 """

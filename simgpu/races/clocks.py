@@ -1,10 +1,10 @@
-"""Logical clocks: which operations of other streams must be over when one begins.
+"""Logical clocks: which operations of other streams must be done when an operation begins.
 
-Only the program counts here, not the times of this machine. What orders work: the stream it is in;
-events and ``wait_stream``; a wait of the host for a stream, for what the host issues afterwards; a
-copy between GPUs, for which both current streams wait. A backward operation runs in the stream of
-its forward operation, and that stream and the one in which ``backward`` was called wait for each
-other, as PyTorch does it on CUDA.
+They follow from the program alone, not from simulated times. Work is ordered by its stream; by
+events and ``wait_stream``; by the host's waits for a stream, with respect to what the host issues
+afterwards; and by copies between GPUs, for which both current streams wait. A backward operation
+runs in the stream of its forward operation; that stream and the one in which ``backward`` was
+called wait for each other, as in PyTorch on CUDA.
 """
 
 import threading
@@ -17,49 +17,49 @@ HOST = "host"  # in a clock: how often the host has waited
 
 
 class Clocks:
-    """The clocks of streams, events and the host.
+    """The vector clocks of streams, events and the host.
 
-    A clock says, for each stream, how many of its operations are sure to be over. All methods are
-    called under the machine's lock, except `switch`, which notes what belongs to one thread.
+    A clock maps each stream to the number of its operations that are certain to be done. All
+    methods are called under the machine's lock, except `switch`, whose data belongs to one thread.
     """
 
     def __init__(self):
         self.host = {HOST: 0}
         self.clocks = WeakKeyDictionary()  # of streams and events
         self.switches = {}  # (thread, device): first autograd nodes, and the streams from there on
-        self.callers = {}  # (thread, device): the last backward pass, and the stream that called it
+        self.callers = {}  # (thread, device): the last backward pass, and the stream of the call
 
     def clock(self, stream):
-        """Return a stream's clock for what is now issued: the host's waits come before it."""
+        """Return the clock of a stream, which includes all waits of the host so far."""
         clock = self.clocks.setdefault(stream, {})
         if clock.get(HOST, 0) < self.host[HOST]:
             merge(clock, self.host)
         return clock
 
     def record(self, event, stream):
-        """Put `event` behind the work in `stream`."""
+        """Record `event` after the work in `stream`."""
         self.clocks[event] = dict(self.clock(stream))
 
     def wait(self, stream, mark):
-        """Let later work in `stream` come after `mark`: an event, or what is now in a stream."""
+        """Order later work in `stream` after `mark`: an event, or the work now in a stream."""
         merge(self.clock(stream), self.clocks.get(mark, {}))
 
     def host_waits(self, marks):
-        """Let all that is issued from now on come after `marks`, streams and events."""
+        """Order all work issued from now on after `marks`, which are streams and events."""
         for mark in marks:
             merge(self.host, self.clocks.get(mark, {}))
         self.host[HOST] += 1
 
     def switch(self, device, stream):
-        """Take note that `stream` is about to become this thread's current one."""
+        """Record that `stream` becomes this thread's current stream."""
         numbers, streams = self.switches.setdefault(
             (threading.current_thread(), device), ([0], [device.current_stream()])
         )
-        numbers.append(torch.autograd._get_sequence_nr())  # of the next node of the graph
+        numbers.append(torch.autograd._get_sequence_nr())  # of the next autograd node
         streams.append(stream)
 
     def stream_for(self, device):
-        """Return the stream in which CUDA would run what is now issued for `device`."""
+        """Return the stream in which CUDA would run an operation issued now for `device`."""
         current = device.current_stream()
         task = torch._C._current_graph_task_id()
         if task < 0:
@@ -69,31 +69,31 @@ class Clocks:
             self.callers[key] = task, current
         node = torch._C._current_autograd_node()
         if self.callers[key][1] is not current or node is None or key not in self.switches:
-            return current  # a hook has chosen a stream, or there is no other
+            return current  # a hook has set a stream, or there is only one
         numbers, streams = self.switches[key]
         return streams[bisect_right(numbers, node._sequence_nr()) - 1]
 
     def advance(self, device, peer=None):
-        """Count one operation that is now issued for `device`; return its stream and its clock.
+        """Count one operation issued now for `device`; return its stream and its clock.
 
-        A copy to another device, `peer`, holds the streams of both.
+        A copy to another device, `peer`, synchronises the streams of both.
         """
         stream = self.stream_for(device)
-        held = {device.current_stream()}
+        others = {device.current_stream()}
         if peer is not None:
-            held |= {peer.current_stream(), self.stream_for(peer)}
-        held.discard(stream)
+            others |= {peer.current_stream(), self.stream_for(peer)}
+        others.discard(stream)
         clock = self.clock(stream)
-        for other in held:
+        for other in others:
             merge(clock, self.clock(other))
         clock[stream] = clock.get(stream, 0) + 1
-        for other in held:
+        for other in others:
             merge(self.clock(other), clock)
         return stream, clock
 
 
 def merge(clock, other):
-    """Let `clock` come after all that `other` comes after, too."""
+    """Advance `clock` to the maximum of itself and `other`, stream by stream."""
     for stream, tick in other.items():
         if clock.get(stream, 0) < tick:
             clock[stream] = tick

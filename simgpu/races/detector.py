@@ -1,7 +1,7 @@
-"""Finding races: work on the same memory in two streams, of which nothing says which goes first.
+"""The race detector: finds accesses to the same memory whose order nothing guarantees.
 
-Values are computed in the order of the program, so a missing ``wait_event`` never shows in them.
-This asks, for every access to a tensor, whether it *must* come after what was done there before.
+Values are computed in program order, so they never show a missing ``wait_event``. The detector
+checks for every access to a tensor whether it *must* come after earlier accesses to its memory.
 """
 
 import os
@@ -17,95 +17,96 @@ from simgpu.races.histories import Access, History
 from simgpu.races.regions import region
 
 active = None  # the `Detector` while a `check_races` block is open
-SMALL = 2**20  # bytes; CUDA's caching allocator keeps smaller and larger blocks apart
+SMALL = 2**20  # bytes; CUDA's caching allocator has separate pools for small and large blocks
 _OURS = tuple(
     str(path) + os.sep for path in (Path(__file__).parents[1], Path(torch.__file__).parent)
 )
 
 
 class RaceError(RuntimeError):
-    """Two operations use the same memory, one of them writes, and nothing orders them."""
+    """Two unordered operations use the same memory, and at least one of them writes."""
 
 
 class Detector(Clocks):
-    """Who used which memory when, and what may get that memory next."""
+    """Finds races from the accesses to each piece of memory, including reused memory."""
 
     def __init__(self, action):
         super().__init__()
         self.action = action
         self.saw_work = False
-        self.dropped = deque()  # histories of memory that nobody has any more
-        self.reusable = {}  # (stream, is small): the last past use by each stream
+        self.freed = deque()  # histories of freed memory
+        self.reusable = {}  # (stream, is small): the last access by each stream to freed memory
 
     def touch(self, device, name, reads=(), writes=(), peer=None):
-        """Check one operation that is now issued for `device`, or copies from it to `peer`."""
+        """Check one operation issued now for `device`, or a copy from it to `peer`."""
         with device.machine.lock:
             self.saw_work = True
             self.check(*self.advance(device, peer), name, reads, writes)
 
     def check(self, stream, clock, name, reads, writes):
-        """Compare an operation's accesses with those before; `stream` is None for the host."""
+        """Compare an operation's accesses with earlier ones; `stream` is None for the host."""
         frame, race = _caller(), None
         line = _line(frame)
         for tensor, is_write in [(t, False) for t in reads] + [(t, True) for t in writes]:
             history = self.history(tensor)
             if history is None:
                 continue
-            use = Access(
+            access = Access(
                 stream, clock.get(stream, 0), is_write, name, line, _describe(tensor),
                 region(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.itemsize),
             )  # fmt: skip
-            old = history.find_race(use, clock)
+            old = history.find_race(access, clock)
             if race is None and old is not None:
-                race = history.explain(old, use)
+                race = history.explain(old, access)
             if stream is not None:
-                history.add(use)
+                history.add(access)
         if race is not None and self.action == "raise":
             raise RaceError(race)
         if race is not None:
             warnings.warn_explicit(race, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
 
     def history(self, tensor):
-        """Return the history of a tensor's memory; None if nobody can race for it."""
+        """Return the history of a tensor's memory; None if no race for it is possible."""
         if tensor.numel() == 0:
             return None
         memory = getattr(tensor, "_block", None)
         if memory is None:  # a host tensor
             memory = tensor.untyped_storage()
             if memory.nbytes() < tensor.nbytes or not getattr(memory, "_sim_pinned", False):
-                return None  # without values, or in memory for which the host always waits
+                return None  # without values, or not pinned: the host waits for every copy
         history = getattr(memory, "_sim_history", None)
         if history is None or history.detector is not self:
             history = memory._sim_history = History(self)
         return history
 
     def keep_for(self, tensor, stream):
-        """Let a tensor's memory, when it is dropped, not be reused before `stream` is done."""
+        """Keep a freed tensor's memory from reuse until `stream` is done (``record_stream``)."""
         history = self.history(tensor)
         if history is not None and stream is not history.stream:
             history.recorded.add(stream)
 
     def allocate(self, block, device):
-        """Begin a block's history: its memory may be what tensors of its stream have dropped."""
+        """Start a block's history with past accesses to the freed memory that it may reuse."""
         with device.machine.lock:
             stream, is_small = self.stream_for(device), block.num_bytes <= SMALL
             history = block._sim_history = History(self, stream, is_small)
             self.collect()
-            for use in self.reusable.get((stream, is_small), {}).values():
-                if use.tick > self.host.get(use.stream, 0):
-                    history.uses[use.stream, None, True] = use
+            for access in self.reusable.get((stream, is_small), {}).values():
+                if access.tick > self.host.get(access.stream, 0):
+                    history.accesses[access.stream, None, True] = access
 
     def collect(self):
-        """Keep the last uses of dropped memory, for the stream whose tensors may get it next."""
-        while self.dropped:
-            history = self.dropped.popleft()
+        """Keep the last accesses to freed memory, by the stream that may allocate it again."""
+        while self.freed:
+            history = self.freed.popleft()
             if history.stream is None:
-                continue  # made before the `check_races` block: nobody knows in which stream
+                continue  # allocated before the `check_races` block, in an unknown stream
             reusable = self.reusable.setdefault((history.stream, history.is_small), {})
-            for use in history.uses.values():
-                last = reusable.get(use.stream)
-                if last is None or last.tick < use.tick:
-                    reusable[use.stream] = use._replace(region=None, writes=True, is_past=True)
+            for access in history.accesses.values():
+                last = reusable.get(access.stream)
+                if last is None or last.tick < access.tick:
+                    past = access._replace(region=None, writes=True, is_past=True)
+                    reusable[access.stream] = past
 
 
 def _describe(tensor):
@@ -113,7 +114,7 @@ def _describe(tensor):
 
 
 def _caller():
-    """Return the frame of the program that is checked."""
+    """Return the innermost frame of the user's program."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
         frame = frame.f_back

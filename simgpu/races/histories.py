@@ -1,4 +1,4 @@
-"""Who used a piece of memory, what races with whom, and how that is said."""
+"""The accesses to a piece of memory, which of them race, and the error message for a race."""
 
 from typing import NamedTuple
 
@@ -7,73 +7,75 @@ from simgpu.races.regions import contains, overlap
 
 
 class Access(NamedTuple):
-    """One use of a piece of memory by one operation."""
+    """One access to a piece of memory by one operation."""
 
     stream: object  # None: the host
-    tick: int  # the stream's own count of operations
+    tick: int  # number of the operation in its stream
     writes: bool
     name: str
     line: str
     tensor: str
     region: tuple | None  # None: all of it
-    is_past: bool = False  # the use of a tensor that was dropped since
+    is_past: bool = False  # the tensor has been freed since
 
 
 class History:
-    """The uses of one piece of memory that still matter, and the stream in which it was made."""
+    """The accesses to a piece of memory that still matter, and the stream that allocated it."""
 
-    __slots__ = ("detector", "is_small", "recorded", "stream", "uses")
+    __slots__ = ("accesses", "detector", "is_small", "recorded", "stream")
 
     def __init__(self, detector, stream=None, is_small=True):
         self.detector, self.stream, self.is_small = detector, stream, is_small
-        self.recorded = set()  # the streams that record_stream has named
-        self.uses = {}
+        self.recorded = set()  # streams passed to record_stream
+        self.accesses = {}
 
-    def add(self, use):
-        """Remember a use, and forget those that a write makes unimportant.
+    def add(self, new):
+        """Add an access; a write drops the accesses to the bytes that it overwrites.
 
-        What comes after the write comes after all that the write came after.
+        Whatever is ordered after the write is ordered after them, too.
         """
-        if use.writes:
-            self.uses = {
+        if new.writes:
+            self.accesses = {
                 key: old
-                for key, old in self.uses.items()
-                if old.is_past or not contains(use.region, old.region)
+                for key, old in self.accesses.items()
+                if old.is_past or not contains(new.region, old.region)
             }
-        self.uses[use.stream, use.region, use.writes] = use
+        self.accesses[new.stream, new.region, new.writes] = new
 
-    def find_race(self, use, clock):
-        """Return an earlier access with which `use` races; `clock` says what comes before it."""
+    def find_race(self, new, clock):
+        """Return an earlier access that races with `new`; `clock` is that of the operation."""
         races = [
             old
-            for old in list(self.uses.values())
-            if (use.writes or old.writes)
+            for old in list(self.accesses.values())
+            if (new.writes or old.writes)
             and old.tick > clock.get(old.stream, 0)
-            and (old.is_past or overlap(old.region, use.region))
+            and (old.is_past or overlap(old.region, new.region))
         ]
         return min(races, key=lambda old: old.is_past, default=None)
 
-    def drop(self):
-        """Take note that no tensor has this memory any more; runs within ``__del__``.
+    def mark_freed(self):
+        """Hand the history of freed memory to the detector; runs within ``__del__``.
 
-        It stays unused until the streams named by record_stream have done what is in them now.
+        The memory is not reused before the work now in the streams of record_stream is done.
         """
-        over = {}
+        done = {}
         for stream in self.recorded:
-            merge(over, self.detector.clocks.get(stream, {}))
-        self.uses = {
-            key: use for key, use in self.uses.items() if use.tick > over.get(use.stream, 0)
+            merge(done, self.detector.clocks.get(stream, {}))
+        self.accesses = {
+            key: access
+            for key, access in self.accesses.items()
+            if access.tick > done.get(access.stream, 0)
         }
-        self.detector.dropped.append(self)
+        self.detector.freed.append(self)
 
     def explain(self, old, new):
-        """Say what the two accesses of a race are, and what helps."""
+        """Return an error message: the two accesses of a race, and how to order them."""
         second = f"race: {_operation(new)} {_verb(new)} a {new.tensor}"
         first = _operation(old)
         if new.stream is None:
             return (
-                f"{second} in pinned memory, with which {first} may not be done yet. Let the host "
-                "wait first: event.synchronize(), stream.synchronize() or synchronize()"
+                f"{second} in pinned memory that {first} may still use. Make the host wait first: "
+                "event.synchronize(), stream.synchronize() or synchronize()"
             )
         wait = (
             f"{_name(new.stream)} should wait for {_name(old.stream)} first, by "
@@ -81,25 +83,23 @@ class History:
         )
         if not old.is_past:
             return f"{second} that {first} {_verb(old)}, and nothing orders the two: {wait}"
-        memory = (
-            f"memory may be that of a dropped {old.tensor}, with which {first} may not be done yet"
-        )
+        memory = f"memory may be that of a freed {old.tensor}, which {first} may still use"
         if old.stream is self.stream:
-            return f"{second} that was made in {_name(self.stream)}. There its {memory}: {wait}"
+            return f"{second} that was allocated in {_name(self.stream)}. Its {memory}: {wait}"
         return (
-            f"{second}. Its {memory}: either {wait}; or, before a tensor is dropped that "
-            f"{_name(old.stream)} uses, call tensor.record_stream(stream), or let the host wait "
+            f"{second}. Its {memory}: either {wait}; or, before a tensor is freed that "
+            f"{_name(old.stream)} uses, call tensor.record_stream(stream) or make the host wait "
             "for that stream"
         )
 
 
-def _verb(use):
-    return "writes" if use.writes else "reads"
+def _verb(access):
+    return "writes" if access.writes else "reads"
 
 
-def _operation(use):
-    place = "on the host" if use.stream is None else f"in {_name(use.stream)}"
-    return f"{use.name!r} {place} ({use.line})"
+def _operation(access):
+    place = "on the host" if access.stream is None else f"in {_name(access.stream)}"
+    return f"{access.name!r} {place} ({access.line})"
 
 
 def _name(stream):

@@ -1,26 +1,26 @@
-"""Which bytes of a piece of memory a tensor covers, and whether two tensors share any."""
+"""Which bytes of a piece of memory a tensor covers, and whether two tensors overlap."""
 
 from functools import lru_cache
 
-MAX_REMEMBERED = 20_000  # regions, and pairs of them, that are not worked out again
+MAX_REMEMBERED = 20_000  # entries of each cache: regions, and pairs of regions
 
 
 @lru_cache(MAX_REMEMBERED)
 def region(offset: int, shape: tuple, strides: tuple, itemsize: int) -> tuple:
     """Return the bytes of a strided tensor as ``(start, steps)``.
 
-    Byte ``start + sum(step * i)`` belongs to it for all ``0 <= i <= count``, over the pairs
-    ``(step, count)`` of `steps`. Dimensions that lie one behind the other are joined, so that a
-    contiguous tensor has the one pair ``(1, bytes - 1)``, however it is shaped.
+    The tensor covers byte ``start + sum(step * i)`` for all ``0 <= i <= count``, over the pairs
+    ``(step, count)`` of `steps`. Adjacent dimensions are merged, so a contiguous tensor of any
+    shape has the single pair ``(1, bytes - 1)``.
 
     Parameters
     ----------
     offset : int
         Where the tensor starts, in elements.
     shape, strides : tuple of int
-        As of a tensor; no dimension is empty.
+        Those of the tensor; no dimension is empty.
     itemsize : int
-        Bytes of an element.
+        Bytes per element.
     """
     dims = [(stride * itemsize, n - 1) for stride, n in zip(strides, shape, strict=True)]
     steps = [(1, itemsize - 1)]
@@ -34,7 +34,7 @@ def region(offset: int, shape: tuple, strides: tuple, itemsize: int) -> tuple:
 
 
 def contains(outer: tuple, inner: tuple) -> bool:
-    """Whether all bytes of `inner` are sure to be in `outer`: in a contiguous one, or in itself."""
+    """Whether all bytes of `inner` are certain to be in `outer`: contiguous, or equal to it."""
     start, steps = outer
     if len(steps) > 1:
         return outer == inner
@@ -44,9 +44,9 @@ def contains(outer: tuple, inner: tuple) -> bool:
 
 @lru_cache(MAX_REMEMBERED)
 def overlap(one: tuple, other: tuple) -> bool:
-    """Whether two regions share a byte: exactly, also where one lies in the gaps of the other."""
-    # start + sum(step * i) = other_start + sum(other_step * j) for some i and j. With count - j in
-    # the place of j, all signs are equal: can some of the steps add up to the distance?
+    """Whether two regions share a byte; exact, also if one lies in the gaps of the other."""
+    # Does start + sum(step * i) = other_start + sum(other_step * j) have a solution? Substituting
+    # count - j for j makes all signs equal: can some of the steps add up to the distance?
     counts = {}
     distance = other[0] - one[0]
     for step, count in (*one[1], *other[1]):
@@ -56,7 +56,7 @@ def overlap(one: tuple, other: tuple) -> bool:
 
 
 def _adds_up(steps, total):
-    """Whether ``sum(step * i)`` with ``0 <= i <= count`` can be `total`; the largest step first."""
+    """Whether ``sum(step * i)`` with ``0 <= i <= count`` can be `total`; largest step first."""
     if total <= 0 or not steps:
         return total == 0
     (step, count), rest = steps[0], steps[1:]

@@ -1,4 +1,4 @@
-"""`spawn`: run a `torch.distributed` program on simulated GPUs, one rank for each."""
+"""`spawn`: run a `torch.distributed` program on simulated GPUs, one per rank."""
 
 import torch.distributed as dist
 
@@ -28,28 +28,27 @@ def spawn(
     fn, args=(), nprocs=1, gpu=None, link=None, nodes=1, network=None, numerics=True,
     ranks=None,
 ) -> list:  # fmt: skip
-    """Run ``fn(rank, *args)`` on `nprocs` ranks, each with a simulated GPU of its own.
+    """Run ``fn(rank, *args)`` on `nprocs` ranks, each with its own simulated GPU.
 
-    What `torch.multiprocessing.spawn` does with processes, this does in one: `fn` is a program for
-    `torch.distributed`, and finds what it would find under ``torchrun``. Its device, which has the
-    number of its place on its node (on one node: ``sim:rank``), is the current one
-    (`torch.accelerator` names it), ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE`` and the like are in its
-    environment, and ``init_process_group()`` finds the other ranks. Random numbers
-    begin with the caller's state.
+    Like `torch.multiprocessing.spawn`, but within one process: `fn` is a `torch.distributed`
+    program that runs as under ``torchrun``. The current device (of `torch.accelerator`) is that of
+    the rank, ``sim:{LOCAL_RANK}``; ``RANK``, ``LOCAL_RANK``, ``WORLD_SIZE`` and the like are set in
+    the environment, and ``init_process_group()`` finds the other ranks. Every rank starts from the
+    caller's random state.
 
-    Every rank has its own host clock, from 0 on. Afterwards `now` returns the time at which the
-    last rank was done, and `trace` what ran: ``rank 3 host`` launches for ``rank 3 sim:3``, on
-    whose engine ``comm`` collectives and messages run. Of the caller's process all the rest stays
-    as it was; a machine that it has configured is `reset`, and keeps its tensors. If it has none,
-    that of the ranks stays in use, to be asked for memory.
+    Every rank has its own host clock, which starts at 0. Afterwards `now` returns the time at which
+    the last rank ended, and `trace` what ran: ``rank 3 host`` launches work on ``rank 3 sim:3``,
+    whose engine ``comm`` runs collectives and messages. The caller's process is otherwise
+    unchanged; a machine that it has configured is `reset`, and keeps its tensors. Without one, the
+    machine of the ranks stays in use, so that its memory can be queried.
 
-    Communication takes what NCCL needs for it on such a cluster; groups that communicate at once
-    share its wires.
+    Communication takes as long as with NCCL on such a cluster; groups that communicate at the same
+    time share its links.
 
-    One rank runs at a time and hands on when it has to wait for another, so a program gives the
-    same values and times in every run. What would hang or give wrong numbers on real GPUs ends at
-    once: a collective that a rank skips or calls in another order, with another type or size; a
-    message that nobody receives; a tensor that is read or changed before the ``wait()`` for its
+    One rank runs at a time, until it has to wait for another, so a program gives the same values
+    and times in every run. Mistakes that would hang or give wrong numbers on real GPUs raise an
+    error: a collective that a rank skips, or calls in another order or with another dtype or size;
+    a message that is never received; a tensor that is read or changed before the ``wait()`` for its
     communication.
 
     Parameters
@@ -57,42 +56,41 @@ def spawn(
     fn : callable
         The program.
     args : tuple
-        What it is given besides its rank.
+        Further arguments of `fn`.
     nprocs : int
-        How many ranks; up to 128 without `ranks`.
+        Number of ranks; at most 128 without `ranks`.
     gpu, link
-        As for `configure`. A link stands for the board of its generation, with up to 8 GPUs
+        As for `configure`. A link implies the board of its generation, with up to 8 GPUs
         (`simgpu.network.boards.board_of`).
     nodes : int
-        On how many such boards the ranks are, the first ``nprocs / nodes`` on the first.
+        Number of such boards; the first ``nprocs / nodes`` ranks are on the first.
     network : str or Network
-        What joins the nodes, if there are several: a name in
-        `simgpu.network.networks.NETWORKS` or a spec.
+        The network between several nodes: a name in `simgpu.network.networks.NETWORKS` or a spec.
     numerics : bool
-        As for `configure`. Without, small tensors of integers and bools have values all the same,
-        and ``item()`` of others is NaN.
+        As for `configure`. If False, small tensors of integers and bools still have values, and
+        ``item()`` of others is NaN.
     ranks : list of int, optional
-        Run these alone, which begin with 0, and let each stand for the ranks up to the next one:
-        of thousands of ranks that do the same, one; of a pipeline, the first of each stage. Needs
-        ``numerics=False``. The program runs a second time with the last rank for which each
-        stands; if those end at another time (as with shards of different size), folding is
-        refused. Where every rank is named, it runs once.
+        Run only these ranks, starting with 0; each represents all ranks up to the next one (for
+        example, one of thousands of identical ranks, or the first of each pipeline stage). Needs
+        ``numerics=False``. As a check, the program runs a second time with the last rank of each
+        range; if it ends at another time (as with shards of different size), an error is raised.
+        If all ranks are listed, the program runs once.
 
     Returns
     -------
     list
-        What `fn` has returned on each rank that has run.
+        The result of `fn` on each rank that ran.
 
     Raises
     ------
     RanksError
-        If the ranks cannot go on together; the message names ranks, participants, and lines.
+        If the ranks do not match or deadlock; the message names ranks, calls and lines.
     ValueError
-        If there can be no such ranks, GPUs, or links.
+        If the ranks, GPUs, or links are invalid.
     RuntimeError
-        If it is called in a rank, or PyTorch lacks what it needs.
+        If called in a rank, or if PyTorch lacks private names that it needs.
     Exception
-        The first that `fn` raises on any rank.
+        The first exception that `fn` raises on any rank.
 
     Examples
     --------
@@ -114,20 +112,20 @@ def spawn(
     register_backend()
     cluster = build_cluster(nprocs, gpu, link, nodes, network)
     numbers = folding.check_ranks(ranks, nprocs, numerics)
-    # Ranks that run do the same as those for which they stand: so must the last of these.
-    others = folding.witnesses(numbers, nprocs)
-    if others == numbers:  # all of them run
+    # Check the assumption that a rank does the same as all that it represents on the last of them.
+    others = folding.last_represented(numbers, nprocs)
+    if others == numbers:  # all ranks run
         return _run(fn, args, numbers, numbers, cluster, numerics)[0]
     ends = _run(fn, args, others, numbers, cluster, numerics)[1]
     results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
-    folding.compare(numbers, own_ends, others, ends)
+    folding.check_equal_ends(numbers, own_ends, others, ends)
     return results
 
 
 def _run(fn, args, numbers, firsts, cluster, numerics):
-    """Run some of a cluster's ranks; return their results, and when each one ended.
+    """Run the ranks `numbers` of a cluster; return their results and their end times.
 
-    Each stands for those from one of `firsts` on until the next.
+    Each represents the ranks from its entry of `firsts` up to the next entry.
     """
     machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
     machine.keeps_control = not machine.numerics
@@ -157,9 +155,9 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
 
 
 def _make_rank(machine, index, number, cluster):
-    """Return one rank, and make its device ready."""
+    """Create one rank, and set up its device."""
     device = machine.devices[index]
-    device.call(cluster.local(number))  # as in a process of its own on its node
+    device.call(cluster.local(number))  # the name that it has in a process on its node
     device.row, host_row = OF_RANKS + number, -OF_RANKS - number
     machine.trace.name_row(device.row, f"rank {number} {device.name}")
     machine.trace.name_row(host_row, f"rank {number} host")
@@ -178,7 +176,7 @@ def _make_rank(machine, index, number, cluster):
 
 
 def register_backend() -> None:
-    """Make the simulated process group known to `torch.distributed`, once a process."""
+    """Register the simulated process group with `torch.distributed`, once per process."""
     if NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, _make_group, extended_api=True, devices=[device_type()])
 

@@ -1,4 +1,4 @@
-"""The command: its options, and what it does one after the other."""
+"""The command ``simgpu run``: its options and its steps."""
 
 import argparse
 import sys
@@ -34,25 +34,25 @@ def main(argv=None) -> int:
 
 
 def make_parser():
-    """Return the parser; what follows the script is the script's own."""
+    """Return the parser; arguments after the script belong to the script."""
     parser = argparse.ArgumentParser(
         prog="simgpu run",
-        description="Run a script for torchrun on simulated GPUs, and say what its time went on.",
+        description="Run a torchrun script on simulated GPUs, and report where the time went.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     add(
         "--nproc-per-node", "--nproc_per_node", type=int, default=1, metavar="K",
-        help="how many ranks on each node, every one with a simulated GPU (default: 1)",
+        help="number of ranks on each node, each with a simulated GPU (default: 1)",
     )  # fmt: skip
-    add("--nnodes", type=int, default=1, metavar="N", help="how many nodes (default: 1)")
-    add("--network", help=f"what joins several nodes: {', '.join(NETWORKS)}")
-    add("--gpu", help=f"{', '.join(sim.GPUS)} (default: a100)")
+    add("--nnodes", type=int, default=1, metavar="N", help="number of nodes (default: 1)")
+    add("--network", help=f"network between nodes: {', '.join(NETWORKS)}")
+    add("--gpu", help=f"{', '.join(sim.GPUS)} or a .json file (default: a100)")
     add("--link", help=f"{', '.join(sim.LINKS)} (default: the usual one of the GPU)")
-    add("--shapes-only", action="store_true", help="compute no values, only times and memory")
+    add("--shapes-only", action="store_true", help="simulate time and memory only, without values")
     add(
         "--ranks", metavar="0,8,...",
-        help="run these alone, each for all up to the next one; needs --shapes-only",
+        help="run only these ranks, each in place of all up to the next; needs --shapes-only",
     )  # fmt: skip
     add(
         "--timeline", metavar="FILE", type=Path,
@@ -60,13 +60,13 @@ def make_parser():
     )  # fmt: skip
     add(
         "--standalone", action="store_true",
-        help="may stay from torchrun's command, and so may its --rdzv-... options: these ranks "
-        "need no place to meet",
+        help="accepted and ignored, as are torchrun's --rdzv-... options: ranks here need no "
+        "rendezvous",
     )  # fmt: skip
     for name in ("backend", "endpoint", "id"):
         add(f"--rdzv-{name}", f"--rdzv_{name}", help=argparse.SUPPRESS)
     add("script", help="the Python file to run")
-    add("args", nargs=argparse.REMAINDER, help="of the script")
+    add("args", nargs=argparse.REMAINDER, help="arguments of the script")
     return parser
 
 
@@ -76,36 +76,36 @@ def cluster_of(args):
     Raises
     ------
     ValueError
-        If there is no such hardware, or not as much of it.
+        If the hardware is unknown, or cannot have that many ranks.
     """
     for name in ("nproc_per_node", "nnodes"):
         if getattr(args, name) < 1:
             raise ValueError(
-                f"--{name.replace('_', '-')} {getattr(args, name)}; give a number from 1 on"
+                f"--{name.replace('_', '-')} {getattr(args, name)}: give a positive number"
             )
     world_size = args.nnodes * args.nproc_per_node
     return build_cluster(world_size, args.gpu, args.link, args.nnodes, args.network)
 
 
 def options_of(args, cluster) -> dict:
-    """Return what else `simgpu.spawn` is told.
+    """Return the remaining options of `simgpu.spawn`.
 
     Raises
     ------
     ValueError
-        If the ranks that shall run cannot.
+        If ``--ranks`` is invalid.
     """
     ranks = args.ranks
     if ranks is not None:
         if not all(number.strip().isdecimal() for number in ranks.split(",")):
-            raise ValueError(f"--ranks {ranks}; give numbers with commas between them")
+            raise ValueError(f"--ranks {ranks}: give numbers separated by commas")
         ranks = [int(number) for number in ranks.split(",")]
     folding.check_ranks(ranks, cluster.world_size, not args.shapes_only)
     return {"numerics": not args.shapes_only, "ranks": ranks}
 
 
 def report(args, cluster, steps) -> int:
-    """Print what the time went on, and write the timeline; return the exit code."""
+    """Print where the time went, and write the timeline; return the exit code."""
     spans = sim.trace()
     if not any(span.engine == "compute" for span in spans):
         return _report_nothing(args.script)
@@ -117,7 +117,7 @@ def report(args, cluster, steps) -> int:
 
 
 def _report_nothing(script):
-    """Say that no simulated GPU was used; an error if the script may have looked for a real one."""
+    """Report that no simulated GPU was used; return 1 if the script mentions CUDA, else 0."""
     lines = lines_with_cuda(script)
     hint = f"; {lines[0]} looks for CUDA" if lines else ""
     print(

@@ -1,6 +1,6 @@
-"""Refusing CUDA: one sentence that names the script's line and what to write there instead.
+"""Refuse CUDA: one sentence that names the script's line and what to write there instead.
 
-No real GPU is used beside the simulated ones, on no machine: CUDA is neither there nor started.
+The launcher hides real GPUs and never initialises CUDA.
 """
 
 import functools
@@ -14,7 +14,7 @@ import torch
 
 from simgpu.backend.pytorch.replacements import Replacements
 
-# What a program calls, or PyTorch for it, and what to do instead.
+# Functions that a program, or PyTorch for it, calls, and what to do instead.
 _REFUSED = {
     "torch.cuda:_lazy_init": "take the device from torch.accelerator.current_accelerator(), and "
     "call torch.accelerator instead of torch.cuda",
@@ -25,15 +25,15 @@ _REFUSED = {
     "torch.cuda:memory_allocated": "write torch.accelerator.memory_allocated()",
     "torch.cuda:max_memory_allocated": "write torch.accelerator.max_memory_allocated()",
 }
-_OF_A_TYPE = (torch.amp.autocast, torch.amp.GradScaler)  # they would switch themselves off
+_AMP = (torch.amp.autocast, torch.amp.GradScaler)  # silently disabled without CUDA
 
 
 class CudaError(RuntimeError):
-    """A script on simulated GPUs asks for CUDA."""
+    """A script on simulated GPUs uses CUDA."""
 
     def __init__(self, instead):
         super().__init__(
-            f"this asks for CUDA; {instead}; then the same script runs here, on NCCL and on gloo"
+            f"this uses CUDA; {instead}; then the same script runs here, on NCCL and on gloo"
         )
 
 
@@ -44,7 +44,7 @@ def no_cuda():
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     with Replacements() as scoped:
         scoped.add({name: _refusal(instead) for name, instead in _REFUSED.items()})
-        scoped.add({f"torch.amp:{kind.__name__}.__init__": _checked(kind) for kind in _OF_A_TYPE})
+        scoped.add({f"torch.amp:{kind.__name__}.__init__": _checked(kind) for kind in _AMP})
         yield
     del os.environ["CUDA_VISIBLE_DEVICES"]
     if visible is not None:
@@ -59,7 +59,7 @@ def _refusal(instead):
 
 
 def _checked(kind):
-    """Let a class that is told a type of device refuse ``"cuda"``."""
+    """Return an ``__init__`` for a class that takes a device type, which refuses ``"cuda"``."""
     init, name = kind.__init__, kind.__name__
     default = "cuda" if kind is torch.amp.GradScaler else None
 
@@ -74,7 +74,7 @@ def _checked(kind):
 
 
 def lines_with_cuda(path) -> list[str]:
-    """Return the lines of a script that speak of CUDA or NCCL, as ``train.py:7``."""
+    """Return the lines of a script that mention CUDA or NCCL, as ``train.py:7``."""
     with tokenize.open(path) as file:
         return [
             f"{Path(path).name}:{number}"

@@ -1,4 +1,4 @@
-"""The timeline of a run, as a page or as a file for Chrome and Perfetto."""
+"""Write the timeline of a run: a page, or a file for Chrome and Perfetto."""
 
 from simgpu.timeline import Timeline, svg, widget
 
@@ -24,17 +24,17 @@ body {{ font: 14px system-ui, sans-serif; margin: 1.5em; overflow-x: auto }}
 
 
 def check(path) -> None:
-    """Refuse a file that `write` cannot write; None is no file.
+    """Raise an error if `write` could not write to `path`; None means no file.
 
     Raises
     ------
     ValueError
-        If it ends otherwise than in .html or .json, or its folder does not exist.
+        If its suffix is not .html or .json, or its folder does not exist.
     """
     if path is None:
         return
     if path.suffix not in (".html", ".json"):
-        raise ValueError(f"--timeline {path}: give a file that ends in .html or .json")
+        raise ValueError(f"--timeline {path}: the file name must end in .html or .json")
     if not path.parent.is_dir():
         raise ValueError(f"--timeline {path}: there is no folder {path.parent}")
 
@@ -46,7 +46,8 @@ def write(path, spans, steps, text) -> None:
     ----------
     path : Path
         ``.json``: the whole run, in Chrome's format. ``.html``: a page with `text` and a figure of
-        the last step; of the whole run, if there are no two steps, or that takes no time.
+        the last step, or of the whole run if there are fewer than two steps or the last one takes
+        no time.
     spans : list of Span
         The trace of the run.
     steps : Steps

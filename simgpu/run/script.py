@@ -1,4 +1,4 @@
-"""Running a script as every rank's ``__main__``, and saying what failed on which rank."""
+"""Run a script as ``__main__`` on every rank, and report which rank failed."""
 
 import os
 import random
@@ -26,12 +26,12 @@ class Script:
     path : str
         The file.
     args : list of str
-        What ``sys.argv`` has besides it.
+        The rest of ``sys.argv``.
 
     Raises
     ------
     OSError
-        If it cannot be read.
+        If the file cannot be read.
     """
 
     def __init__(self, path, args):
@@ -40,14 +40,14 @@ class Script:
         self._failed = None  # the first rank that failed, and its error
 
     def run(self, cluster, **options) -> int:
-        """Run it on the ranks of a cluster; print what fails; return the exit code.
+        """Run the script on the ranks of a cluster; print errors; return the exit code.
 
         Parameters
         ----------
         cluster : Cluster
-            With a GPU for each rank.
+            Has one GPU for each rank.
         **options
-            Of `simgpu.spawn`.
+            Options of `simgpu.spawn`.
         """
         try:
             code = compile(self._source, self._path, "exec", dont_inherit=True)
@@ -81,18 +81,18 @@ class Script:
             raise
         except SystemExit as error:
             if error.code not in (None, 0):
-                self._note(rank, error)
+                self._record_failure(rank, error)
                 raise
         except BaseException as error:
-            self._note(rank, error)
+            self._record_failure(rank, error)
             raise
 
-    def _note(self, rank, error):
+    def _record_failure(self, rank, error):
         if self._failed is None:
             self._failed = rank, error
 
     def _report(self, error):
-        """Print an error as ``torchrun`` does: with the rank before every line."""
+        """Print an error, each line after its rank as under ``torchrun``; return the exit code."""
         sys.stdout.flush()
         rank = None
         if self._failed is not None and self._failed[1] is error:
@@ -100,21 +100,21 @@ class Script:
         if isinstance(error, CudaError | BackendError):
             line = line_of_error(error)
             others = ", ".join(other for other in lines_with_cuda(self._path) if other != line)
-            _print(f"{line}: {error}" + (f". Look at {others}, too" if others else ""))
+            _print(f"{line}: {error}" + (f". See also {others}" if others else ""))
             return 1
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else 1
             text = "" if isinstance(error.code, int) else f"{error.code}\n"
         else:
-            code, text = 1, self._describe(error)
-        mark = "" if rank is None else f"[rank{rank}]: "
-        sys.stderr.writelines(f"{mark}{line}\n" for line in text.splitlines())
+            code, text = 1, self._format(error)
+        prefix = "" if rank is None else f"[rank{rank}]: "
+        sys.stderr.writelines(f"{prefix}{line}\n" for line in text.splitlines())
         where = "" if rank is None else f" on rank {rank}"
         _print(f"{Path(self._path).name} failed{where} (exit code {code})")
         return code
 
-    def _describe(self, error):
-        """Return the traceback from the script's first line on."""
+    def _format(self, error):
+        """Return the traceback without the launcher's own frames."""
         step = error.__traceback__
         while step is not None and step.tb_frame.f_code.co_filename != self._path:
             step = step.tb_next
@@ -122,9 +122,9 @@ class Script:
 
 
 def _seed(rank):
-    """Let ranks that seed nothing draw different numbers, as processes do; the same in every run.
+    """Seed the host's generators by rank: different numbers on each, the same in every run.
 
-    Generators of devices begin with one seed everywhere, as CUDA's do.
+    Device generators start from the same seed on all ranks, as CUDA's do.
     """
     torch.default_generator.manual_seed(rank)
     random.seed(rank)

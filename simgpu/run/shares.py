@@ -1,16 +1,16 @@
-"""What the time of a rank goes on: every moment has one cause."""
+"""Attribute every moment of a rank's time to one cause."""
 
 import re
 from collections import defaultdict
 
 CAUSES = {
-    "compute": "a kernel runs that calculates for longer than it moves bytes",
-    "memory bandwidth": "a kernel runs that moves bytes for longer than it calculates",
+    "compute": "a compute-bound kernel runs",
+    "memory bandwidth": "a memory-bound kernel runs",
     "communication": "a collective or message of the rank runs, and no kernel",
     "copies": "bytes move between host and device or between devices, and nothing else runs",
-    "waiting for others": "the rank has issued communication that has not begun, or its host waits "
-    "for that of other hosts, or it has ended, and nothing runs",
-    "launches": "nothing runs as the host has issued nothing more, or a kernel starts up",
+    "waiting for others": "nothing runs: the communication that the rank has issued has not "
+    "started, its host waits for other hosts, or the rank has ended",
+    "launches": "nothing runs because the host has launched nothing more, or a kernel starts up",
 }
 _COPIES = {"h2d", "d2h", "p2p"}
 _RANK = re.compile(r"rank (\d+) ")
@@ -25,16 +25,16 @@ def by_rank(spans) -> dict:
 
 
 def shares(spans, gpu, start, end) -> dict[str, float]:
-    """Return for each of the `CAUSES` its share of the time from `start` to `end`; the sum is 1.
+    """Return the share of each of the `CAUSES` in the time from `start` to `end`; the sum is 1.
 
-    If several hold at one moment, the first of them counts.
+    If several apply at one moment, the first in `_intervals` counts.
 
     Parameters
     ----------
     spans : list of Span
-        Of one rank, in the order of the trace.
+        The spans of one rank, in the order of the trace.
     gpu : GPU
-        That they ran on.
+        The GPU that they ran on.
     start, end : float
         The window, in seconds.
     """
@@ -56,7 +56,7 @@ def communicating(spans, start, end) -> float:
 
 
 def merge(intervals) -> list:
-    """Return the union of ``(start, end)`` pairs as sorted pairs that do not touch.
+    """Return the union of ``(start, end)`` intervals as sorted intervals that do not touch.
 
     Examples
     --------
@@ -73,19 +73,19 @@ def merge(intervals) -> list:
 
 
 def length(merged) -> float:
-    """Return the total length of pairs that do not overlap."""
+    """Return the total length of intervals that do not overlap."""
     return sum(end - start for start, end in merged)
 
 
 def _intervals(spans, gpu):
-    """Return ``(cause, [(start, end), ...])``, the first cause of a moment first."""
+    """Return ``(cause, [(start, end), ...])`` pairs, by decreasing precedence."""
     found = defaultdict(list)
     for span in spans:
         if span.engine == "compute":
             moving = gpu.seconds(0, span.bytes) - gpu.kernel_overhead
             begin = span.start + gpu.kernel_overhead
-            calculates = span.flops and span.end - begin > moving * (1 + 1e-9)
-            found["compute" if calculates else "memory bandwidth"].append((begin, span.end))
+            compute_bound = span.flops and span.end - begin > moving * (1 + 1e-9)
+            found["compute" if compute_bound else "memory bandwidth"].append((begin, span.end))
             found["start-up"].append((span.start, begin))
         elif span.engine == "comm":
             found["communication"].append((span.start, span.end))
@@ -100,29 +100,29 @@ def _intervals(spans, gpu):
         ("launches", found["start-up"]),
         ("communication", found["communication"]),
         ("copies", found["copies"]),
-        ("waiting for others", [*_not_begun(spans), *found["sync"], (last, float("inf"))]),
+        ("waiting for others", [*_waiting_to_start(spans), *found["sync"], (last, float("inf"))]),
     ]
 
 
-def _not_begun(spans):
-    """Return from when on until when communication is issued, but has not begun."""
-    issued, begun = defaultdict(list), defaultdict(list)
+def _waiting_to_start(spans):
+    """Return the intervals in which communication is issued but has not started."""
+    issued, started = defaultdict(list), defaultdict(list)
     names = {span.name for span in spans if span.engine == "comm"}
     for span, following in zip(spans, [*spans[1:], None], strict=True):
         if span.engine == "comm":
-            begun[span.stream, span.name].append(span.start)
+            started[span.stream, span.name].append(span.start)
         elif span.engine == "launch":
             name = "send" if span.name == "recv" else span.name
             if name in names and not _is_kernel_of(following, span):
                 issued[span.stream, name].append(span.end)
     return [
-        pair for key in begun for pair in zip(issued[key], begun[key], strict=False)
+        pair for key in started for pair in zip(issued[key], started[key], strict=False)
         if pair[0] < pair[1]
     ]  # fmt: skip
 
 
 def _is_kernel_of(span, launch):
-    """Whether a span is the kernel that a launch is for, rather than communication."""
+    """Return whether a span is the kernel of a launch, rather than communication."""
     return (
         span is not None and span.engine == "compute"
         and (span.stream, span.name) == (launch.stream, launch.name)

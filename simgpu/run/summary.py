@@ -1,19 +1,19 @@
-"""What the launcher says at the end of a run: how fast it was, and what limited it.
+"""The launcher's summary of a run: how fast it was, and what limited it.
 
-All numbers are simulated, from the trace of the run. They are of its steps without the first, which
-sets up: from the end of the first ``optimizer.step()`` to that of the last (``steps.py``). A run
-with fewer than two steps is taken as a whole.
+All numbers are simulated, from the trace of the run. They cover its steps without the first, which
+includes the setup: from the end of the first ``optimizer.step()`` to the end of the last
+(``steps.py``). With fewer than two steps they cover the whole run.
 
-- **Step time**: the median of the times from the end of one step to that of the next.
+- **Step time**: the median time from the end of one step to the end of the next.
 - **Exposed communication**: the share of the time in which a rank's communication runs and its
   compute engine is idle; the mean over the ranks. **Hidden communication**: the share in which both
   run.
 - **Peak memory**: of the tensors on a rank's device, over the whole run.
-- **MFU**: FLOPs of all matrix products, convolutions and attentions (those that are repeated for
-  checkpointing count as well), over what the GPUs' data sheet allows in that time, for the type in
-  which most of them were.
-- **Limited by**: what most of the ranks' time goes on. Every moment of a rank has one cause, see
-  `CAUSES` in ``shares.py``; the shares are means over the ranks and add up to 1.
+- **MFU**: FLOPs of all matrix products, convolutions and attentions (recomputation for
+  checkpointing included), over what the GPUs' data sheet allows in that time, for the data type of
+  most FLOPs.
+- **Limited by**: the cause of the largest share of the ranks' time. Every moment of a rank has one
+  cause, see `CAUSES` in ``shares.py``; the shares are means over the ranks and add up to 1.
 """
 
 from collections import Counter
@@ -28,30 +28,30 @@ from simgpu.units import number, quantity
 
 @dataclass(frozen=True)
 class Summary:
-    """A run of ranks, in a few numbers.
+    """The performance of a run in a few numbers.
 
     Attributes
     ----------
     hardware : str
-        What was simulated.
+        The simulated hardware.
     start, end : float
-        Of the time that the shares are of, in seconds.
+        The window that the shares refer to, in seconds.
     num_steps : int
-        How many steps the step time is the median of; 0: the run is taken as a whole.
+        Number of steps of which the step time is the median; 0: the window is the whole run.
     step_seconds : float
-        Step time; of a run as a whole, its duration.
+        Step time, or the duration of the whole run.
     peak_memory : dict
         Bytes, by rank.
     mfu : float
-        FLOPs over the peak's, from 0 to 1.
+        Model FLOPs utilisation, from 0 to 1.
     peak_type : str
-        The type whose peak that is.
+        The data type whose peak `mfu` refers to.
     peak_flops : float
         That peak of one GPU, FLOP/s.
     hidden_communication : float
-        The share of the time in which ranks communicate and compute.
+        The share of the time in which ranks both communicate and compute.
     shares : dict
-        By cause, from 0 to 1.
+        Share of the time by cause, from 0 to 1.
     """
 
     hardware: str
@@ -77,7 +77,7 @@ class Summary:
         return max(self.shares, key=self.shares.get)
 
     def __str__(self):
-        steps = f"median of {self.num_steps}" if self.num_steps else "the whole run; found no steps"
+        steps = f"median of {self.num_steps}" if self.num_steps else "the whole run: no steps found"
         most = max(self.peak_memory, key=self.peak_memory.get)
         least = min(self.peak_memory, key=self.peak_memory.get)
         memory = "on every rank"
@@ -99,16 +99,16 @@ class Summary:
 
 
 def summarize(spans, steps, cluster) -> Summary:
-    """Return the summary of the run that `spawn` has just made.
+    """Return the summary of the last run of `spawn`.
 
     Parameters
     ----------
     spans : list of Span
-        Its trace.
+        The trace of the run.
     steps : Steps
         Its steps.
     cluster : Cluster
-        On which it ran.
+        The hardware it ran on.
     """
     ranks, gpu = by_rank(spans), cluster.gpu
     start, end = 0.0, max(span.end for span in spans)
@@ -137,7 +137,7 @@ def summarize(spans, steps, cluster) -> Summary:
 
 
 def _describe(cluster, ranks):
-    """Say on what a run was, and which ranks have run if not all."""
+    """Describe the hardware of a run, and the ranks that ran if they are not all."""
     text = f"{cluster.gpus_per_node} x {cluster.gpu.name} on {cluster.link.name}"
     if cluster.nodes > 1:
         text = f"{cluster.nodes} nodes of {text}, joined by {cluster.network.name}"
@@ -148,13 +148,13 @@ def _describe(cluster, ranks):
 
 
 def _flops(span, start, end):
-    """Return what of a kernel's FLOPs lies in the window, if it calculates evenly."""
+    """Return the FLOPs of a kernel inside the window, assuming a constant rate."""
     inside = min(span.end, end) - max(span.start, start)
     return span.flops * inside / span.duration if inside > 0 else 0.0
 
 
 def _main_type(num_devices):
-    """Return the type in which most FLOPs were."""
+    """Return the data type of most FLOPs."""
     flops = sum((current.find_device(i).flops for i in range(num_devices)), Counter())
     return max(flops, key=flops.get, default="float32")
 

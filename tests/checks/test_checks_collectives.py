@@ -1,12 +1,13 @@
 """The checkers of the chapter on collectives accept right solutions and name what is wrong."""
 
-import pytest
 import torch
 import torch.distributed as dist
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, refuses, returns_nothing
 
 from d2lmini.checks import collectives as checks
 from d2lmini.checks.collectives import averages
+
+RIGHT, WRONG = {}, {}
 
 
 def reduce_scatter(chunks, shift=0, scale=1, wait=True):
@@ -71,7 +72,22 @@ def in_two_orders(chunks):
     return chunks[rank]
 
 
-WRONG_REDUCE_SCATTER = {
+def by_direct_messages(chunks):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    others = [peer for peer in range(n) if peer != rank]
+    sending = [dist.isend(chunks[peer], peer) for peer in others]
+    total = chunks[rank].clone()
+    for peer in others:
+        arrived = torch.empty_like(total)
+        dist.irecv(arrived, peer).wait()
+        total += arrived
+    for work in sending:
+        work.wait()
+    return total
+
+
+RIGHT["reduce_scatter"] = reduce_scatter, by_direct_messages
+WRONG["reduce_scatter"] = {
     "that is the sum of chunk 1": lambda chunks: reduce_scatter(chunks, shift=1),
     "that is the mean": lambda chunks: reduce_scatter(chunks, scale=1 / len(chunks)),
     "its own chunk alone": lambda chunks: chunks[dist.get_rank()],
@@ -86,38 +102,12 @@ WRONG_REDUCE_SCATTER = {
 }
 
 
-def test_reduce_scatter_accepts_a_ring(capsys):
-    checks.check_reduce_scatter(reduce_scatter)
-    assert capsys.readouterr().out == "reduce_scatter: passed\n"
-
-
-def test_reduce_scatter_accepts_direct_messages():
-    def direct(chunks):
-        n, rank = dist.get_world_size(), dist.get_rank()
-        others = [peer for peer in range(n) if peer != rank]
-        sending = [dist.isend(chunks[peer], peer) for peer in others]
-        total = chunks[rank].clone()
-        for peer in others:
-            arrived = torch.empty_like(total)
-            dist.irecv(arrived, peer).wait()
-            total += arrived
-        for work in sending:
-            work.wait()
-        return total
-
-    checks.check_reduce_scatter(direct)
-
-
-@pytest.mark.parametrize("reason", WRONG_REDUCE_SCATTER)
-def test_reduce_scatter_names_the_mistake(reason):
-    refuses(checks.check_reduce_scatter, WRONG_REDUCE_SCATTER[reason], reason)
-
-
 def ring_order(nodes):
     return sorted(range(len(nodes)), key=nodes.__getitem__, reverse=True)
 
 
-WRONG_RING_ORDER = {
+RIGHT["ring_order"] = ring_order
+WRONG["ring_order"] = {
     "let the ranks of a node follow each other": lambda nodes: list(range(len(nodes))),
     "return ranks, not nodes": sorted,
     "name each once": lambda nodes: [0] * len(nodes),
@@ -125,22 +115,13 @@ WRONG_RING_ORDER = {
 }
 
 
-def test_ring_order_accepts_any_order_of_the_nodes(capsys):
-    checks.check_ring_order(ring_order)
-    assert capsys.readouterr().out == "ring_order: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_RING_ORDER)
-def test_ring_order_names_the_mistake(reason):
-    refuses(checks.check_ring_order, WRONG_RING_ORDER[reason], reason)
-
-
 def bucket_size(seconds, sizes, share):
     best = max(size / seconds(size) for size in sizes)
     return next(s for s in sorted(sizes) if s / seconds(s) >= share * best)
 
 
-WRONG_BUCKET_SIZE = {
+RIGHT["bucket_size"] = bucket_size
+WRONG["bucket_size"] = {
     "compare bytes per second": lambda seconds, sizes, share: min(
         s for s in sizes if seconds(s) >= share * seconds(max(sizes))
     ),
@@ -152,22 +133,13 @@ WRONG_BUCKET_SIZE = {
 }
 
 
-def test_bucket_size_accepts_the_smallest(capsys):
-    checks.check_bucket_size(bucket_size)
-    assert capsys.readouterr().out == "bucket_size: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_BUCKET_SIZE)
-def test_bucket_size_names_the_mistake(reason):
-    refuses(checks.check_bucket_size, WRONG_BUCKET_SIZE[reason], reason)
-
-
 def seconds_of(collective, n, nbytes, busbw):
     rounds = {"all_reduce": 2 * (n - 1) / n, "broadcast": 1.0}
     return rounds.get(collective, (n - 1) / n) * nbytes / (busbw * 1e9)
 
 
-WRONG_SECONDS_OF = {
+RIGHT["seconds_of"] = seconds_of
+WRONG["seconds_of"] = {
     "takes busbw for algbw": lambda c, n, nbytes, busbw: nbytes / busbw / 1e9,
     "multiply by the factor": lambda c, n, nbytes, busbw: (
         nbytes**2 / (busbw * 1e9) ** 2 / seconds_of(c, n, nbytes, busbw)
@@ -185,16 +157,6 @@ WRONG_SECONDS_OF = {
     "depends on the collective": lambda *given: 1.0,
     "must be a number": returns_nothing,
 }
-
-
-def test_seconds_of_accepts_the_right_factors(capsys):
-    checks.check_seconds_of(seconds_of)
-    assert capsys.readouterr().out == "seconds_of: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_SECONDS_OF)
-def test_seconds_of_names_the_mistake(reason):
-    refuses(checks.check_seconds_of, WRONG_SECONDS_OF[reason], reason)
 
 
 def average(gradients, names=sorted, wait=True, divide=1):
@@ -219,7 +181,15 @@ def average_of_equal_lengths(gradients):
     average(gradients, list if in_own_order else sorted)
 
 
-WRONG_AVERAGE = {
+def divide_first(gradients):
+    for name in sorted(gradients, reverse=True):
+        gradients[name] /= dist.get_world_size()
+        dist.all_reduce(gradients[name])
+    return gradients
+
+
+RIGHT["average"] = average, divide_first
+WRONG["average"] = {
     "that is the sum; divide": lambda gradients: average(gradients, divide=0),
     "divided by the number of ranks twice": lambda gradients: average(gradients, divide=2),
     "call wait": lambda gradients: average(gradients, wait=False),
@@ -230,26 +200,6 @@ WRONG_AVERAGE = {
     "changed `gradients`: it has 0 instead of 3": lambda gradients: gradients.clear(),
     "average in place": lambda gradients: list(gradients.values()),
 }
-
-
-def test_average_accepts_calls_in_the_order_of_names(capsys):
-    checks.check_average(average)
-    assert capsys.readouterr().out == "average: passed\n"
-
-
-def test_average_accepts_division_before_the_sum():
-    def divide_first(gradients):
-        for name in sorted(gradients, reverse=True):
-            gradients[name] /= dist.get_world_size()
-            dist.all_reduce(gradients[name])
-        return gradients
-
-    checks.check_average(divide_first)
-
-
-@pytest.mark.parametrize("reason", WRONG_AVERAGE)
-def test_average_names_the_mistake(reason):
-    refuses(checks.check_average, WRONG_AVERAGE[reason], reason)
 
 
 def test_average_names_a_call_that_others_make_with_another_size(monkeypatch):
@@ -273,7 +223,8 @@ def confusing(duplex=True, halve=False, undo=False, scale=1):
     return share
 
 
-WRONG_SHARE_OF_WIRE = {
+RIGHT["share_of_wire"] = share_of_wire
+WRONG["share_of_wire"] = {
     "adds up both directions": confusing(duplex=False),
     "do not halve it": confusing(halve=True),
     "do not undo the factor for a ring$": confusing(undo=True),
@@ -288,16 +239,4 @@ WRONG_SHARE_OF_WIRE = {
 }
 
 
-def test_share_of_wire_accepts_the_right_shares(capsys):
-    checks.check_share_of_wire(share_of_wire)
-    assert capsys.readouterr().out == "share_of_wire: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_SHARE_OF_WIRE)
-def test_share_of_wire_names_the_mistake(reason):
-    refuses(checks.check_share_of_wire, WRONG_SHARE_OF_WIRE[reason], reason)
-
-
-@pytest.mark.parametrize("check", [checks.check_average, checks.check_reduce_scatter])
-def test_a_program_of_ranks_that_cannot_be_called_is_refused(check):
-    refuses(check, None, "give it the function itself, which is called as")
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

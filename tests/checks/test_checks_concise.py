@@ -1,11 +1,12 @@
 """The checkers of the concise chapter accept right solutions and name what is wrong with others."""
 
-import pytest
 import torch
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, returns_nothing
 from torch.utils.data import DistributedSampler
 
 from d2lmini.checks import concise as checks
+
+RIGHT, WRONG = {}, {}
 
 
 def by_stride(num_images, rank, world_size):
@@ -21,7 +22,8 @@ def by_sampler(num_images, rank, world_size, **options):
     return list(DistributedSampler(range(num_images), shuffle=False, **place, **options))
 
 
-WRONG_SHARES = {
+RIGHT["my_images"] = by_stride, by_blocks
+WRONG["my_images"] = {
     "evaluated 2 times. A sampler that pads": by_sampler,
     "evaluated by no rank": lambda *a: by_sampler(*a, drop_last=True),
     "there is no image": lambda n, r, w: range(r, n + w, w),
@@ -33,23 +35,16 @@ WRONG_SHARES = {
 }
 
 
-@pytest.mark.parametrize("right", [by_stride, by_blocks])
-def test_my_images_accepts_every_fair_split(right, capsys):
-    checks.check_my_images(right)
-    assert capsys.readouterr().out == "my_images: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_SHARES)
-def test_my_images_names_the_mistake(reason):
-    refuses(checks.check_my_images, WRONG_SHARES[reason], reason)
-
-
 def mean_of_accuracies(correct, evaluated):
     ratios = [c / e for c, e in zip(correct, evaluated, strict=True) if e]
     return sum(ratios) / len(ratios)
 
 
-WRONG_ACCURACIES = {
+RIGHT["total_accuracy"] = (
+    lambda correct, evaluated: sum(correct) / sum(evaluated),
+    lambda correct, evaluated: torch.tensor(correct).sum() / torch.tensor(evaluated).sum(),
+)
+WRONG["total_accuracy"] = {
     "mean of the ranks' accuracies": mean_of_accuracies,
     "rank 0's accuracy alone": lambda correct, evaluated: correct[0] / evaluated[0],
     "do not divide by its count": lambda correct, evaluated: (
@@ -65,12 +60,4 @@ WRONG_ACCURACIES = {
 }
 
 
-@pytest.mark.parametrize("total", [sum, lambda counts: torch.tensor(counts).sum()])
-def test_total_accuracy_accepts_the_ratio_of_sums(capsys, total):
-    checks.check_total_accuracy(lambda correct, evaluated: total(correct) / total(evaluated))
-    assert capsys.readouterr().out == "total_accuracy: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_ACCURACIES)
-def test_total_accuracy_names_the_mistake(reason):
-    refuses(checks.check_total_accuracy, WRONG_ACCURACIES[reason], reason)
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

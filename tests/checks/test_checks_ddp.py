@@ -2,15 +2,16 @@
 
 from contextlib import nullcontext
 
-import pytest
 import torch
 import torch.distributed as dist
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, refuses, returns_nothing
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DistributedSampler, TensorDataset
 
 from d2lmini.checks import concise as checks
+
+RIGHT, WRONG = {}, {}
 
 
 def shares_of(net, X, y, batch_size, mine=None):
@@ -90,7 +91,8 @@ def evaluates_all_everywhere(net, X, y, batch_size):
     return (hits / images).item()
 
 
-WRONG_EVALUATIONS = {
+RIGHT["measure_accuracy"] = counts_right, returns_a_tensor
+WRONG["measure_accuracy"] = {
     "DistributedSampler repeats images": pads,
     "none may be left out": drops_the_rest,
     r"1 rank.*a mean of means": averages_batches,
@@ -105,17 +107,6 @@ WRONG_EVALUATIONS = {
     ),
     "on rank 0 must be a number, but it is None": returns_nothing,
 }
-
-
-@pytest.mark.parametrize("right", [counts_right, returns_a_tensor])
-def test_measure_accuracy_accepts_exact_counts(right, capsys):
-    checks.check_measure_accuracy(right)
-    assert capsys.readouterr().out == "measure_accuracy: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_EVALUATIONS)
-def test_measure_accuracy_names_the_mistake(reason):
-    refuses(checks.check_measure_accuracy, WRONG_EVALUATIONS[reason], reason)
 
 
 def make_update(
@@ -150,7 +141,7 @@ def make_update(
     return update
 
 
-WRONG_UPDATES = {
+WRONG["update"] = {
     "begin without old gradients": make_update(clear=False),
     "step.. once": make_update(steps=0),
     "6 messages of gradients in 2 updates": make_update(silent=lambda i, last: False),
@@ -180,15 +171,7 @@ def scales_sums_by_the_world_size(model, optimizer, X, y, parts, max_norm):
     optimizer.step()
 
 
-@pytest.mark.parametrize("right", [make_update(), scales_sums_by_the_world_size])
-def test_update_accepts_the_update_of_one_process(right, capsys):
-    checks.check_update(right)
-    assert capsys.readouterr().out == "update: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_UPDATES)
-def test_update_names_the_mistake(reason):
-    refuses(checks.check_update, WRONG_UPDATES[reason], reason)
+RIGHT["update"] = make_update(), scales_sums_by_the_world_size
 
 
 def test_an_endless_update_gets_a_message(monkeypatch):
@@ -199,3 +182,6 @@ def test_an_endless_update_gets_a_message(monkeypatch):
             dist.barrier()
 
     refuses(checks.check_update, endless, "does not end")
+
+
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

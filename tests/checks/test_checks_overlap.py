@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, returns_nothing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
@@ -12,6 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from d2lmini import sim
 from d2lmini.checks import overlap as checks
 from d2lmini.checks.overlap.buckets import buckets_of
+
+RIGHT, WRONG = {}, {}
 
 
 def smallest_share(step_seconds, shares, k, wanted):
@@ -28,7 +30,8 @@ def largest(step_seconds, shares, k, wanted):
     )
 
 
-WRONG_SMALLEST = {
+RIGHT["smallest_share"] = smallest_share
+WRONG["smallest_share"] = {
     "compare images per second": lambda step, shares, k, wanted: min(
         (n for n in shares if step(1, n) / step(k, n) >= wanted), default=None
     ),
@@ -39,16 +42,6 @@ WRONG_SMALLEST = {
     "do k n images in a step": lambda step, shares, k, wanted: 1,
     "must be a number": lambda step, shares, k, wanted: shares,
 }
-
-
-def test_smallest_share_accepts_the_smallest(capsys):
-    checks.check_smallest_share(smallest_share)
-    assert capsys.readouterr().out == "smallest_share: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_SMALLEST)
-def test_smallest_share_names_the_mistake(reason):
-    refuses(checks.check_smallest_share, WRONG_SMALLEST[reason], reason)
 
 
 def make_buckets(sizes, first_cap, cap):
@@ -73,7 +66,8 @@ def closed_before(sizes, first_cap, cap):
     return buckets
 
 
-WRONG_BUCKETS = {
+RIGHT["make_buckets"] = make_buckets
+WRONG["make_buckets"] = {
     "go through the gradients backwards": lambda s, first, cap: make_buckets(s[::-1], first, cap),
     "The first bucket has a limit of its own": lambda s, first, cap: make_buckets(s, cap, cap),
     "holds for the first bucket only": lambda s, first, cap: make_buckets(s, first, first),
@@ -83,16 +77,6 @@ WRONG_BUCKETS = {
     "make_buckets returned None": returns_nothing,
     "changed `sizes`": lambda s, first, cap: [s.pop() for _ in list(s)],
 }
-
-
-def test_make_buckets_accepts_the_rule_of_ddp(capsys):
-    checks.check_make_buckets(make_buckets)
-    assert capsys.readouterr().out == "make_buckets: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_BUCKETS)
-def test_make_buckets_names_the_mistake(reason):
-    refuses(checks.check_make_buckets, WRONG_BUCKETS[reason], reason)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +126,8 @@ def with_bytes_times(factor):
     )
 
 
-WRONG_EXPOSED = {
+RIGHT["exposed_seconds"] = exposed_seconds
+WRONG["exposed_seconds"] = {
     "what travels beside the backward pass": lambda b, k, end, *link: sum(
         message_seconds(b, k, *link)
     ),
@@ -168,16 +153,6 @@ WRONG_EXPOSED = {
 }
 
 
-def test_exposed_seconds_accepts_a_queue(capsys):
-    checks.check_exposed_seconds(exposed_seconds)
-    assert capsys.readouterr().out == "exposed_seconds: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_EXPOSED)
-def test_exposed_seconds_names_the_mistake(reason):
-    refuses(checks.check_exposed_seconds, WRONG_EXPOSED[reason], reason)
-
-
 def flops(net, X):
     with FlopCounterMode(display=False) as counter:
         net(X).sum().backward()
@@ -194,7 +169,8 @@ def forward_alone(net, X, k, seconds, peaks, dtype):
     return counter.get_total_flops() / (k * seconds * peaks[dtype])
 
 
-WRONG_MFUS = {
+RIGHT["mfu"] = mfu, lambda *arguments: 3 * forward_alone(*arguments)
+WRONG["mfu"] = {
     "the forward pass alone": forward_alone,
     "the backward pass alone": lambda *arguments: 2 * forward_alone(*arguments),
     "the peak for float32; this step multiplies in tf32": lambda net, X, k, seconds, peaks, dtype: (
@@ -213,17 +189,6 @@ WRONG_MFUS = {
     "the peak of all GPUs together": lambda *arguments: 0.123,
     "must be a number": returns_nothing,
 }
-
-
-def test_mfu_accepts_counted_and_estimated_flops(capsys):
-    checks.check_mfu(mfu)
-    checks.check_mfu(lambda *arguments: 3 * forward_alone(*arguments))
-    assert capsys.readouterr().out == 2 * "mfu: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_MFUS)
-def test_mfu_names_the_mistake(reason):
-    refuses(checks.check_mfu, WRONG_MFUS[reason], reason)
 
 
 def run_well(step, num_steps, max_in_flight):
@@ -267,7 +232,8 @@ def run_one_too_few(step, num_steps, max_in_flight):
     run_well(step, num_steps - 1, max_in_flight)
 
 
-WRONG_LOOPS = {
+RIGHT["run_steps"] = run_well
+WRONG["run_steps"] = {
     "Without a wait the host launches everything": run_without_wait,
     "not for the newest, and not for all": run_with_wait_for_the_newest,
     "the device idles": run_one_at_a_time,
@@ -280,11 +246,4 @@ WRONG_LOOPS = {
 }
 
 
-def test_run_steps_accepts_a_bounded_queue(capsys):
-    checks.check_run_steps(run_well)
-    assert capsys.readouterr().out == "run_steps: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_LOOPS)
-def test_run_steps_names_the_mistake(reason):
-    refuses(checks.check_run_steps, WRONG_LOOPS[reason], reason)
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, refuses, returns_nothing
 from torch import nn
 from torch.nn import functional as F
 
@@ -17,6 +17,8 @@ from d2lmini.checks.pipeline.schedules import (
 )
 from d2lmini.checks.pipeline.stages import fastest
 from d2lmini.checks.shared import time_limit
+
+RIGHT, WRONG = {}, {}
 
 
 def gpipe(rank, p, m, limit):
@@ -51,7 +53,8 @@ def crossed(rank, p, m, limit):
     return [(kind, m - 1 - i) for kind, i in order] if rank == p - 1 else order
 
 
-WRONG_SCHEDULES = {
+RIGHT["schedule"] = reference_order
+WRONG["schedule"] = {
     "GPipe keeps all of them": gpipe,
     "rank 0 keeps 2 micro-batches, 1 are enough": ahead_by(
         lambda rank, p, limit: min(p - rank, limit)
@@ -64,16 +67,6 @@ WRONG_SCHEDULES = {
     "schedule returned None": returns_nothing,
     "is not a pair": lambda rank, p, m, limit: ["forward", "backward"] * m,
 }
-
-
-def test_schedule_accepts_1f1b(capsys):
-    checks.check_schedule(reference_order)
-    assert capsys.readouterr().out == "schedule: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_SCHEDULES)
-def test_schedule_names_the_mistake(reason):
-    refuses(checks.check_schedule, WRONG_SCHEDULES[reason], reason)
 
 
 @pytest.mark.parametrize(("p", "m"), [(2, 3), (4, 8), (5, 16)])
@@ -122,23 +115,14 @@ def filled_to_the_mean(costs, p):
     return cuts
 
 
-WRONG_CUTS = {
+RIGHT["cut"] = best_cut
+WRONG["cut"] = {
     "equal numbers of layers": lambda costs, p: [len(costs) * i // p for i in range(1, p)],
     "filling one stage after the other": filled_to_the_mean,
     "leaves a stage empty": lambda costs, p: [0] * (p - 1),
     "returned [0-9] items": lambda costs, p: [0, *best_cut(costs, p)],
     "cut returned None": returns_nothing,
 }
-
-
-def test_cut_accepts_the_best(capsys):
-    checks.check_cut(best_cut)
-    assert capsys.readouterr().out == "cut: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_CUTS)
-def test_cut_names_the_mistake(reason):
-    refuses(checks.check_cut, WRONG_CUTS[reason], reason)
 
 
 def test_cut_is_right_where_all_cuts_can_be_tried():
@@ -158,22 +142,13 @@ def best_v(p, m, t, c, num_layers, allowed=None):
     return min(allowed, key=lambda v: (m + (p - 1) / v) * t + 2 * m * v * c)
 
 
-WRONG_VIRTUAL = {
+RIGHT["best_virtual"] = best_v
+WRONG["best_virtual"] = {
     "the messages cost time": lambda p, m, t, c, n: n,
     "the bubble shrinks with v": lambda p, m, t, c, n: 1,
     "does not divide": lambda p, m, t, c, n: best_v(p, m, t, c, n, range(1, 2 * n)),
     "must be a number": returns_nothing,
 }
-
-
-def test_best_virtual_accepts_the_best(capsys):
-    checks.check_best_virtual(best_v)
-    assert capsys.readouterr().out == "best_virtual: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_VIRTUAL)
-def test_best_virtual_names_the_mistake(reason):
-    refuses(checks.check_best_virtual, WRONG_VIRTUAL[reason], reason)
 
 
 def even_and_odd(rank, p):
@@ -192,7 +167,8 @@ def one_after_the_other(rank, p):
     return left + ([("send", rank + 1), ("receive", rank + 1)] if rank < p - 1 else [])
 
 
-WRONG_ORDERS = {
+RIGHT["order_of"] = even_and_odd
+WRONG["order_of"] = {
     "Both sides send first": all_send_first,
     "No rank can go on": lambda rank, p: all_send_first(rank, p)[::-1],
     "14 rounds|one rank after the other": one_after_the_other,
@@ -204,15 +180,8 @@ WRONG_ORDERS = {
 }
 
 
-def test_order_of_accepts_even_and_odd(capsys):
-    checks.check_order_of(even_and_odd)
-    assert capsys.readouterr().out == "order_of: passed\n"
+def test_even_and_odd_ranks_need_four_rounds():
     assert rounds_of_messages([even_and_odd(rank, 6) for rank in range(6)])[0] == 4
-
-
-@pytest.mark.parametrize("reason", WRONG_ORDERS)
-def test_order_of_names_the_mistake(reason):
-    refuses(checks.check_order_of, WRONG_ORDERS[reason], reason)
 
 
 def accumulates(scale=None, shift=0, forget=False, reduction="mean"):
@@ -232,7 +201,8 @@ def accumulates(scale=None, shift=0, forget=False, reduction="mean"):
     return accumulate
 
 
-WRONG_SUMS = {
+RIGHT["accumulate"] = accumulates(lambda m, n: 1 / n, reduction="sum")
+WRONG["accumulate"] = {
     "divided by m = 4 twice": accumulates(lambda m, n: 1 / m / n, reduction="sum"),
     "sum of 4 means": accumulates(lambda m, n: 1),
     "mean of means": accumulates(lambda m, n: 1 / m),
@@ -241,16 +211,6 @@ WRONG_SUMS = {
     "a parameter has no gradient": returns_nothing,
     "sum the losses of the examples": accumulates(lambda m, n: 3.0),
 }
-
-
-def test_accumulate_accepts_the_mean(capsys):
-    checks.check_accumulate(accumulates(lambda m, n: 1 / n, reduction="sum"))
-    assert capsys.readouterr().out == "accumulate: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_SUMS)
-def test_accumulate_names_the_mistake(reason):
-    refuses(checks.check_accumulate, WRONG_SUMS[reason], reason)
 
 
 def finishes(sum_tied=True, once=True, per_stage=False):
@@ -270,7 +230,8 @@ def finishes(sum_tied=True, once=True, per_stage=False):
     return finish
 
 
-WRONG_FINISHES = {
+RIGHT["finish"] = finishes()
+WRONG["finish"] = {
     "are not summed": finishes(sum_tied=False),
     "counts twice in the norm": finishes(once=False),
     "each stage is clipped by its own norm": finishes(per_stage=True),
@@ -279,16 +240,6 @@ WRONG_FINISHES = {
         [torch.zeros_like(g) for g in stage] for stage in gradients
     ],
 }
-
-
-def test_finish_accepts_what_one_device_does(capsys):
-    checks.check_finish(finishes())
-    assert capsys.readouterr().out == "finish: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_FINISHES)
-def test_finish_names_the_mistake(reason):
-    refuses(checks.check_finish, WRONG_FINISHES[reason], reason)
 
 
 def replaces(find=nn.BatchNorm2d, make=nn.GroupNorm, deep=True):
@@ -306,7 +257,8 @@ def replaces(find=nn.BatchNorm2d, make=nn.GroupNorm, deep=True):
     return for_pipeline
 
 
-WRONG_NORMS = {
+RIGHT["for_pipeline"] = replaces()
+WRONG["for_pipeline"] = {
     "is still batch normalisation": lambda network, groups: network,
     "children of children": replaces(deep=False),
     "is BatchNorm1d": replaces(make=nn.BatchNorm1d),
@@ -331,11 +283,4 @@ class Mixed(nn.Module):
         return x - x.mean(dim=0)
 
 
-def test_for_pipeline_accepts_group_normalisation(capsys):
-    checks.check_for_pipeline(replaces())
-    assert capsys.readouterr().out == "for_pipeline: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_NORMS)
-def test_for_pipeline_names_the_mistake(reason):
-    refuses(checks.check_for_pipeline, WRONG_NORMS[reason], reason)
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

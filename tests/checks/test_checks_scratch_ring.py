@@ -2,18 +2,14 @@
 
 import math
 
-import pytest
 import torch
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, refuses, returns_nothing
 
 from d2lmini import training
-from d2lmini.checks.scratch import (
-    check_allreduce,
-    check_break_even,
-    check_predict_step,
-    check_reduce_scatter,
-)
+from d2lmini.checks import scratch as checks
 from d2lmini.collectives import allreduce_ring
+
+RIGHT, WRONG = {}, {}
 
 
 def half_ring(first=-1, add=torch.Tensor.add_, steps=-1, neighbour=1):
@@ -65,13 +61,11 @@ def rebinds(data):
     data[:] = [sum(d.cpu() for d in data).to(mine.device) for mine in data]
 
 
-def test_half_a_ring_is_accepted(capsys):
-    check_reduce_scatter(half_ring())
-    check_reduce_scatter(lambda data: half_ring()(data) or data[0])  # what it returns is free
-    assert capsys.readouterr().out == "ring_reduce_scatter: passed\n" * 2
-
-
-WRONG_HALVES = {
+RIGHT["reduce_scatter"] = (
+    half_ring(),
+    lambda data: half_ring()(data) or data[0],  # what it returns is free
+)
+WRONG["reduce_scatter"] = {
     r"k=2, 12 elements: chunk 0 of device 0 was not changed; add to it in place": returns_nothing,
     r"device 0 holds the sum of chunk 1, and should hold that of chunk 0; begin": half_ring(0),
     r"chunk 0 of device 0 was not changed": half_ring(steps=-2),
@@ -91,18 +85,13 @@ WRONG_HALVES = {
 }
 
 
-@pytest.mark.parametrize("reason", WRONG_HALVES)
-def test_reduce_scatter_names_the_mistake(reason):
-    refuses(check_reduce_scatter, WRONG_HALVES[reason], reason)
-
-
 def test_an_allreduce_through_one_device_is_refused_where_balance_is_asked_for(capsys):
     def balanced(allreduce):
-        check_allreduce(allreduce, balanced=True)
+        checks.check_allreduce(allreduce, balanced=True)
 
     refuses(balanced, training.allreduce, r"k=3, .*sim:0 takes in 2.00 times.*1.33 are enough")
     balanced(allreduce_ring)
-    check_allreduce(training.allreduce)
+    checks.check_allreduce(training.allreduce)
     assert capsys.readouterr().out == "allreduce: passed\n" * 2
 
 
@@ -111,7 +100,8 @@ def predict(k, batch_size, rate, nbytes, bandwidth, latency):
     return batch_size / k / rate + steps / k * nbytes / bandwidth + steps * latency
 
 
-WRONG_STEPS = {
+RIGHT["predict_step"] = predict
+WRONG["predict_step"] = {
     "predict_step returned|must be a number": returns_nothing,
     "one GPU sends nothing": lambda k, *others: predict(k, *others) + (k == 1) * others[-1],
     "forgets the allreduce": lambda k, n, rate, N, b, latency: n / k / rate,
@@ -135,11 +125,6 @@ WRONG_STEPS = {
 }
 
 
-@pytest.mark.parametrize("reason", WRONG_STEPS)
-def test_predict_step_names_the_mistake(reason):
-    refuses(check_predict_step, WRONG_STEPS[reason], reason)
-
-
 def smallest(k, rate, nbytes, bandwidth, latency):
     return 2 * rate * (nbytes / bandwidth + k * latency)
 
@@ -154,16 +139,8 @@ def searched(k, rate, nbytes, bandwidth, latency):
     return high
 
 
-@pytest.mark.parametrize(
-    "right", [smallest, searched, lambda *arguments: math.ceil(smallest(*arguments))]
-)
-def test_an_estimate_and_a_search_are_accepted(right, capsys):
-    check_predict_step(predict)
-    check_break_even(right)
-    assert capsys.readouterr().out == "predict_step: passed\nbreak_even: passed\n"
-
-
-WRONG_SIZES = {
+RIGHT["break_even"] = smallest, searched, lambda *arguments: math.ceil(smallest(*arguments))
+WRONG["break_even"] = {
     "break_even says 0; on 0 images the GPUs lose": lambda *arguments: 0,
     "images would be enough": lambda *arguments: 2 * smallest(*arguments),
     "inf; .* images would be enough": lambda *arguments: math.inf,
@@ -177,6 +154,4 @@ WRONG_SIZES = {
 }
 
 
-@pytest.mark.parametrize("reason", WRONG_SIZES)
-def test_break_even_names_the_mistake(reason):
-    refuses(check_break_even, WRONG_SIZES[reason], reason)
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -5,11 +5,13 @@ import math
 import pytest
 import torch
 import torch.distributed as dist
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, returns_nothing
 from torch.distributed.fsdp import fully_shard
 
 from d2lmini import sim
 from d2lmini.checks import sharding as checks
+
+RIGHT, WRONG = {}, {}
 
 
 def choose_stage(num_parameters, num_gpus, num_bytes):
@@ -70,56 +72,56 @@ def count_gathers(num_blocks, blocks, root):
     return num_blocks + 1 + num_blocks * (blocks is not False) + (root is True)
 
 
-RIGHT = {
-    "choose_stage": choose_stage,
-    "prepare": prepare,
-    "global_norm": global_norm,
-    "loss_weight": loss_weight,
-    "count_gathers": count_gathers,
+RIGHT["choose_stage"] = choose_stage
+WRONG["choose_stage"] = {
+    "stage 1 fits, it needs": returns_nothing,
+    r"stage 3 fits, but stage 1": lambda p, n, b: 3,
+    "stage 0 needs": lambda p, n, b: 0,
+    "there is no stage 4": lambda p, n, b: 4,
+    "must be a whole number": lambda p, n, b: 1.5,
+    "stage 3 fits, it needs": lambda p, n, b: choose_stage(p, n, b - 1),
 }
-WRONG = [
-    ("choose_stage", "stage 1 fits, it needs", returns_nothing),
-    ("choose_stage", r"stage 3 fits, but stage 1", lambda p, n, b: 3),
-    ("choose_stage", "stage 0 needs", lambda p, n, b: 0),
-    ("choose_stage", "there is no stage 4", lambda p, n, b: 4),
-    ("choose_stage", "must be a whole number", lambda p, n, b: 1.5),
-    ("choose_stage", "stage 3 fits, it needs", lambda p, n, b: choose_stage(p, n, b - 1)),
-    ("prepare", "must return the optimizer.*None", returns_nothing),
-    ("prepare", "nothing is sharded", lambda model, make: make(model.parameters())),
-    ("prepare", "only the root is sharded", only_the_root),
-    ("prepare", "the root is not sharded", no_root),
-    ("prepare", "1 of the 3 blocks", one_block_left),
-    ("prepare", "from before fully_shard", optimizer_first),
-    ("prepare", "must have all parameters", some_parameters),
-    ("global_norm", "once for every replica.*1.414", over_all_ranks),
-    ("global_norm", "their squares do", lambda n: sum(n[0])),
-    ("global_norm", "must be a number", returns_nothing),
-    ("global_norm", "returned 12, not 13", lambda n: max(n[0]) if n[0][0] == 3 < n[0][-1] and
-     len(n[0]) == 3 else global_norm(n)),
-    ("loss_weight", "mean of the ranks' means", lambda tokens, rank: 1.0),
-    ("loss_weight", "divided by the 2 ranks once more", lambda t, rank: t[rank] / sum(t)),
-    ("loss_weight", "in proportion", lambda t, rank: sum(t) / max(1, t[rank]) / len(t) * 2),
-    ("loss_weight", "must be a number", returns_nothing),
-    ("count_gathers", "root's own parameters", lambda n, b, r: count_gathers(n, b, r) - 1),
-    ("count_gathers", "by default the root keeps", lambda n, b, r: count_gathers(n, b, r is not
-     False)),
-    ("count_gathers", "for the root alone", lambda n, b, r: count_gathers(n, r, r)),
-    ("count_gathers", "by default blocks are", lambda n, b, r: count_gathers(n, b is True, r)),
-    ("count_gathers", "returned 8, not 7", lambda n, b, r: 2 * (n + 1) if r is False and b
-     else count_gathers(n, b, r)),
-    ("count_gathers", "must be a number", returns_nothing),
-]  # fmt: skip
 
+RIGHT["prepare"] = prepare
+WRONG["prepare"] = {
+    "must return the optimizer.*None": returns_nothing,
+    "nothing is sharded": lambda model, make: make(model.parameters()),
+    "only the root is sharded": only_the_root,
+    "the root is not sharded": no_root,
+    "1 of the 3 blocks": one_block_left,
+    "from before fully_shard": optimizer_first,
+    "must have all parameters": some_parameters,
+}
 
-@pytest.mark.parametrize("name", RIGHT)
-def test_right_solutions_pass(name, capsys):
-    getattr(checks, f"check_{name}")(RIGHT[name])
-    assert capsys.readouterr().out == f"{name}: passed\n"
+RIGHT["global_norm"] = global_norm
+WRONG["global_norm"] = {
+    "once for every replica.*1.414": over_all_ranks,
+    "their squares do": lambda n: sum(n[0]),
+    "must be a number": returns_nothing,
+    "returned 12, not 13": lambda n: (
+        max(n[0]) if n[0][0] == 3 < n[0][-1] and len(n[0]) == 3 else global_norm(n)
+    ),
+}
 
+RIGHT["loss_weight"] = loss_weight
+WRONG["loss_weight"] = {
+    "mean of the ranks' means": lambda tokens, rank: 1.0,
+    "divided by the 2 ranks once more": lambda t, rank: t[rank] / sum(t),
+    "in proportion": lambda t, rank: sum(t) / max(1, t[rank]) / len(t) * 2,
+    "must be a number": returns_nothing,
+}
 
-@pytest.mark.parametrize(("name", "reason", "solution"), WRONG)
-def test_wrong_solutions_are_named(name, reason, solution):
-    refuses(getattr(checks, f"check_{name}"), solution, reason)
+RIGHT["count_gathers"] = count_gathers
+WRONG["count_gathers"] = {
+    "root's own parameters": lambda n, b, r: count_gathers(n, b, r) - 1,
+    "by default the root keeps": lambda n, b, r: count_gathers(n, b, r is not False),
+    "for the root alone": lambda n, b, r: count_gathers(n, r, r),
+    "by default blocks are": lambda n, b, r: count_gathers(n, b is True, r),
+    "returned 8, not 7": lambda n, b, r: (
+        2 * (n + 1) if r is False and b else count_gathers(n, b, r)
+    ),
+    "must be a number": returns_nothing,
+}
 
 
 def gathered(rank, model_class, blocks, root):
@@ -137,3 +139,6 @@ def test_the_count_of_gathers_is_that_of_a_step(blocks, root):
     sim.spawn(gathered, (checks._Model, blocks, root), nprocs=2)
     calls = [s for s in sim.trace() if (s.engine, s.name) == ("comm", "all_gather")]
     assert len(calls) == 2 * count_gathers(3, blocks, root)
+
+
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -2,14 +2,15 @@
 
 import math
 
-import pytest
 import torch
 import torch.distributed as dist
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, returns_nothing
 from torch.nn import functional as F
 
 from d2lmini.checks import tensor_parallel as checks
 from d2lmini.checks.tensor_parallel.layout import degree, kv_shares
+
+RIGHT, WRONG = {}, {}
 
 
 def gated_part(x, gate_up, down, bias=None):
@@ -55,7 +56,8 @@ def computed_whole(x, gate_up, down, bias):
     return F.linear(F.silu(gate) * up, down, bias)
 
 
-WRONG_MLP = {
+RIGHT["gated_mlp"] = gated_mlp
+WRONG["gated_mlp"] = {
     "bias was added 2 times": bias_on_all,
     "bias is missing": no_bias,
     "rows of the gate only": chunked_as_one,
@@ -101,7 +103,8 @@ def gathers(logits, targets, eps):
     return F.cross_entropy(torch.cat(parts, 1), targets, label_smoothing=eps)
 
 
-WRONG_LOSS = {
+RIGHT["smooth_loss"] = smooth_loss
+WRONG["smooth_loss"] = {
     "off by log t": lambda z, y, eps: smooth_loss(z, y, eps, whole=True),
     "Subtract the largest logit": not_shifted,
     "Three things are sums": lambda z, y, eps: smooth_loss(z, y, eps, same_top=False),
@@ -131,14 +134,16 @@ def only_split(gradients, is_split):
     return total.sqrt()
 
 
-WRONG_NORM = {
+RIGHT["gradient_norm"] = gradient_norm
+WRONG["gradient_norm"] = {
     "counted 2 times": summed_all,
     "its square": lambda g, cut: gradient_norm(g, cut) ** 2,
     "replicated gradients are missing": only_split,
     "Add squares, not norms": lambda g, cut: sum(part.norm() for part in g),
 }
 
-WRONG_KV = {
+RIGHT["share_kv_heads"] = kv_shares
+WRONG["share_kv_heads"] = {
     "several ranks keep a copy": lambda r, t, h, kv: (
         kv_shares(r, t, h, kv) if kv >= t else [[], [r]]
     ),
@@ -154,7 +159,8 @@ WRONG_KV = {
     "a list is needed": lambda r, t, h, kv: kv_shares(r, t, h, kv)[0],
 }  # fmt: skip
 
-WRONG_DEGREE = {
+RIGHT["largest_degree"] = degree
+WRONG["largest_degree"] = {
     "the network carries the sums": lambda h, a, b, f, n, e: degree(h, a, a, f, n, e),
     "the sums stay in the node": lambda h, a, b, f, n, e: degree(h, b, b, f, n, e),
     "9/2": lambda h, a, b, f, n, e: degree(h, a, b, f, n, e, factor=3),
@@ -167,7 +173,8 @@ def dropout_seed(seed, dp, tp, t, is_split):
     return seed + dp * (1 + t) + (1 + tp if is_split else 0)
 
 
-WRONG_SEED = {
+RIGHT["dropout_seed"] = dropout_seed
+WRONG["dropout_seed"] = {
     "all ranks of a replica need the same seed": lambda s, dp, tp, t, cut: s + dp * t + tp,
     "each rank needs a seed of its own": lambda s, dp, tp, t, cut: s + 2 * dp + cut,
     "both kinds of generators": lambda s, dp, tp, t, cut: s + dp * t + tp * cut,
@@ -196,7 +203,8 @@ def summed_x(x, weight, gradient):
     return by_x, by_weight
 
 
-WRONG_NORM_GRADIENTS = {
+RIGHT["norm_gradients"] = norm_gradients
+WRONG["norm_gradients"] = {
     "sum it over the ranks": lambda x, w, g: norm_gradients(x, w, g, sums=0),
     "mean over the ranks": mean_over_ranks,
     "2 times too large": lambda x, w, g: norm_gradients(x, w, g, sums=2),
@@ -206,50 +214,4 @@ WRONG_NORM_GRADIENTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("check", "right"),
-    [
-        (checks.check_gated_mlp, gated_mlp), (checks.check_share_kv_heads, kv_shares),
-        (checks.check_smooth_loss, smooth_loss), (checks.check_gradient_norm, gradient_norm),
-        (checks.check_largest_degree, degree), (checks.check_dropout_seed, dropout_seed),
-        (checks.check_norm_gradients, norm_gradients),
-    ],
-)  # fmt: skip
-def test_right_solutions_pass(check, right, capsys):
-    check(right)
-    assert capsys.readouterr().out.endswith(": passed\n")
-
-
-@pytest.mark.parametrize("reason", WRONG_MLP)
-def test_gated_mlp_names_the_mistake(reason):
-    refuses(checks.check_gated_mlp, WRONG_MLP[reason], reason)
-
-
-@pytest.mark.parametrize("reason", WRONG_KV)
-def test_share_kv_heads_names_the_mistake(reason):
-    refuses(checks.check_share_kv_heads, WRONG_KV[reason], reason)
-
-
-@pytest.mark.parametrize("reason", WRONG_LOSS)
-def test_smooth_loss_names_the_mistake(reason):
-    refuses(checks.check_smooth_loss, WRONG_LOSS[reason], reason)
-
-
-@pytest.mark.parametrize("reason", WRONG_NORM)
-def test_gradient_norm_names_the_mistake(reason):
-    refuses(checks.check_gradient_norm, WRONG_NORM[reason], reason)
-
-
-@pytest.mark.parametrize("reason", WRONG_DEGREE)
-def test_largest_degree_names_the_mistake(reason):
-    refuses(checks.check_largest_degree, WRONG_DEGREE[reason], reason)
-
-
-@pytest.mark.parametrize("reason", WRONG_SEED)
-def test_dropout_seed_names_the_mistake(reason):
-    refuses(checks.check_dropout_seed, WRONG_SEED[reason], reason)
-
-
-@pytest.mark.parametrize("reason", WRONG_NORM_GRADIENTS)
-def test_norm_gradients_names_the_mistake(reason):
-    refuses(checks.check_norm_gradients, WRONG_NORM_GRADIENTS[reason], reason)
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -4,9 +4,11 @@ import itertools
 
 import pytest
 import torch
-from support.solutions import refuses, returns_nothing
+from support.solutions import make_tests, returns_nothing
 
 from d2lmini.checks import unequal as checks
+
+RIGHT, WRONG = {}, {}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,8 @@ def in_proportion(batch_size, weights):
     return [shares[0] + batch_size - sum(shares), *shares[1:]]
 
 
-WRONG_SPLITS = {
+RIGHT["split_unequal"] = checks.best_split
+WRONG["split_unequal"] = {
     "Equal shares make the fast devices wait": equally,
     "Rounding every share by itself": lambda b, devices: [
         round(b / s / sum(1 / t for _, t in devices)) + 1 for _, s in devices
@@ -62,23 +65,16 @@ WRONG_SPLITS = {
 }
 
 
-def test_split_unequal_accepts_the_best(capsys):
-    checks.check_split_unequal(checks.best_split)
-    assert capsys.readouterr().out == "split_unequal: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_SPLITS)
-def test_split_unequal_names_the_mistake(reason):
-    refuses(checks.check_split_unequal, WRONG_SPLITS[reason], reason)
-
-
 def in_place(gradients, counts):
     for gradient, count in zip(gradients, counts, strict=True):
         gradient *= count / sum(counts)
     return sum(gradients)
 
 
-WRONG_GRADIENTS = {
+RIGHT["mean_gradient"] = lambda gradients, counts: (
+    sum(g * n for g, n in zip(gradients, counts, strict=True)) / sum(counts)
+)
+WRONG["mean_gradient"] = {
     "a learning rate 2 times as high": lambda gradients, counts: sum(gradients),
     "plain mean over the ranks": lambda gradients, counts: sum(gradients) / len(gradients),
     "wrote into `gradients`": in_place,
@@ -104,15 +100,4 @@ WRONG_GRADIENTS = {
 }
 
 
-def test_mean_gradient_accepts_the_weighted_mean(capsys):
-    checks.check_mean_gradient(
-        lambda gradients, counts: (
-            sum(g * n for g, n in zip(gradients, counts, strict=True)) / sum(counts)
-        )
-    )
-    assert capsys.readouterr().out == "mean_gradient: passed\n"
-
-
-@pytest.mark.parametrize("reason", WRONG_GRADIENTS)
-def test_mean_gradient_names_the_mistake(reason):
-    refuses(checks.check_mean_gradient, WRONG_GRADIENTS[reason], reason)
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -298,6 +298,9 @@ def test_what_it_takes_from_the_gpu():
     assert found.sm_share(A100.gpu) == pytest.approx(24 / 108)
     # Twice the wire's 2 x 7/8 GiB, and the own part of each sum.
     assert found.memory_bytes == pytest.approx((2 * 2 * 7 / 8 + 7 / 8) * GIB)
+    # Seven of eight add what they have to what arrives; else a reduce is a broadcast backwards.
+    reduce, broadcast = (cost(name, GIB, range(8), A100) for name in ("reduce", "broadcast"))
+    assert reduce.memory_bytes - broadcast.memory_bytes == pytest.approx(7 / 8 * GIB)
     assert 0.2 < found.memory_share(A100.gpu) < 0.5
     across = cost("all_reduce", GIB, (0, 8), find_cluster("dgx-a100", 2))
     assert across.sm_share(A100.gpu) < 0.05

@@ -6,10 +6,10 @@ import sys
 import pytest
 import torch
 
-from d2lmini import gpus, sim
+import simgpu as sim
 from simgpu import GPUS, LINKS, naming
 from simgpu.clock.current import state
-from simgpu.hardware import default, find_gpu_and_link
+from simgpu.hardware import default, find_gpu_and_link, gpu_file
 from simgpu.network import build_cluster
 from simgpu.run.command import main
 
@@ -122,37 +122,6 @@ def test_a_machine_for_a_block_follows_it():
     assert names_in_use() == ("t4", "pcie3")
 
 
-def test_gpus_say_what_they_are_unless_they_are_quiet(capsys):
-    sim.set_default_gpu("h200")
-    loud = gpus(2)
-    assert capsys.readouterr().out.startswith("gpus(2): 2 simulated GPUs, h200 on nvlink4 (")
-    assert gpus(2, quiet=True) == loud
-    assert capsys.readouterr().out == ""
-    assert names_in_use() == ("h200", "nvlink4")
-
-
-def test_quiet_about_real_gpus_too(monkeypatch, capsys):
-    monkeypatch.setenv("D2LMINI_GPUS", "auto")
-    monkeypatch.setattr("d2lmini.devices.usable_gpus", lambda: (2, None))
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i=0: "Test GPU")
-    assert gpus(2, quiet=True) == [torch.device("cuda:0"), torch.device("cuda:1")]
-    assert capsys.readouterr().out == ""
-
-
-def test_the_setting_wins_over_the_default_and_a_name_over_the_setting(monkeypatch):
-    sim.set_default_gpu("v100", "pcie3")
-    monkeypatch.setenv("D2LMINI_GPUS", "sim:h100")
-    gpus(1, quiet=True)
-    assert names_in_use() == ("h100", "nvlink4")
-    gpus(1, link="pcie5", quiet=True)
-    assert names_in_use() == ("h100", "pcie5")
-    gpus(1, gpu="t4", quiet=True)
-    assert names_in_use() == ("t4", "pcie3")
-    monkeypatch.setenv("D2LMINI_GPUS", "sim")
-    gpus(1, quiet=True)
-    assert names_in_use() == ("v100", "pcie3")
-
-
 def test_clusters_and_ranks_follow_it():
     sim.set_default_gpu("h100")
     cluster = build_cluster(8)
@@ -180,6 +149,8 @@ def test_the_launcher_follows_it(tmp_path, monkeypatch, capsys):
 
     assert "a100 on nvlink3" in summary()
     assert "v100 on nvlink2" in summary("--gpu", "v100")
+    gpu_file.write(tmp_path / "own.json", own_gpu("mine"), link="pcie5")
+    assert "mine on pcie5" in summary("--gpu", str(tmp_path / "own.json"))
     sim.set_default_gpu("rtx4090")
     assert "rtx4090 on pcie4_staged" in summary()
     assert "rtx4090 on pcie4\n" in summary("--link", "pcie4")

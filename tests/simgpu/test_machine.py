@@ -52,7 +52,7 @@ def test_what_is_set_aside_says_so_and_is_back_behind_the_block():
     with sim.machine(2) as others:
         y = torch.ones(2, device=others[0])
         for use in (lambda: x + x, x.cpu, lambda: x + y, side.synchronize, event.synchronize):
-            with pytest.raises(RuntimeError, match=r"set aside.*behind that block"):
+            with pytest.raises(RuntimeError, match=r"set aside.*after that block"):
                 use()
     assert (x + x).tolist() == [2, 2]
     side.synchronize()

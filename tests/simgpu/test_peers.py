@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from support.clock_programs import PROMPT, elapsed, settle, spans, square
+from support.clock_programs import PROMPT, allreduce, elapsed, settle, spans, square
 
-from d2lmini import allreduce, sim
+import simgpu as sim
 
 
 @pytest.mark.parametrize("link", ["nvlink2", "pcie4_staged"])

@@ -2,11 +2,14 @@
 
 import itertools
 
+import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import simgpu as sim
+
+hypothesis = pytest.importorskip("hypothesis")
+HealthCheck, given, settings = hypothesis.HealthCheck, hypothesis.given, hypothesis.settings
+st = hypothesis.strategies
 
 ROWS, COLUMNS = 3, 4
 

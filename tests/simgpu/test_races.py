@@ -8,8 +8,6 @@ import torch
 from support.race_programs import configure, parameters, races_in
 
 import simgpu as sim
-from d2lmini.collectives import allreduce_bucketed, allreduce_ring
-from d2lmini.training import get_params, init_params, train_batch
 from simgpu.races import detector as races
 
 shapes_or_values = pytest.mark.parametrize("numerics", [True, False])
@@ -106,7 +104,7 @@ def test_memory_that_is_reused_without_record_stream(numerics, size, remedy):
     if race:
         line, shape = program.__code__.co_firstlineno, f"float32 tensor of shape ({size}, {size})"
         assert f"'mm' in stream 0 of sim:0 (line {line + 4} of program) writes a {shape}" in race
-        assert f"memory may be that of a dropped {shape}" in race
+        assert f"memory may be that of a freed {shape}" in race
         assert f"'copy sim:0 -> cpu' in stream 1 of sim:0 (line {line + 7} of program)" in race
         assert "that stream 1 of sim:0 uses, call tensor.record_stream(stream)" in race
 
@@ -301,7 +299,7 @@ def test_a_staging_buffer_is_filled_again_too_early(waits):
     if race:
         assert "'copy' on the host (line" in race
         assert "writes a float32 tensor of shape (8,) in pinned memory" in race
-        assert "with which 'copy cpu -> sim:0' in stream 0 of sim:0" in race
+        assert "that 'copy cpu -> sim:0' in stream 0 of sim:0" in race
         assert "event.synchronize()" in race
 
 
@@ -526,23 +524,3 @@ def test_a_race_between_threads():
         thread.join()
     assert len(found) == 1
     assert "'add' in stream 1" in found[0]
-
-
-def test_training_on_two_gpus_does_not_race():
-    devices = sim.configure(2)
-    X, y = torch.rand(10, 1, 28, 28), torch.arange(10)
-    with sim.check_races():
-        replicas = [get_params(init_params(), device) for device in devices]
-        for _ in range(2):
-            train_batch(X, y, replicas, devices, lr=0.1)
-        assert all(torch.equal(p.cpu(), q.cpu()) for p, q in zip(*replicas, strict=True))
-
-
-@pytest.mark.parametrize("k", [2, 3])
-def test_the_allreduces_do_not_race(k):
-    devices = sim.configure(k)
-    with sim.check_races():
-        data = [torch.full((10,), i + 1.0, device=device) for i, device in enumerate(devices)]
-        allreduce_ring(data)
-        allreduce_bucketed([[d[:4], d[4:]] for d in data], bucket_bytes=16)
-        assert all((d.cpu() == k * k * (k + 1) / 2).all() for d in data)

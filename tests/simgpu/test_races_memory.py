@@ -29,7 +29,7 @@ def test_a_drop_is_no_race_unless_the_memory_is_used_again():
 
     assert races_in(lambda: drop_in_use(device, side)) is None
     assert races_in(waits_in_time) is None
-    assert "dropped" in races_in(
+    assert "freed" in races_in(
         lambda: (drop_in_use(device, side), torch.ones(2**19, device=device))
     )
 
@@ -59,8 +59,8 @@ def test_small_and_large_blocks_do_not_share_memory(dropped, new):
         torch.ones(num_bytes // 4, device=device)
 
     assert races_in(program, new) is None
-    assert "dropped" in races_in(program, dropped)
-    assert "dropped" in races_in(program, dropped // 2 if dropped <= 2**20 else 8 * dropped)
+    assert "freed" in races_in(program, dropped)
+    assert "freed" in races_in(program, dropped // 2 if dropped <= 2**20 else 8 * dropped)
 
 
 def test_memory_of_a_new_tensor_may_be_busy_in_the_stream_that_made_it():
@@ -77,7 +77,7 @@ def test_memory_of_a_new_tensor_may_be_busy_in_the_stream_that_made_it():
 
     assert races_in(program, True) is None
     race = races_in(program, False)
-    assert "made in stream 0 of sim:0. There its memory may be that of a dropped" in race
+    assert "allocated in stream 0 of sim:0. Its memory may be that of a freed" in race
     assert "record_stream" not in race
 
 
@@ -92,7 +92,7 @@ def test_record_stream_says_nothing_about_the_stream_that_made_the_tensor():
         with side:
             buffer.fill_(1)
 
-    assert "dropped" in races_in(program)
+    assert "freed" in races_in(program)
 
 
 def test_every_part_of_a_new_tensor_may_be_busy():

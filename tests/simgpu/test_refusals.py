@@ -71,7 +71,8 @@ def test_workers_of_a_data_loader(devices, data):
     collate = (lambda batch: batch) if data == "sent" else None
     loader = DataLoader(dataset, 2, num_workers=1, multiprocessing_context="fork",
                         collate_fn=collate, timeout=60)  # fmt: skip
-    with pytest.raises(RuntimeError, match=r"DataLoader('s workers: return| read return host)"):
+    message = r"DataLoader('s workers: return| read must return) host"
+    with pytest.raises(RuntimeError, match=message):
         next(iter(loader))
 
 

@@ -2,13 +2,15 @@
 
 import itertools
 
+import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.race_programs import configure, races_in
 
 import simgpu as sim
 from simgpu.races.regions import contains, overlap, region
+
+hypothesis = pytest.importorskip("hypothesis")
+given, settings, st = hypothesis.given, hypothesis.settings, hypothesis.strategies
 
 
 def test_views_race_where_they_share_bytes():

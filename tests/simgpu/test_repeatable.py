@@ -5,9 +5,9 @@ import threading
 
 import pytest
 import torch
-from support.clock_programs import spans
+from support.clock_programs import allreduce, spans
 
-from d2lmini import allreduce, sim
+import simgpu as sim
 
 
 def training(k=2, steps=2):

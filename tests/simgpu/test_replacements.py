@@ -130,5 +130,5 @@ def test_what_somebody_else_has_replaced_meanwhile_stays(monkeypatch):
 
 
 def test_ranks_cannot_close_the_machine():
-    with pytest.raises(RuntimeError, match=r"sim\.close\(\) in a rank"):
+    with pytest.raises(RuntimeError, match=r"sim\.close\(\) is not allowed in a rank"):
         sim.spawn(lambda rank: sim.close(), nprocs=1)

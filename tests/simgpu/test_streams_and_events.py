@@ -58,6 +58,17 @@ def test_events_measure_time_on_the_device():
     assert start.elapsed_time(end) == pytest.approx(1e3 * spans(engine="compute")[0].end)
 
 
+def test_asking_whether_work_is_done_costs_the_host_a_microsecond():
+    (device,) = sim.configure(1, numerics=False)
+    x = square(device)
+    settle()
+    x @ x
+    event = sim.current_stream(device).record_event()
+    before = sim.now()
+    assert not any(event.query() or sim.current_stream(device).query() for _ in range(10))
+    assert sim.now() - before == pytest.approx(20e-6)
+
+
 def test_events_that_were_not_recorded():
     sim.configure(1)
     event = sim.Event(enable_timing=True)

@@ -51,7 +51,7 @@ def test_sizes(num_bytes, text):
 def test_colours_are_defined_in_one_place():
     colours = {value.upper() for value in vars(units).values() if re.match("#", str(value))}
     assert len(colours) == 13
-    for folder in ("d2lmini", "tools", "benchmarks"):
+    for folder in ("simgpu", "d2lmini", "tools", "benchmarks"):
         for path in (ROOT / folder).rglob("*.py"):
             if path.name != "units.py":
                 found = re.findall("#[0-9A-F]{6}", path.read_text(encoding="utf-8").upper())

@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from d2lmini import sim
+import simgpu as sim
 
 # PyTorch's samples come with its test classes, whose base is in a package that nobody needs here.
 sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2lmini import sim
+import simgpu as sim
 
 
 def races_in(program, *args):

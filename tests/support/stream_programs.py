@@ -2,7 +2,7 @@
 
 import torch
 
-from d2lmini import sim
+import simgpu as sim
 
 ACTIONS = ("kernel", "product", "copy", "peer", "wait_stream", "event", "host", "query", "drop")
 

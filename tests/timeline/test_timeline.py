@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from simgpu.clock.span import Span
 from simgpu.timeline import Timeline
 from simgpu.timeline.kinds import kind_of, looks_of
-from simgpu.timeline.layout import MAX_BOXES, PLOT, _ticks
+from simgpu.timeline.layout import MAX_BOXES, MAX_ROWS, PLOT, _ticks
 
 US = 1e-6
 
@@ -182,10 +182,11 @@ def test_wide_neighbours_of_one_kind_stay_apart():
     assert len(boxes(Timeline(spans).to_svg())) == 50
 
 
-def test_overlapping_spans_get_rows_of_their_own():
-    spans = [Span("cuda:0", "compute", s, "mm", 0.1 * s, 1) for s in range(3)]
+@pytest.mark.parametrize(("count", "rows"), [(3, 3), (MAX_ROWS, MAX_ROWS), (20, MAX_ROWS)])
+def test_overlapping_spans_get_rows_of_their_own(count, rows):
+    spans = [Span("cuda:0", "compute", s, "mm", 0.01 * s, 1) for s in range(count)]
     drawn = boxes(Timeline(spans).to_svg())
-    assert len({rect["y"] for _, rect in drawn}) == 3
+    assert len({rect["y"] for _, rect in drawn}) == rows
 
 
 def test_a_rounding_error_is_no_overlap():

@@ -102,7 +102,7 @@ def with_install_cell(page, wheel):
         "# Once, where d2lmini is not installed: put the wheel beside this notebook",
         f"# ({beside}),",
         "# and run the next line without its first two characters.",
-        f"# %pip install ./{wheel}",
+        f"# %pip install './{wheel}[notebooks]'",
     ]
     own = nbformat.from_dict(page.notebook)
     own.cells = list(own.cells)

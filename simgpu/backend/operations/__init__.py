@@ -1,6 +1,7 @@
-"""Every operation on simulated tensors: computed on the CPU, and charged to the simulated clock.
+"""Operations on simulated tensors: computed on the CPU, charged to the simulated clock.
 
-Start reading in ``run.py``. ``results.py`` and ``shapes.py`` make results, with and without
-values, laid out as by the CPU's kernels (``layouts.py``); ``copies.py`` moves tensors;
-``host_ops.py`` charges the CPU's own work. Imports `simgpu.backend` and what that imports.
+Start reading in ``run.py``. ``results.py`` wraps results and charges their time; ``shapes.py``
+computes shapes alone, with the strides of the CPU's kernels (``layouts.py``); ``copies.py`` moves
+tensors; ``host_ops.py`` charges work on CPU tensors. Imports `simgpu.backend` and what that
+imports.
 """

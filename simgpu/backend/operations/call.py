@@ -1,12 +1,12 @@
-"""One call of an operation: the tensors that the reader sees, and those that hold the values."""
+"""One call of an operation: the user's simulated tensors, and the tensors that hold the values."""
 
 import torch
 
 from simgpu.backend.tensor import SimTensor, mixed_devices
 from simgpu.clock import current
 
-# Most arguments that are not tensors are of these types. To find a type in a set takes a fraction
-# of the time of an `isinstance` that says no, for which tensors' metaclass is asked.
+# Most arguments that are not tensors are of these types. Looking a type up in a set takes a
+# fraction of the time of an `isinstance` that is false, which calls the tensors' metaclass.
 _NO_TENSORS = frozenset({
     int, float, bool, type(None), str, torch.dtype, torch.layout, torch.memory_format, torch.device,
 })  # fmt: skip
@@ -18,20 +18,20 @@ class Call:
     Attributes
     ----------
     op : Op
-        What is known of the operation.
+        The facts about the operation.
     args, kwargs
-        As PyTorch hands them on, with the reader's simulated tensors: results alias *these*.
+        As PyTorch passes them, with the user's simulated tensors: results alias *these*.
     inner_args, inner_kwargs : list, dict
-        The same with what is inside of these tensors: CPU tensors, or meta tensors where only
-        shapes are kept. With them the operation is run.
+        The same with the tensors inside: CPU tensors, or meta tensors if only shapes are kept. The
+        operation runs on them.
     tensors : list of torch.Tensor
         All tensors among the inner arguments, in order.
     plain : list of torch.Tensor
-        Those among them that are the reader's own host tensors.
+        Those among them that are the user's own host tensors.
     device : Device
-        Of the simulated tensors; the results go there.
+        The device of the simulated tensors and of the results.
     is_complex : bool
-        Whether one of the tensors has complex numbers.
+        Whether one of the tensors is complex.
 
     Raises
     ------
@@ -61,7 +61,7 @@ class Call:
                 if device is None:
                     device = self.device = own
                 elif own is not device:
-                    self._meet(own)
+                    self._set_device(own)
                 value = value._data
                 tensors.append(value)
                 if value.is_complex():
@@ -74,11 +74,11 @@ class Call:
         return inner
 
     def _unwrap_other(self, value):
-        """Return what is inside of a tensor of another class, or any other value."""
+        """Return the tensor inside a tensor of another class, or any other value unchanged."""
         if not isinstance(value, torch.Tensor):
             return value
         if isinstance(value, SimTensor):
-            self._meet(value._device)
+            self._set_device(value._device)
             value = value._data
         else:
             self.plain = [*self.plain, value]
@@ -87,8 +87,8 @@ class Call:
             self.is_complex = True
         return value
 
-    def _meet(self, device):
-        """Take note of the device of a tensor, which has to be the only one of the call."""
+    def _set_device(self, device):
+        """Set the device of the call; raise an error if another tensor has a different one."""
         if self.device is not None and self.device is not device:
             for one in (self.device, device):
                 current.check_alive(one.machine, f"a tensor on {one.name}")

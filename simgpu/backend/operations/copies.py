@@ -1,13 +1,13 @@
-"""Copies between simulated GPUs and the host: values, time, and who waits for whom.
+"""Copies between simulated GPUs and the host: values, time, and which copies the host waits for.
 
 As on a real GPU:
 
-- A copy between ordinary host memory and a device keeps the host busy until it is done.
+- A copy between pageable host memory and a device blocks the host until it is done.
 - A copy with ``non_blocking=True`` between *pinned* host memory and a device returns at once.
   ``tensor.to("cpu", non_blocking=True)`` allocates pinned memory for its result.
-- What a non-blocking copy brings to the host may be read only after the host has synchronised
+- The result of a non-blocking copy to the host may be read only after the host has synchronised
   with it. Until then it holds NaN here (the smallest value of a signed integer type, the largest
-  of an unsigned one, True for bool), so that reading too early shows every time.
+  of an unsigned one, True for bool), so reading too early shows every time.
 """
 
 import torch
@@ -38,7 +38,7 @@ from simgpu.races import detector as races
 
 
 def to_host(tensor, dtype=None, non_blocking=False, memory_format=None) -> torch.Tensor:
-    """Copy a simulated tensor to the host; see the module's text for who waits."""
+    """Copy a simulated tensor to the host; see the module docstring for whether the host waits."""
     tensor = _prepare(tensor, dtype)
     device, data = tensor._device, tensor._data
     machine = device.machine
@@ -103,7 +103,7 @@ def _clone(data, memory_format):
 
 
 def _prepare(tensor, dtype):
-    """Do on the source device what a copy engine cannot: change the type, gather the elements."""
+    """Do on the source device what a copy engine cannot: convert the dtype, gather elements."""
     current.check_alive(tensor._device.machine, f"a tensor on {tensor._device.name}")
     if dtype not in (None, tensor.dtype):
         return run(lookup(aten._to_copy.default), (tensor,), {"dtype": dtype})
@@ -118,7 +118,7 @@ def _is_dense(data):
 
 @handles(aten._to_copy)
 def _to_copy(op, args, kwargs):
-    """``aten::_to_copy`` of a simulated tensor: another type, or another device."""
+    """``aten::_to_copy`` of a simulated tensor: convert its dtype, or copy it to a device."""
     tensor = args[0]
     target = kwargs.get("device")
     dtype, memory_format = kwargs.get("dtype"), kwargs.get("memory_format")
@@ -140,7 +140,7 @@ def _to_copy(op, args, kwargs):
 
 @handles(aten.copy_)
 def _copy_into(op, args, kwargs):
-    """``aten::copy_`` where at least one side is simulated."""
+    """``aten::copy_`` with at least one simulated tensor."""
     target, source = args[0], args[1]
     non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
     if isinstance(target, SimTensor):
@@ -171,7 +171,7 @@ def _copy_into_device(target, source, device, non_blocking):
         _charge_to_device(source, target, source.numel() * target.element_size(), non_blocking)
     if target._data.device.type == values.device.type == "cpu":
         target._data.copy_(values)
-    if not _is_dense(target._data):  # the copy engine wrote to a dense buffer: now scatter it
+    if not _is_dense(target._data):  # the copy engine filled a dense buffer: scatter it now
         device.launch("copy", num_bytes=2 * target._data.nbytes)
         if races.active is not None:
             races.active.touch(device, "copy", writes=[target])

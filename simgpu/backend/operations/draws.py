@@ -1,10 +1,10 @@
-"""Random numbers of one operation: drawn from the device's generator, not from the host's."""
+"""Random operations: they draw from the device's generator, not from the host's."""
 
 import torch
 
 
 def set_generator(op, device, args, kwargs):
-    """Let an operation draw from the device's generator."""
+    """Set the generator argument of an operation to the device's generator."""
     position = op.generator
     given = args[position] if position < len(args) else kwargs.get("generator")
     if given is not None:
@@ -20,8 +20,8 @@ def set_generator(op, device, args, kwargs):
 
 
 def run_seeded(func, device, args, kwargs):
-    """Run an operation that draws from the global generator with the device's instead."""
-    with device.machine.lock:  # threads would otherwise draw from each other's state
+    """Run an operation that draws from the global generator, with the device's state in it."""
+    with device.machine.lock:  # other threads must not draw from this state
         host_state = torch.get_rng_state()
         generator = device.draw()
         torch.set_rng_state(generator.get_state())

@@ -1,4 +1,4 @@
-"""Whether a result will fit, found before the host takes memory for it and computes it."""
+"""Out-of-memory checks before the host allocates memory for a result and computes it."""
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -9,22 +9,22 @@ from simgpu.clock.memory import rounded
 
 _LARGEST_ELEMENT = 16  # bytes
 _META = torch.device("meta")
-_known: dict = {}  # bytes of the results of a call, by the shapes that go into it
+_known: dict = {}  # bytes of the results of a call, by the shapes of its arguments
 
 
 def check_result(op, device, tensors, args, kwargs) -> None:
     """Raise `torch.OutOfMemoryError` if the results of an operation do not fit on the device.
 
-    Asked only where they may not: most operations make no more than the product of two operands
-    and of the whole numbers among the arguments (``repeat``, ``pad``). What this misses is found
-    after it was computed, when its block is taken.
+    Sizes are computed only if a bound does not fit: most results have at most as many elements as
+    the product of two operands, times the integers among the arguments (``repeat``, ``pad``). A
+    result that this misses is found after it was computed, when its block is allocated.
     """
     memory = device.memory
     elements = 0
     for tensor in tensors:
         elements += tensor.numel()
     bound = _LARGEST_ELEMENT * elements * (elements // 4 + 1)  # a * b <= (a + b)**2 / 4
-    if not op.pointwise:  # their numbers are no sizes
+    if not op.pointwise:  # integer arguments of pointwise operations are not sizes
         bound *= _product(args)
     if bound <= memory.capacity - memory.counted:
         return
@@ -36,12 +36,12 @@ def check_result(op, device, tensors, args, kwargs) -> None:
         sizes = _known[key] = _sizes(op, args, kwargs)
     before = 0
     for size in sizes:
-        memory.check(size, beside=before)
+        memory.check(size, before)
         before += rounded(size)
 
 
 def _product(args):
-    """Return the product of all whole numbers among the arguments."""
+    """Return the product of all integers among the arguments."""
     product = 1
     for argument in args:
         kind = type(argument)
@@ -55,11 +55,11 @@ def _product(args):
 
 
 def _sizes(op, args, kwargs):
-    """Bytes of the results, or none where the shapes do not tell."""
+    """Return the bytes of each result, or none if shapes do not determine them."""
     if op.syncs:
         return ()
     try:
-        meta_args, meta_kwargs = tree_map_only(torch.Tensor, _twin, (list(args), dict(kwargs)))
+        meta_args, meta_kwargs = tree_map_only(torch.Tensor, _to_meta, (list(args), dict(kwargs)))
         meta_args = [None if isinstance(a, torch.Generator) else a for a in meta_args]
         meta_kwargs.pop("generator", None)
         if "device" in meta_kwargs:
@@ -67,21 +67,21 @@ def _sizes(op, args, kwargs):
         inner = meta_args, meta_kwargs
         out = as_on_cpu(op, inner, op.func(*meta_args, **meta_kwargs))
     except (NotImplementedError, RuntimeError, ValueError, TypeError):
-        return ()  # the CPU's kernel says what is wrong
+        return ()  # the CPU's kernel will raise the right error
     leaves = (leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor))
     return tuple(leaf.untyped_storage().nbytes() for leaf in leaves)
 
 
-def _twin(tensor):
+def _to_meta(tensor):
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
 
 
 def explain(error, name, device):
-    """Return `error`, or one that says it where the host itself lacks the memory."""
+    """Return `error`, or a clearer one if the host itself ran out of memory."""
     if "DefaultCPUAllocator" not in str(error):
         return error
     return MemoryError(
-        f"this computer lacks the memory to compute {name} for {device.name} with real numbers "
+        f"this computer has too little memory to compute {name} for {device.name} with values "
         f"({str(error).partition('DefaultCPUAllocator: ')[2].splitlines()[0]}); use smaller "
-        "tensors, or configure the simulated machine with numerics=False: it keeps shapes only"
+        "tensors, or configure the simulated machine with numerics=False to keep shapes only"
     )

@@ -16,13 +16,13 @@ from simgpu.naming import is_ordinary
 class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
     """Charge operations on CPU tensors inside a ``with`` block to the simulated host clock.
 
-    Outside such a block they cost no simulated time: there, the host only launches and waits. An
-    operation lasts ``op_overhead + max(FLOPs / peak, bytes / bandwidth)`` by the CPU's spec, and
-    the host does nothing else meanwhile, while devices go on with what they were given.
+    Outside such a block they take no simulated time: there, the host only launches and waits. An
+    operation takes ``op_overhead + max(FLOPs / peak, bytes / bandwidth)`` by the CPU's spec, and
+    the host does nothing else meanwhile, while devices continue with the work issued so far.
 
-    Where the machine keeps shapes only, so do operations on floating-point CPU tensors in the
-    block: their results are NaN and take no memory. Those on scalars, such as the number of steps
-    that an optimiser has made, are computed.
+    If the machine keeps shapes only, so do operations on floating-point CPU tensors in the block:
+    their results are NaN and take no memory. Those on scalars, such as an optimiser's step count,
+    are computed.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
     Raises
     ------
     ValueError
-        If there is no such preset.
+        If there is no preset of that name.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
         return super().__enter__()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        """Run one operation and charge it if all its tensors are on the CPU."""
+        """Run one operation, and charge it if all its tensors are on the CPU."""
         kwargs = kwargs or {}
         leaves = tree_leaves((args, kwargs))
         inputs = [t for t in leaves if isinstance(t, torch.Tensor)]
@@ -89,8 +89,8 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
 
 
 def _is_on_shapes(op, inputs, args, kwargs):
-    """Whether, of an operation on host tensors, only the shapes are worked out."""
-    if not inputs:  # it makes a tensor, or has nothing to do with any, as the profiler's marks
+    """Whether only the shapes of an operation on host tensors are computed."""
+    if not inputs:  # a factory, or an operation without tensors, such as the profiler's marks
         if not any("Tensor" in str(result.type) for result in op.func._schema.returns):
             return False
         made = op.func(*args, **_on_meta(kwargs))
@@ -105,7 +105,7 @@ def _on_meta(kwargs):
 
 
 def _run_on_shapes(op, inputs, args, kwargs):
-    """Work out the shapes of one operation; returns the result and what was read and written."""
+    """Compute the shapes of one operation; return the result, and what it reads and writes."""
     if op.syncs:
         raise shapes_only(op.name)
     to_meta = {id(t): torch.empty(t.shape, dtype=t.dtype, device=META) for t in inputs}

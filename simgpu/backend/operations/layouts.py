@@ -1,13 +1,13 @@
-"""Results of operations on shapes as the CPU's kernels lay them out.
+"""The layout that the CPU's kernels give their results, for machines that keep shapes only.
 
-Where only shapes are kept, PyTorch's own rules (its meta kernels) say what a result looks like, and
-for some operations they say something else than the CPU's kernels do: other strides, another type
-of saved statistics, a larger storage. Later operations may then copy where the others do not. The
-table below corrects them, so that clock and bytes are the same with and without values.
+Without values, PyTorch's meta kernels compute the shapes of results. For some operations they
+differ from the CPU's kernels: in strides, in the dtype of saved statistics, in the size of the
+storage. Later operations may then copy where others do not. The rules below correct these results,
+so that the clock and the bytes are the same with and without values.
 
-What is left (`tests/sim/test_op_samples.py` lists it) are strides: those of Fourier transforms over
-several dimensions and of convolutions in three (their layout depends on the library that PyTorch
-was built with), of dimensions with one element, and of tensors without any.
+The remaining differences (listed in `tests/simgpu/test_op_samples.py`) are strides: of Fourier
+transforms over several dimensions and of 3D convolutions (their layout depends on the library that
+PyTorch was built with), of dimensions with one element, and of empty tensors.
 """
 
 import math
@@ -18,11 +18,11 @@ from simgpu.backend.ops import aten
 
 _META = torch.device("meta")
 _SMALL_FLOATS = (torch.float16, torch.bfloat16)
-_rules: dict = {}  # operations (aten's packets) -> the function that corrects their result
+_rules: dict = {}  # overload packet of aten -> function that corrects its result
 
 
 def as_on_cpu(op, inner, out):
-    """Return the result `out` of an operation on meta tensors as its CPU kernel would."""
+    """Return `out`, the result of an operation on meta tensors, as its CPU kernel lays it out."""
     rule = _rules.get(op.func.overloadpacket)
     if rule is None:
         return _mixed(op, inner, out) if torch.Tag.pointwise in op.func.tags else out
@@ -39,7 +39,7 @@ def _for(*packets):
 
 
 def _empty(shape, dtype, num_elements=None):
-    """Return a contiguous meta tensor, in a storage of `num_elements` if that is more."""
+    """Return a contiguous meta tensor, in a storage of at least `num_elements`."""
     if num_elements is None or num_elements <= math.prod(shape):
         return torch.empty(shape, dtype=dtype, device=_META)
     return torch.empty(num_elements, dtype=dtype, device=_META)[: math.prod(shape)].view(shape)
@@ -50,7 +50,7 @@ def _contiguous(out):
 
 
 def _format(*tensors):
-    """Return channels_last if one of the tensors suggests it, or None."""
+    """Return the first memory format but contiguous that a tensor suggests, else contiguous."""
     formats = map(torch._prims_common.suggest_memory_format, tensors)
     return next((f for f in formats if f is not torch.contiguous_format), torch.contiguous_format)
 
@@ -60,15 +60,15 @@ def _in_format(out, *tensors):
 
 
 def _iterated(out, *operands):
-    """Lay `out` out as an elementwise kernel over the operands does, whatever their types."""
-    twins = [torch.empty_strided(t.shape, t.stride(), device=_META) for t in operands]
-    twins = [twin.to(torch.float32) for twin in twins]
-    order = torch.add(*twins)
-    return torch.empty_strided(out.shape, order.stride(), dtype=out.dtype, device=_META)
+    """Return `out` with the strides of an elementwise kernel over the operands."""
+    same_type = [torch.empty_strided(t.shape, t.stride(), device=_META) for t in operands]
+    same_type = [t.to(torch.float32) for t in same_type]
+    strides = torch.add(*same_type).stride()
+    return torch.empty_strided(out.shape, strides, dtype=out.dtype, device=_META)
 
 
 def _mixed(op, inner, out):
-    """Mend PyTorch's rule for 16-bit and mixed types, which spreads first what is expanded."""
+    """Correct PyTorch's rule for 16-bit and mixed dtypes, which copies expanded operands first."""
     tensors = [t for t in inner[0] if isinstance(t, torch.Tensor)]
     if op.mutable or len(tensors) != 2 or not isinstance(out, torch.Tensor):
         return out
@@ -131,12 +131,12 @@ def _elementwise(out, **given):
 
 
 @_for(aten.leaky_relu_backward, aten.threshold_backward)
-def _elementwise_turned(out, grad_output, self, **_):
+def _elementwise_swapped(out, grad_output, self, **_):
     return _iterated(out, self, grad_output)
 
 
 def _is_mixed(input, *parameters):
-    """Whether 16-bit inputs meet parameters of 32 bits: then the statistics have these, too."""
+    """Whether a 16-bit input has float32 parameters; then the statistics are float32, too."""
     given = [p for p in parameters if p is not None]
     return input.dtype in _SMALL_FLOATS and any(p.dtype is torch.float32 for p in given)
 
@@ -174,7 +174,7 @@ def _batch_norm_backward(out, input, **_):
 
 @_for(aten.mse_loss, aten.smooth_l1_loss, aten.soft_margin_loss, aten.binary_cross_entropy)
 def _loss(out, self, target, reduction=1, **_):
-    """Reduce into the storage of the element-wise losses, as the kernels do on every device."""
+    """Reduce into the storage of the elementwise losses, as the kernels do on every device."""
     if reduction == 0:
         return out
     return _empty((), out.dtype, math.prod(torch.broadcast_shapes(self.shape, target.shape)))
@@ -182,7 +182,7 @@ def _loss(out, self, target, reduction=1, **_):
 
 @_for(aten.col2im, aten.im2col)
 def _columns(out, self, **_):
-    """Write into a storage that was made as large as the input's."""
+    """Write into a storage as large as the input's."""
     return _empty(out.shape, out.dtype, self.numel())
 
 
@@ -203,7 +203,7 @@ def _embedding_bag(
     out, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
     per_sample_weights=None, include_last_offset=False, padding_idx=-1,
 ):  # fmt: skip
-    """Leave out where each index belongs, if sums take the fast way."""
+    """Return an empty `offset2bag` if sums take the fast path."""
     fast = (
         mode == 0
         and weight.dtype in (torch.float32, *_SMALL_FLOATS)
@@ -212,8 +212,8 @@ def _embedding_bag(
         and (per_sample_weights is None or per_sample_weights.stride(0) == 1)
     )
     bags = out[0].shape[0]
-    belongs = _empty(
+    offset2bag = _empty(
         (0,) if fast else indices.shape, indices.dtype, 0 if fast else len(indices) + 1
     )
     largest = (bags, weight.shape[1]) if mode == 2 else (bags,)
-    return out[0], belongs, _empty((bags,), indices.dtype), _empty(largest, indices.dtype)
+    return out[0], offset2bag, _empty((bags,), indices.dtype), _empty(largest, indices.dtype)

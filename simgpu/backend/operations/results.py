@@ -1,4 +1,4 @@
-"""What follows from an operation that was computed: its results are wrapped, its time charged."""
+"""After an operation was computed: wrap its results, charge its time, check it for races."""
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -43,7 +43,7 @@ def _wrap_one(alias, call, out):
 
 
 def cost(call, out):
-    """Bytes and FLOPs of one call, and the matrix products that these are of."""
+    """Return the bytes and FLOPs of one call, and the matrix products it consists of."""
     op = call.op
     if not op.kernel:
         return 0, 0, ()
@@ -60,12 +60,12 @@ def cost(call, out):
 
 
 def _changed(op, args):
-    """Return the tensors that an operation without a result has changed."""
+    """Return the tensors changed by an operation that returns nothing."""
     return [t for i in op.changed if i < len(args) for t in tree_leaves(args[i])]
 
 
 def launch(call, num_bytes, flops, products, wrapped) -> None:
-    """Charge the kernel of a call, and show it to the detector of races."""
+    """Charge the kernel of a call, and pass it to the race detector."""
     op, device = call.op, call.device
     peak = op.peak(call.tensors[0].dtype) if flops else "float32"
     device.launch(op.name, flops, num_bytes, peak, products)
@@ -74,7 +74,7 @@ def launch(call, num_bytes, flops, products, wrapped) -> None:
 
 
 def show(call, wrapped) -> None:
-    """Show the kernel of a call to the detector of races."""
+    """Pass the kernel of a call to the race detector."""
     reads, writes = tensors_of(call.op, call.args, call.kwargs)
     made = [leaf for leaf in tree_leaves(wrapped) if isinstance(leaf, SimTensor)]
     races.active.touch(call.device, call.op.name, reads, writes + made)

@@ -1,8 +1,8 @@
 """Running PyTorch's operations on simulated tensors: compute, charge the time, wrap the results.
 
-Every operation of every program comes here, hence what is asked on the way is kept cheap: what
-depends on the operation alone is worked out once (`Op`), rare cases leave by one test each, and
-most operations are simple (`Op.simple`): `run_simple` asks of them what `run` would still ask.
+Every operation of every program comes through here, so its overhead is kept small: facts about the
+operation are computed once (`Op`), each rare case costs one test, and the most frequent operations
+(`Op.simple`) take a fast path, `run_simple`.
 """
 
 from torch.utils._pytree import tree_leaves
@@ -31,7 +31,7 @@ from simgpu.races import detector as races
 
 @handles(simple)
 def run_simple(op, args, kwargs):
-    """Do what `run` does for an operation of which little is to be asked; most calls are such."""
+    """Run an operation that makes one new tensor: the fast path of `run`."""
     call = Call(op, args, kwargs)
     device, inner_args = call.device, call.inner_args
     machine = device.machine
@@ -57,12 +57,12 @@ def run_simple(op, args, kwargs):
 def run(op, args, kwargs, call=None):
     """Compute one operation on the values, charge its time, and wrap its results.
 
-    `call` is the `Call` that it is, where that is known already.
+    `call` is the `Call` of these arguments, if the caller has made it.
     """
     if op.composite:
         return op.func.decompose(*args, **kwargs)
     if op.foreach and _num_devices(args) > 1:
-        return _run_foreach_apart(op, args, kwargs)
+        return _run_foreach_one_by_one(op, args, kwargs)
     if call is None:
         call = Call(op, args, kwargs)
     machine = call.device.machine
@@ -94,7 +94,7 @@ def run(op, args, kwargs, call=None):
         if isinstance(error, RuntimeError):
             raise explain(error, op.name, call.device) from None
         raise
-    # Before the launch: nothing runs that finds no memory for its results.
+    # Before the launch: an operation whose results do not fit does not run.
     wrapped = wrap_all(call, out)
     if op.kernel:
         launch(call, *cost(call, out), wrapped)
@@ -129,7 +129,7 @@ def _in_indices(tensor, args):
 
 
 def _redirect(call):
-    """Turn a ``device=`` argument into the inner one; False if the result is a host tensor."""
+    """Replace a ``device=`` argument by the inner device; False if the result is a host tensor."""
     kwargs = call.inner_kwargs
     wanted = kwargs["device"]
     kwargs.pop("pin_memory", None)
@@ -145,8 +145,8 @@ def _num_devices(args):
     return len({t._device for t in tree_leaves(args) if isinstance(t, SimTensor)})
 
 
-def _run_foreach_apart(op, args, kwargs):
-    """Run a _foreach operation over tensors of several devices one by one, as CUDA does."""
+def _run_foreach_one_by_one(op, args, kwargs):
+    """Run a _foreach operation tensor by tensor if they are on several devices, as CUDA does."""
     lists = [a for a in args if isinstance(a, list | tuple)]
     length = len(lists[0])
     outs = []

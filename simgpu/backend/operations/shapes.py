@@ -1,7 +1,7 @@
-"""Running operations where only shapes are kept (``numerics=False``), and control data of ranks.
+"""Running operations if only shapes are kept (``numerics=False``), and the control data of ranks.
 
-PyTorch's own code reads small integers and bools in ranks (sizes, votes, indices, pickled objects),
-so that these keep their values there, until they meet tensors that have none.
+In ranks, PyTorch's own code reads small integer and bool tensors (sizes, votes, indices, pickled
+objects). These keep their values until they are combined with tensors that have none.
 """
 
 import torch
@@ -15,7 +15,7 @@ from simgpu.backend.tensor import META, SimTensor, no_shapes, refuse_overlap, sh
 
 
 def run_shapes(call):
-    """Run one operation on shapes; what was worked out before is not worked out again."""
+    """Run one operation on shapes; results and costs are cached by the shapes of the arguments."""
     op, machine = call.op, call.device.machine
     if machine.keeps_control:
         have_values = [t.device.type == "cpu" for t in call.tensors]
@@ -50,7 +50,7 @@ def run_shapes(call):
 
 
 def waits_for_shape(call) -> bool:
-    """Whether only the values tell how many elements the result of a call has."""
+    """Whether the shape of the result of a call depends on values."""
     op = call.op
     return op.syncs or (op.may_sync and _has_mask(call.inner_args[1]))
 
@@ -60,7 +60,7 @@ def _has_mask(indices):
 
 
 def _in_own_storage(call):
-    """Return the call on tensors that no other wrapper and no cache holds: it changes shapes."""
+    """Return a call that changes shapes, on tensors that no other wrapper and no cache shares."""
     for tensor in tensors_of(call.op, call.args, call.kwargs)[1]:
         if isinstance(tensor, SimTensor):
             data = tensor._data
@@ -75,13 +75,13 @@ def _shapes_of(call):
     try:
         return op.func(*call.inner_args, **call.inner_kwargs)
     except NotImplementedError:
-        if op.num_returns == 0:  # it changes its operands alone, and these keep their shapes
+        if op.num_returns == 0:  # it only changes its operands, which keep their shapes
             return None
         raise no_shapes(op.name) from None
 
 
 def _run_values(call):
-    """Run one operation on the values that there are."""
+    """Run one operation whose tensors all have values."""
     out = call.op.func(*call.inner_args, **call.inner_kwargs)
     wrapped = wrap_all(call, out)
     if call.op.kernel:
@@ -90,7 +90,7 @@ def _run_values(call):
 
 
 def _forget_values(call):
-    """Make shapes of control data that meets tensors without values."""
+    """Replace control data by its shapes, because other tensors of the call have no values."""
     if call.op.mutable:
         for tensor in tree_leaves((call.args, call.kwargs)):
             if isinstance(tensor, SimTensor):

@@ -1,9 +1,9 @@
-"""Collectives and messages between ranks: values, times, and what must not be touched meanwhile.
+"""Collectives and messages between ranks: values, times, and tensors in flight.
 
-Start reading in ``process_group.py``, which `torch.distributed` calls, and ``collective.py``, where
-the calls of several ranks come together. ``world.py`` has what all ranks share;
+Start reading in ``process_group.py``, which `torch.distributed` calls, and ``collective.py``, which
+collects the calls of several ranks. ``world.py`` holds the state that all ranks share;
 ``communication_scheduler.py`` finds when communication runs, on the ``links.py`` of a cluster and
-at the ``costs.py`` of NCCL; ``values.py`` computes what comes out; ``work.py`` is what a program
-waits for, ``in_flight.py`` what it must not touch before. One rank can stand for many
-(``folding.py``). The design is in the notes of `simgpu.ranks`.
+at the ``costs.py`` of NCCL; ``values.py`` computes results; ``work.py`` defines the handles on
+which programs wait, ``in_flight.py`` checks tensors until then. One rank can represent many
+(``folding.py``). The notes of `simgpu.ranks` explain the design.
 """

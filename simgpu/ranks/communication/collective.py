@@ -1,7 +1,7 @@
-"""One collective or message: where the calls of several ranks come together.
+"""One collective or message: the matching calls of several ranks.
 
-Every rank issues its part when its program gets there; with the last one the values are known
-(``values.py``). When it runs is found later: Note [When communication runs] of `simgpu.ranks`.
+Every rank issues its part when its program gets there; the last part computes the values
+(``values.py``). Times are found later: Note [When communication runs] of `simgpu.ranks`.
 """
 
 import math
@@ -24,19 +24,19 @@ class Participant:
     Attributes
     ----------
     rank : int
-        Of all ranks.
+        The global rank.
     line : str
         Line of the program that makes the call.
     given, filled : list of torch.Tensor
-        What is read, and what is written.
+        The inputs and the outputs.
     name, same : str
-        The participant in words, and what must be the same on all ranks.
+        The call in words, and the part of it that must be the same on all ranks.
     device : Device or None
-        Of the tensors; None: they are on the host.
+        Device of the tensors; None: the host.
     stream : Stream or None
-        On which it runs.
+        Stream of the collective.
     ready : float
-        When this rank lets it start, in seconds.
+        Time from which this rank allows it to start, in seconds.
     """
 
     rank: int
@@ -57,21 +57,21 @@ class Collective:
     Attributes
     ----------
     what : Communication
-        What the trace says of it.
+        Its description in the trace.
     members : tuple of int
-        The ranks that take part, in the order of the group; of a message sender and receiver.
+        The ranks that take part, in the order of the group; of a message, sender and receiver.
     present : list of int
-        Those of them that run.
+        The members that run.
     num_bytes : int
-        By which it is charged, see `costs.cost`.
+        Size that determines its cost, see `costs.cost`.
     compute : callable or None
-        ``compute(given, filled)`` over lists of all ranks; None: nothing is computed.
+        ``compute(given, filled)`` over lists of all ranks; None: nothing to compute.
     root : int
-        Place of the root, or the sender, among the members.
+        Index of the root, or the sender, in `members`.
     scheduled : bool
-        Whether it is known when it ends.
+        Whether its end is known.
     end : float
-        When that is, in seconds.
+        Its end, in seconds.
     """
 
     what: Communication
@@ -85,21 +85,21 @@ class Collective:
     end: float = math.inf
 
     def missing(self) -> list[int]:
-        """Return the ranks that have not come."""
+        """Return the ranks that have not called it yet."""
         return [rank for rank in self.present if rank not in self.participants]
 
     @property
     def streams(self) -> set:
-        """On which it runs."""
+        """The streams on which it runs."""
         return {participant.stream for participant in self.participants.values()}
 
     def join(self, participant) -> None:
-        """Add one rank's part; if it is the last, compute what comes out.
+        """Add one rank's part; if it is the last, compute the results.
 
         Raises
         ------
         RanksError
-            If it does not match the parts of other ranks.
+            If the part does not match those of other ranks.
         """
         for other in self.participants.values():
             if other.same != participant.same:
@@ -108,27 +108,27 @@ class Collective:
                     f"rank {other.rank} called {other.same} ({other.line}); all ranks of a group "
                     "must make the same calls in the same order, with tensors of one type and size"
                 )
-            break  # all the others are like the first
+            break  # the others have been compared with the first
         self.participants[participant.rank] = participant
         if len(self.participants) == len(self.present):
             self._compute_values(on_host=participant.device is None)
 
     def _compute_values(self, on_host):
         if self.compute is not None:
-            _compute(self.compute, *folding.everyone(self.members, self.participants))
+            _compute(self.compute, *folding.tensors_of_members(self.members, self.participants))
         for participant in self.participants.values():
-            participant.given = participant.filled = ()  # their memory may go now
+            participant.given = participant.filled = ()  # free their memory
         if on_host:
             self.scheduled, self.end = True, self.ready() + costs.HOST_SECONDS
 
     def ready(self) -> float:
-        """Return the moment from which all ranks and streams let it start, in seconds."""
+        """Return the time at which all ranks and streams are ready for it, in seconds."""
         parts = self.participants.values()
         ends = (part.stream.end for part in parts if part.stream is not None)
         return max([*(part.ready for part in parts), *ends])
 
     def schedule(self, start, end, cost, machine) -> None:
-        """Enter when it runs, and what it then takes from kernels."""
+        """Set when it runs, and reserve what it takes from kernels."""
         self.scheduled, self.end = True, end
         multiprocessors = cost.sm_share(machine.gpu)
         memory = cost.memory_share(machine.gpu, end - start)
@@ -149,7 +149,7 @@ def _compute(compute, given, filled):
     tensors = [t for tensors in given + filled if tensors for t in tensors]
     if any(t.device.type == "meta" for t in tensors):
         return  # shapes only
-    # The last rank computes for all, whatever modes it is in.
+    # The last rank computes for all; its modes must not matter.
     with torch.inference_mode(), _disable_current_modes():
         compute(given, filled)
 

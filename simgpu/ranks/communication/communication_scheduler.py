@@ -1,4 +1,4 @@
-"""Finds when communication runs: Note [When communication runs] of `simgpu.ranks`."""
+"""Schedule communication: Note [When communication runs] of `simgpu.ranks`."""
 
 import math
 
@@ -12,27 +12,27 @@ class CommunicationScheduler:
     Parameters
     ----------
     machine : Machine
-        On which its ranks run.
+        The machine of its ranks.
     cluster : Cluster
-        Of which this machine is all, or a part.
+        The whole cluster; with folding, only some of its ranks run on the machine.
     folding : Folding
-        Which ranks stand for which.
+        Which ranks represent which.
     """
 
     def __init__(self, machine, cluster, folding):
         self._machine, self._cluster, self._folding = machine, cluster, folding
         self._links = Links()
-        self._shares = {}  # of edges, by what keeps them busy
+        self._shares = {}  # of edges, by collective, algorithm and members
 
     def schedule(self, collectives, horizon) -> None:
-        """Find when collectives run that all their ranks have called.
+        """Set the times of collectives that all their ranks have called.
 
         Parameters
         ----------
         collectives : list of Collective
             In the order in which the last of their ranks called them.
         horizon : float
-            No later collective starts before this moment.
+            Later collectives start at this time at the earliest.
         """
         waiting, active, transfers, now = list(collectives), {}, [], -math.inf
         while waiting or active:
@@ -56,18 +56,18 @@ class CommunicationScheduler:
         cost = costs.cost(kind, num_bytes, members, self._cluster)
         key = cost.collective, cost.algorithm, members
         if key not in self._shares:
-            alike = self._folding.alike(members)
-            shares = costs.shares(cost, members, alike, self._cluster)
-            self._shares[key] = self._folding.near(shares, self._cluster)
+            replicas = self._folding.replicas(members)
+            shares = costs.shares(cost, members, replicas, self._cluster)
+            self._shares[key] = self._folding.at_running_ranks(shares, self._cluster)
         return Transfer(collective.ready(), cost, self._shares[key])
 
 
 def _first_of_streams(waiting, active):
-    """Return the collectives that have no other before them in any of their streams."""
-    held = set().union(*(collective.streams for collective in active))
+    """Return the collectives that are first in all of their streams."""
+    occupied = set().union(*(collective.streams for collective in active))
     found = []
     for collective in waiting:
-        if held.isdisjoint(collective.streams):
+        if occupied.isdisjoint(collective.streams):
             found.append(collective)
-        held |= collective.streams
+        occupied |= collective.streams
     return found

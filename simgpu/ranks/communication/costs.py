@@ -1,29 +1,29 @@
-"""What a collective or a message costs, and which wires it keeps busy.
+"""The cost of a collective or message, and the links that it occupies.
 
-The only place that knows: it asks `simgpu.network.collective_costs`.
+Delegates to `simgpu.network.collective_costs`; all costs of communication go through here.
 """
 
 from simgpu.network.collective_costs import Cost
 from simgpu.network.collective_costs import cost as cost_on_cluster
 from simgpu.network.traffic import plan
 
-HOST_SECONDS = 50e-6  # of one collective on host tensors, which are small
+HOST_SECONDS = 50e-6  # duration of a collective on host tensors, which are small
 _AS = {"barrier": "all_reduce"}  # NCCL has no barrier
 
 
 def cost(collective, num_bytes, members, cluster) -> Cost:
-    """Return what a collective or a message costs that has the wires for itself.
+    """Return the cost of a collective or message that shares its links with no other.
 
     Parameters
     ----------
     collective : str
         ``"all_reduce"``, ``"all_gather"``, ... or ``"send"``.
     num_bytes : int
-        Its size as nccl-tests counts: what an all_gather returns, what a reduce_scatter is given.
+        Its size as nccl-tests counts it: the output of all_gather, the input of reduce_scatter.
     members : tuple of int
         The ranks that take part; the root, or the sender, first.
     cluster : Cluster
-        On which they run.
+        The hardware.
 
     Examples
     --------
@@ -35,18 +35,18 @@ def cost(collective, num_bytes, members, cluster) -> Cost:
     return cost_on_cluster(_AS.get(collective, collective), num_bytes, members, cluster)
 
 
-def shares(cost, members, alike, cluster) -> dict:
-    """Return which share of each of its edges a collective keeps busy at full speed.
+def shares(cost, members, replicas, cluster) -> dict:
+    """Return the share of each of its edges that a collective occupies at full speed.
 
     Parameters
     ----------
     cost : Cost
-        Of the collective.
+        Cost of the collective.
     members : tuple of int
         As for `cost`.
-    alike : list of tuple of int
-        Members of groups that do the same at the same time; on the edges of the first, what they
-        use is added, and the sum may be above 1.
+    replicas : list of tuple of int
+        Members of groups that do the same at the same time. Their use of the edges of `members` is
+        added, so that a share may exceed 1.
     cluster : Cluster
 
     Returns
@@ -56,7 +56,7 @@ def shares(cost, members, alike, cluster) -> dict:
     """
     if cost.plan is None:
         return {}
-    groups = [members, *alike]
+    groups = [members, *replicas]
     plans = [plan(cost.collective, cost.algorithm, group, cluster).edges for group in groups]
     return {
         edge: sum(edges.get(edge, 0.0) for edges in plans) / cost.plan.slowest for edge in plans[0]

@@ -1,10 +1,10 @@
-"""How messages name the tensors and the reductions of a call."""
+"""Describe the tensors and the reduction of a call in error messages."""
 
 from simgpu.ranks.process import torch_internals
 
 
 def sizes(tensors) -> str:
-    """Say how many elements of which type the tensors have."""
+    """Describe the number of elements and the dtype of tensors: ``4 float32``."""
     if not tensors:
         return "nothing"
     total = sum(tensor.numel() for tensor in tensors)
@@ -13,10 +13,10 @@ def sizes(tensors) -> str:
 
 
 def dtype(tensor) -> str:
-    """Name the type of a tensor."""
+    """Return the name of a tensor's dtype: ``float32``."""
     return str(tensor.dtype).removeprefix("torch.")
 
 
 def op_name(op) -> str:
-    """Name a reduction: ``sum``."""
+    """Return the name of a reduction: ``sum``."""
     return str(torch_internals.kind_of_reduction(op)).rpartition(".")[2].lower()

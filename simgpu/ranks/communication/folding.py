@@ -1,8 +1,8 @@
-"""Folding: one rank stands for many that do the same.
+"""Folding: run one rank in place of many that do the same.
 
-A collective has as many members as ever, and takes as long; a member that does not run is taken to
-do what the member before it does. So do groups of such members alone, at the same time and over the
-same wires.
+A collective keeps all its members, and takes as long; a member that does not run is assumed to do
+what the last running member before it does. Groups without a running member are assumed to
+communicate at the same time as the group that they replicate, and to share links with it.
 """
 
 from bisect import bisect_right
@@ -12,58 +12,58 @@ from simgpu.ranks.process.scheduler import RanksError
 
 
 def check_ranks(ranks, nprocs, numerics) -> list[int]:
-    """Return the ranks that run; None: all.
+    """Return the list of ranks to run, after checking it; None means all ranks.
 
     Raises
     ------
     ValueError
-        If they do not begin with 0 and go up, are not below `nprocs`, are too many, or values are
-        wanted.
+        If `ranks` does not start with 0 or increase, has a rank beyond `nprocs` or too many
+        ranks, or if values are wanted (`numerics`).
     """
     if ranks is None and nprocs <= MAX_DEVICES:
         return list(range(nprocs))
     if ranks is None or len(ranks) > MAX_DEVICES:
         raise ValueError(
-            f"{nprocs if ranks is None else len(ranks)} ranks cannot run at once, up to "
-            f"{MAX_DEVICES} can; name some that stand for the others, such as ranks=[0]"
+            f"{nprocs if ranks is None else len(ranks)} ranks cannot run at once, at most "
+            f"{MAX_DEVICES}; run some in place of the others, such as ranks=[0]"
         )
     numbers = list(ranks)
     if numbers[:1] != [0] or numbers != sorted(set(numbers)) or numbers[-1] >= nprocs:
         raise ValueError(
-            f"ranks={ranks!r} of {nprocs}: give the ranks that run, 0 first, each once, in order"
+            f"ranks={ranks!r}: give distinct ranks below {nprocs} in increasing order, 0 first"
         )
     if numerics:
         raise ValueError(
-            "ranks that stand for others have no values; give numerics=False (the launcher: "
-            "--shapes-only), too"
+            "ranks that run in place of others have no values; add numerics=False (simgpu run: "
+            "--shapes-only)"
         )
     return numbers
 
 
-def witnesses(numbers, nprocs) -> list[int]:
-    """Return, for every rank that runs, the last one for which it stands."""
+def last_represented(numbers, nprocs) -> list[int]:
+    """Return, for every rank that runs, the last one that it represents."""
     return [following - 1 for following in (*numbers[1:], nprocs)]
 
 
 class Folding:
-    """For whom the ranks that run stand.
+    """The mapping from ranks that run to the ranks that they represent.
 
     Parameters
     ----------
     running : list of int
         The ranks that run.
     firsts : list of int
-        The first rank for which each of them stands.
+        The first rank that each of them represents.
     world_size : int
     """
 
     def __init__(self, running, firsts, world_size):
         self._running, self._firsts, self._world_size = set(running), list(firsts), world_size
 
-    def alike(self, members) -> list[tuple]:
-        """Return the groups of ranks that do not run, and do what `members` do.
+    def replicas(self, members) -> list[tuple]:
+        """Return the groups, of ranks that do not run, that do the same as `members`.
 
-        They are taken to lie as in a mesh: all members moved by the same number of ranks.
+        Groups are assumed to form a mesh: a replica is `members` shifted by a number of ranks.
 
         Parameters
         ----------
@@ -72,20 +72,20 @@ class Folding:
         """
         if len(self._running) == self._world_size:
             return []
-        found, taken = [], {*members, *self._running}
+        found, used = [], {*members, *self._running}
         shifts = *range(1, self._world_size - max(members)), *range(-1, -min(members) - 1, -1)
         for shift in shifts:
             group = tuple(member + shift for member in members)
-            if taken.isdisjoint(group) and all(map(self._stand_together, members, group)):
+            if used.isdisjoint(group) and all(map(self._same_representative, members, group)):
                 found.append(group)
-                taken.update(group)
+                used.update(group)
         return found
 
-    def _stand_together(self, a, b):
+    def _same_representative(self, a, b):
         return bisect_right(self._firsts, a) == bisect_right(self._firsts, b)
 
-    def near(self, shares, cluster) -> dict:
-        """Return the shares of those edges that lie at ranks or nodes that run.
+    def at_running_ranks(self, shares, cluster) -> dict:
+        """Return the shares of the edges at ranks and nodes that run.
 
         Parameters
         ----------
@@ -104,24 +104,24 @@ class Folding:
         }
 
 
-def compare(numbers, ends, others, other_ends) -> None:
-    """Refuse ranks that do not do the same as those that stand for them.
+def check_equal_ends(numbers, ends, others, other_ends) -> None:
+    """Raise an error if a rank and its representative end at different times.
 
     Raises
     ------
     RanksError
-        It names two ranks and their times.
+        Names two ranks and their times.
     """
     for number, end, other, other_end in zip(numbers, ends, others, other_ends, strict=True):
         if end != other_end:
             raise RanksError(
                 f"rank {number} cannot stand for rank {other}: it ends at {end:.9g} s, rank "
-                f"{other} at {other_end:.9g} s; give more ranks, or all"
+                f"{other} at {other_end:.9g} s; run more ranks, or all"
             )
 
 
-def everyone(members, participants):
-    """Return the tensors that every member gives and gets; absent ones get None."""
+def tensors_of_members(members, participants):
+    """Return the inputs and the outputs of every member; outputs are None if it does not run."""
     last, given, filled = next(iter(participants.values())), [], []
     for member in members:
         last = participants.get(member, last)

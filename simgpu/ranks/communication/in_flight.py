@@ -1,4 +1,4 @@
-"""Tensors of communication in flight: Note [Tensors in flight] of `simgpu.ranks`."""
+"""Check tensors of communication in flight: Note [Tensors in flight] of `simgpu.ranks`."""
 
 from dataclasses import dataclass
 
@@ -22,18 +22,18 @@ class TensorUse:
 
     @property
     def region(self):
-        """The bytes that are used."""
+        """The bytes of the tensor."""
         return _region(self.tensor)
 
 
 class InFlight:
-    """Which communication uses which memory; checks every operation on simulated tensors."""
+    """The memory in use by communication; checks every operation on simulated tensors."""
 
     def __init__(self):
-        self._uses = {}  # id of a block -> uses; the tensors in them keep it alive
+        self._uses = {}  # id of a block -> uses, whose tensors keep the block alive
 
     def add(self, work, reads, writes) -> None:
-        """Add the tensors of a work that begins."""
+        """Add the tensors of a work that has been issued."""
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
                 if tensor.numel():
@@ -44,12 +44,12 @@ class InFlight:
             backend.watch = self._watch
 
     def remove(self, work) -> None:
-        """Forget the tensors of a work that is waited for."""
+        """Remove the tensors of a work on which the program has waited."""
         for use in work.uses:
             key = id(use.tensor._block)
-            left = [other for other in self._uses.get(key, ()) if other is not use]
-            if left:
-                self._uses[key] = left
+            remaining = [other for other in self._uses.get(key, ()) if other is not use]
+            if remaining:
+                self._uses[key] = remaining
             else:
                 self._uses.pop(key, None)
         work.uses = []
@@ -57,7 +57,7 @@ class InFlight:
             backend.watch = None
 
     def writers(self, tensor) -> list:
-        """Return the works that fill some of a tensor's memory."""
+        """Return the works that write to the storage of a tensor."""
         uses = self._uses.get(id(tensor._block), ())
         return [use.work for use in uses if use.writes]
 
@@ -75,14 +75,14 @@ class InFlight:
 
     def _check_operation(self, op, args, kwargs):
         if not op.kernel or op.composite or op.func.namespace == "_c10d_functional":
-            return  # touches no values; comes again in parts; communicates
+            return  # reads no values; is dispatched again in parts; is itself communication
         reads, writes = tensors_of(op, args, kwargs)
         self.check(f"'{op.name}'", reads, writes)
 
     def check(self, name, reads, writes, stream=None) -> None:
-        """Refuse an operation on tensors that are in use, or wait first.
+        """Raise an error if an operation conflicts with communication in flight, or wait for it.
 
-        What runs on `stream` comes after what is in flight there.
+        Work on `stream` runs after communication in flight there, and cannot conflict with it.
         """
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
@@ -106,8 +106,8 @@ class InFlight:
         else:
             what = "changes a tensor that is still read by"
         raise RanksError(
-            f"rank {work.rank}: {name} ({user_frame.line()}) {what} {work.name} ({work.line}), for "
-            "which nobody has waited; call wait() on the work first"
+            f"rank {work.rank}: {name} ({user_frame.line()}) {what} {work.name} ({work.line}) "
+            "before its wait(); call wait() on the work first"
         )
 
 

@@ -1,4 +1,4 @@
-"""The process group of simulated GPUs: what `torch.distributed` calls."""
+"""The process group of simulated GPUs, called by `torch.distributed`."""
 
 import torch
 import torch.distributed as dist
@@ -20,20 +20,20 @@ class SimProcessGroup(dist.ProcessGroup):
     Parameters
     ----------
     name : str
-        Of the group; groups that share no rank may have the same one.
+        Name of the group; disjoint groups may have the same name.
     rank, size : int
-        This rank's place in the group.
+        This rank in the group, and the number of members.
     ranks : list of int
-        The members, as ranks of the whole job.
+        The members, as global ranks.
     """
 
     def __init__(self, name, rank, size, ranks):
         super().__init__(rank, size)
-        self._place, self._size, self._members = rank, size, tuple(ranks or range(size))
+        self._group_rank, self._size, self._members = rank, size, tuple(ranks or range(size))
         self._name, self._key = str(name), (str(name), self._members)
         self._world = world.active
         self._count = 0
-        self._messages = {}  # how many, by sender, receiver and tag
+        self._messages = {}  # their number, by sender, receiver and tag
         self._streams = {}
         self._coalesced = None
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
@@ -54,8 +54,8 @@ class SimProcessGroup(dist.ProcessGroup):
     pg_name = group_name
 
     def rank(self):
-        """Return this rank's place in the group."""
-        return self._place
+        """Return this rank in the group."""
+        return self._group_rank
 
     def size(self):
         """Return the number of members."""
@@ -64,12 +64,12 @@ class SimProcessGroup(dist.ProcessGroup):
     getSize, getRank = size, rank  # noqa: N815
 
     def abort(self):
-        """Nothing is to be ended."""
+        """Do nothing: there is nothing to release."""
 
     shutdown = abort
 
     def __repr__(self):
-        return f"<simulated process group, ranks {self._members}, this is {self._place}>"
+        return f"<simulated process group, ranks {self._members}, this is {self._group_rank}>"
 
     def _start_coalescing(self, device):
         self._coalesced = []
@@ -79,7 +79,7 @@ class SimProcessGroup(dist.ProcessGroup):
         return WorkGroup(works)
 
     def _stream(self, *key):
-        """Return the function that finds this group's stream for some purpose, on a device."""
+        """Return a function that maps a device to this group's stream for `key` on it."""
 
         def find(device):
             if key not in self._streams:
@@ -89,21 +89,22 @@ class SimProcessGroup(dist.ProcessGroup):
         return find
 
     def check_owner(self):
-        """Refuse a group that another rank has made: for that one it would count and wait.
+        """Raise an error if the running rank uses the group object of another rank.
+
+        The call would count as the other rank's.
 
         Raises
         ------
         RanksError
-            It says why that may be so.
+            Names the likely cause, a global variable.
         """
-        rank, own = self._world.rank.number, self._members[self._place]
+        rank, own = self._world.rank.number, self._members[self._group_rank]
         if rank != own:
             raise RanksError(
                 f"rank {rank} communicates ({user_frame.line()}) in a group that rank {own} has "
-                "made. Ranks are threads of one process, and share the variables of modules: a "
-                "global has what the last rank put there. Keep groups in what each rank makes for "
-                "itself "
-                "(a mesh, a module, an argument), or run the script by simgpu run"
+                "made. Ranks are threads of one process and share module globals: a global holds "
+                "the value of the last rank that set it. Keep groups in objects that each rank "
+                "creates (a mesh, a module, an argument), or start the script with simgpu run"
             )
 
     def _describe(self, name):
@@ -134,7 +135,7 @@ class SimProcessGroup(dist.ProcessGroup):
         return work
 
     def allreduce(self, tensors, opts=None):
-        """Reduce tensors of all ranks, for all ranks."""
+        """Reduce the tensors of all ranks, and give all ranks the result."""
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         return self._issue(
             "all_reduce", tensors, tensors,
@@ -145,9 +146,9 @@ class SimProcessGroup(dist.ProcessGroup):
     allreduce_coalesced = allreduce
 
     def broadcast(self, tensors, opts):
-        """Give the root's tensors to all ranks."""
+        """Copy the root's tensors to all ranks."""
         root = opts.rootRank
-        mine = self._place == root
+        mine = self._group_rank == root
         return self._issue(
             "broadcast", tensors if mine else [], [] if mine else tensors,
             lambda given, filled: values.broadcast(given, filled, root), opts,
@@ -156,47 +157,47 @@ class SimProcessGroup(dist.ProcessGroup):
         )  # fmt: skip
 
     def reduce(self, tensors, opts):
-        """Reduce tensors of all ranks, for the root."""
+        """Reduce the tensors of all ranks, and give the root the result."""
         op, root = opts.reduceOp, opts.rootRank
         return self._issue(
-            "reduce", tensors, tensors if self._place == root else [],
+            "reduce", tensors, tensors if self._group_rank == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
             details=f"{describe.sizes(tensors)}, {describe.op_name(op)}, {self._to(root)}",
             outputs=tensors, root=root,
         )  # fmt: skip
 
     def all_gather_single(self, output, input, opts=None):
-        """Give a tensor of every rank to all ranks, as one tensor."""
+        """Gather one tensor of every rank on all ranks, in a single tensor."""
         return self._issue(
             "all_gather", [input], [output], values.all_gather, opts, output.nbytes
         )  # fmt: skip
 
     def allgather(self, outputs, inputs, opts=None):
-        """Give a tensor of every rank to all ranks, as many tensors."""
+        """Gather one tensor of every rank on all ranks, in a list of tensors."""
         return self._issue(
             "all_gather", inputs, outputs, values.all_gather, opts, inputs[0].nbytes * self._size,
             describe.sizes(flatten(outputs)), outputs,
         )  # fmt: skip
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        """As `allgather`, of several tensors."""
+        """Call `allgather` for several tensors."""
         lists = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
         return WorkGroup([
             self.allgather([many], [one], opts) for many, one in zip(lists, inputs, strict=True)
         ])  # fmt: skip
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
-        """As `all_gather_single`, of several tensors."""
+        """Call `all_gather_single` for several tensors."""
         return WorkGroup(
             [self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
         )
 
     def reduce_scatter_single(self, output, input, opts=None):
-        """Reduce tensors of all ranks, and give each rank its part."""
+        """Reduce the tensors of all ranks, and give each rank its part of the result."""
         return self.reduce_scatter([output], [input], opts)
 
     def reduce_scatter(self, outputs, inputs, opts=None):
-        """As `reduce_scatter_single`, from many tensors."""
+        """Reduce lists of tensors of all ranks, and give each rank its element of the result."""
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         return self._issue(
             "reduce_scatter", inputs, outputs,
@@ -205,13 +206,13 @@ class SimProcessGroup(dist.ProcessGroup):
         )  # fmt: skip
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
-        """As `reduce_scatter_single`, of several tensors."""
+        """Call `reduce_scatter_single` for several tensors."""
         return WorkGroup(
             [self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
         )
 
     def all_to_all_single(self, output, input, output_splits=None, input_splits=None, opts=None):
-        """Give a part to every rank, and get one from each."""
+        """Send a part of a tensor to every rank, and receive one from each."""
 
         def split(tensor, sizes):
             return tensor.split(list(sizes)) if sizes else tensor.chunk(self._size)
@@ -219,7 +220,7 @@ class SimProcessGroup(dist.ProcessGroup):
         return self.alltoall(split(output, output_splits), split(input, input_splits), opts)
 
     def alltoall(self, outputs, inputs, opts=None):
-        """Give a tensor to every rank, and get one from each."""
+        """Send a tensor to every rank, and receive one from each."""
         return self._issue(
             "all_to_all", inputs, outputs, values.all_to_all, opts,
             max(sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)),
@@ -227,16 +228,16 @@ class SimProcessGroup(dist.ProcessGroup):
         )  # fmt: skip
 
     def gather(self, outputs, inputs, opts):
-        """Give a tensor of every rank to the root."""
+        """Gather one tensor of every rank on the root."""
         direction = self._to(opts.rootRank)
-        return self._with_one_for_each("gather", inputs, outputs, opts, inputs, direction)
+        return self._gather_or_scatter("gather", inputs, outputs, opts, inputs, direction)
 
     def scatter(self, outputs, inputs, opts):
-        """Give every rank its one of the root's tensors."""
+        """Send one of the root's tensors to each rank."""
         direction = self._from(opts.rootRank)
-        return self._with_one_for_each("scatter", inputs, outputs, opts, outputs, direction)
+        return self._gather_or_scatter("scatter", inputs, outputs, opts, outputs, direction)
 
-    def _with_one_for_each(self, name, inputs, outputs, opts, own, direction):
+    def _gather_or_scatter(self, name, inputs, outputs, opts, own, direction):
         """Gather or scatter: the root has a tensor for each rank, a rank has its `own`."""
         root, compute = opts.rootRank, getattr(values, name)
         return self._issue(
@@ -245,22 +246,22 @@ class SimProcessGroup(dist.ProcessGroup):
         )  # fmt: skip
 
     def barrier(self, opts=None):
-        """Let the hosts of all ranks wait for each other."""
+        """Make the hosts of all ranks wait for each other."""
         token = torch.empty(1, device=torch.device(device_type(), self._world.own_index()))
         return self._issue("barrier", [token], [], None, opts, details="all ranks",
                           blocks_host=True)  # fmt: skip
 
     def send(self, tensors, dst, tag=0):
         """Send a tensor to one rank."""
-        return self._message(tensors, [], self._place, dst, tag)
+        return self._message(tensors, [], self._group_rank, dst, tag)
 
     def recv(self, tensors, src, tag=0):
         """Receive a tensor from one rank."""
-        return self._message([], tensors, src, self._place, tag)
+        return self._message([], tensors, src, self._group_rank, tag)
 
     def recv_anysource(self, tensors, tag=0):
-        """Refuse: who would come first depends on chance, and NCCL cannot do it either."""
-        raise NotImplementedError("recv() from any rank; name the source, as for NCCL")
+        """Raise an error: NCCL cannot do it either, and its result may depend on timing."""
+        raise NotImplementedError("recv() from any rank is not supported, as on NCCL; give src")
 
     def _message(self, given, filled, source, target, tag):
         self.check_owner()
@@ -271,9 +272,8 @@ class SimProcessGroup(dist.ProcessGroup):
         other = target if given else source
         if self._members[other] not in self._world.scheduler.by_number:
             raise RanksError(
-                f"rank {self._members[self._place]} has a message for or from rank "
-                f"{self._members[other]} ({user_frame.line()}), which does not run; let both ends "
-                "run"
+                f"rank {self._members[self._group_rank]} has a message to or from rank "
+                f"{self._members[other]} ({user_frame.line()}), which does not run; add it to ranks"
             )
         verb = f"send to rank {ranks[1]}" if given else f"recv from rank {ranks[0]}"
         work = self._world.issue(
@@ -293,7 +293,7 @@ class SimProcessGroup(dist.ProcessGroup):
     def _to(self, root):
         return f"to rank {self._members[root]}"
 
-    # Names of other versions of PyTorch, and those by which C++ participants.
+    # Names in other versions of PyTorch, and names that C++ calls.
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced

@@ -1,7 +1,7 @@
-"""What collectives compute: from the tensors of all ranks, in the order of the ranks.
+"""Compute the values of collectives from the tensors of all ranks, in rank order.
 
-Each function takes what every rank has given and fills what every rank gets; both are lists over
-ranks of lists of CPU tensors. A rank that does not run gets None.
+Each function reads `given` and writes `filled`, the inputs and the outputs: lists over ranks of
+lists of CPU tensors. The outputs of a rank that does not run are None.
 """
 
 import torch
@@ -20,7 +20,7 @@ _PAIRWISE = {
 
 
 def reduce_tensors(tensors, op) -> torch.Tensor:
-    """Reduce one tensor of every rank, the first rank's first."""
+    """Reduce one tensor of every rank, in rank order."""
     kind = torch_internals.kind_of_reduction(op)
     if kind in _PAIRWISE:
         result = tensors[0]
@@ -38,7 +38,7 @@ def reduce_tensors(tensors, op) -> torch.Tensor:
 
 
 def all_reduce(given, filled, op):
-    """Reduce the tensors of all ranks, for all ranks."""
+    """Reduce the tensors of all ranks, and give all ranks the result."""
     for i in range(len(given[0])):
         result = reduce_tensors([tensors[i] for tensors in given], op)
         for tensors in filter(None, filled):
@@ -46,13 +46,13 @@ def all_reduce(given, filled, op):
 
 
 def reduce(given, filled, op, root):
-    """Reduce the tensors of all ranks, for the root."""
+    """Reduce the tensors of all ranks, and give the root the result."""
     for i in range(len(filled[root] or ())):
         filled[root][i].copy_(reduce_tensors([tensors[i] for tensors in given], op))
 
 
 def broadcast(given, filled, root):
-    """Give the root's tensors to all ranks."""
+    """Copy the root's tensors to all ranks."""
     for rank, tensors in enumerate(filled):
         for i, tensor in enumerate(tensors or ()):
             if rank != root:
@@ -60,7 +60,7 @@ def broadcast(given, filled, root):
 
 
 def all_gather(given, filled):
-    """Give the one tensor of every rank to all ranks: as many tensors, or one of them all."""
+    """Gather one tensor of every rank on all ranks: in one tensor for each, or in a single one."""
     parts = [tensors[0].clone() for tensors in given]
     for outputs in filter(None, filled):
         if len(outputs) == len(parts) and all(
@@ -74,7 +74,7 @@ def all_gather(given, filled):
 
 
 def reduce_scatter(given, filled, op):
-    """Reduce what every rank has for each rank, and give each rank its part."""
+    """Reduce the tensors of all ranks, and give each rank its part of the result."""
     size = len(given)
     for rank, outputs in enumerate(filled):
         if outputs is None:
@@ -87,13 +87,13 @@ def reduce_scatter(given, filled, op):
 
 
 def gather(given, filled, root):
-    """Give the one tensor of every rank to the root."""
+    """Gather one tensor of every rank on the root."""
     for output, (part,) in zip(filled[root] or (), given, strict=bool(filled[root])):
         output.copy_(part)
 
 
 def scatter(given, filled, root):
-    """Give every rank its one of the root's tensors."""
+    """Send one of the root's tensors to each rank."""
     parts = [part.clone() for part in given[root]]
     for outputs, part in zip(filled, parts, strict=True):
         if outputs is not None:
@@ -101,7 +101,7 @@ def scatter(given, filled, root):
 
 
 def all_to_all(given, filled):
-    """Give part `j` of rank `i` to rank `j`, as its part `i`."""
+    """Send part `j` of rank `i` to rank `j`, as its part `i`."""
     parts = [[part.clone() for part in tensors] for tensors in given]
     for j, outputs in enumerate(filled):
         for i, output in enumerate(outputs or ()):
@@ -109,5 +109,5 @@ def all_to_all(given, filled):
 
 
 def send(given, filled):
-    """Give the tensor of the first of two ranks to the second."""
+    """Copy the tensor of the first of two ranks to the second."""
     filled[1][0].copy_(given[0][0].view(filled[1][0].shape))

@@ -1,4 +1,4 @@
-"""Works and futures: how a rank waits for communication that it has issued."""
+"""Works and futures, by which a rank waits for communication that it has issued."""
 
 import torch
 import torch.distributed as dist
@@ -10,22 +10,22 @@ from simgpu.ranks.communication.in_flight import flatten
 
 
 class SimWork(dist.Work):
-    """One rank's handle on a collective or message, as `torch.distributed.Work`.
+    """One rank's handle on a collective or message, a `torch.distributed.Work`.
 
     Waiting runs other ranks until they have made their calls. Then the current stream waits for the
-    end, and the host goes on (it waits if the tensors are on the host, or for a barrier).
+    end, and the host continues, unless the tensors are on the host or the call is a barrier.
 
     Parameters
     ----------
     world : World
-        To which the ranks belong.
+        The world of the ranks.
     collective : Collective
     participant : Participant
-        Whose handle this is.
+        The part of the rank that owns this handle.
     outputs : list
-        What `result` returns.
+        Return value of `result`.
     blocks_host : bool
-        Whether the host waits, too.
+        Whether the host waits as well.
     """
 
     def __init__(self, world, collective, participant, outputs, blocks_host=False):
@@ -34,18 +34,18 @@ class SimWork(dist.Work):
         self._outputs, self._blocks_host = outputs, blocks_host or participant.device is None
         self.rank, self.line, self.name = participant.rank, participant.line, participant.name
         self.stream = participant.stream
-        self.uses = []  # of tensors, while it is in flight
+        self.uses = []  # of tensors, while in flight
         self.waits_implicitly = False
 
     def wait_until_scheduled(self):
-        """Run other ranks until the times and the values are known."""
+        """Run other ranks until its times and values are known."""
         collective = self._collective
         self._world.scheduler.wait(lambda: collective.scheduled, self._describe)
 
     def _describe(self):
         missing = self._collective.missing()
         if not missing:
-            return "could go on"
+            return "is ready"
         names = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
         ranks = "ranks" if len(missing) > 1 else "rank"
         return f"waits in {self.name} ({self.line}) for {ranks} {names}"
@@ -63,15 +63,15 @@ class SimWork(dist.Work):
         return True
 
     def synchronize(self):
-        """As `wait`."""
+        """Do the same as `wait`."""
         self.wait()
 
     def block_current_stream(self):
-        """As `wait`."""
+        """Do the same as `wait`."""
         self.wait()
 
     def is_completed(self):
-        """Whether it is over by now; asking costs the host a microsecond, and other ranks run."""
+        """Return whether it has ended; polling takes a microsecond, and runs other ranks."""
         machine = current_machine()
         machine.host += POLL_SECONDS
         self.wait_until_scheduled()
@@ -94,29 +94,29 @@ class SimWork(dist.Work):
     def get_future(self):
         """Return a future of the outputs.
 
-        It is complete from the start; the first use of the outputs waits: Note [What C++ does not
-        ask Python] of `simgpu.ranks`.
+        It is complete from the start; the first use of the outputs waits: Note [Waits in C++] of
+        `simgpu.ranks`.
         """
         self.waits_implicitly = True
         return SimFuture.of(self._outputs, self._world, self._device)
 
 
 class SimFuture(torch.futures.Future):
-    """A future that is complete; the first use of its tensors waits for them.
+    """A complete future; the first use of its tensors waits for them.
 
-    As on CUDA, callbacks run in a stream of their own.
+    As on CUDA, callbacks run in a separate stream.
     """
 
     @classmethod
     def of(cls, value, world, device):
-        """Return a future of tensors on a device."""
+        """Return a future of `value`, whose tensors are on `device`."""
         future = cls()
         future._world, future._device = world, device
         future.set_result(value)
         return future
 
     def then(self, callback):
-        """Return the future of what ``callback(self)`` returns."""
+        """Return the future of the result of ``callback(self)``."""
         if self._device is None:
             return SimFuture.of(callback(self), self._world, None)
         stream = self._world.callback_stream(self._device)
@@ -127,7 +127,7 @@ class SimFuture(torch.futures.Future):
 
 
 class _CallbackWork:
-    """What a callback has put into its stream."""
+    """The work that a callback has issued to its stream."""
 
     waits_implicitly = True
     rank, line, name = None, "", "a callback"
@@ -147,28 +147,28 @@ class _CallbackWork:
 
 
 def flatten_tensors(value):
-    """Return the simulated tensors of what a callback returns."""
+    """Return the simulated tensors in the result of a callback."""
     found = flatten(value) if isinstance(value, torch.Tensor | list | tuple) else []
     return [tensor for tensor in found if isinstance(tensor, SimTensor)]
 
 
 class WorkGroup(dist.Work):
-    """Several works, waited for as one."""
+    """Several works with one handle."""
 
     def __init__(self, works):
         super().__init__()
         self._works = works
 
     def wait(self, timeout=None):
-        """Wait for all of them."""
+        """Wait for all works."""
         for work in self._works:
             work.wait()
         return True
 
     def is_completed(self):
-        """Whether all are over."""
+        """Return whether all works have ended."""
         return all(work.is_completed() for work in self._works)
 
     def synchronize(self):
-        """As `wait`."""
+        """Do the same as `wait`."""
         self.wait()

@@ -1,4 +1,4 @@
-"""What the ranks of one `spawn` share: the machine, the scheduler, and all communication."""
+"""The state that the ranks of one `spawn` share: machine, scheduler, and communication."""
 
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
@@ -8,7 +8,7 @@ from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
 
-active = None  # the world whose ranks run now
+active = None  # the current world
 
 
 class World:
@@ -17,66 +17,66 @@ class World:
     Attributes
     ----------
     scheduler : CooperativeScheduler
-        Its `running` is the rank that runs.
+        Its `running` is the current rank.
     machine : Machine
-        Rank number `index` has the device of this number.
+        Its device number ``rank.index`` is that of `rank`.
     store_values : dict
-        What ranks tell each other through their stores.
+        Contents of the store that the ranks share.
     communication : CommunicationScheduler
-        Finds when collectives run.
+        Schedules collectives.
     """
 
     def __init__(self, scheduler, machine, communication):
         self.scheduler, self.machine, self.communication = scheduler, machine, communication
         self.store_values = {}
-        self._incomplete = {}  # collectives that not all of their ranks have called
-        self._complete = []  # the others, until they are scheduled
+        self._incomplete = {}  # key -> collective that some of its ranks have not called
+        self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
-        self._open = {}  # streams -> works for which nobody has waited, in order
-        self._issued = {}  # ranks -> collectives that they have issued since their last kernel
+        self._pending = {}  # stream -> works that no wait() has covered, in order
+        self._issued = {}  # rank -> collectives issued since its last kernel
         self._callback_streams = {}
         scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_complete
 
     @property
     def rank(self):
-        """The rank that runs."""
+        """The current rank."""
         return self.scheduler.running
 
     def own_index(self) -> int:
-        """Return the number of the device of the rank that runs."""
+        """Return the index of the current rank's device."""
         return self.rank.index
 
     def index_of(self, index) -> int:
-        """Return the index of a device by the number that the running rank's program gives it.
+        """Return the index of the device that the current rank's program calls ``sim:{index}``.
 
-        Its own device has two: its rank among those that run, and its place on its node.
+        The rank's own device has two numbers: its index on the machine, and its local rank.
         """
         return self.rank.index if index == self.rank.local else index
 
     def issue(
         self, key, collective, name, given, filled, outputs, stream, same="", blocks_host=False
     ):
-        """Issue the running rank's part of a collective or message.
+        """Issue the current rank's part of a collective or message.
 
         Parameters
         ----------
         key
-            The same for all parts that belong together.
+            Identifies the collective; the same for all of its parts.
         collective : tuple
-            What, members, bytes, computation and root of the `Collective`, should this part be
-            the first.
+            `what`, `members`, `num_bytes`, `compute` and `root` of the `Collective`, to create it
+            for the first part.
         name : str
             The call, in words.
         given, filled : list of torch.Tensor
-            What is read, and what is written.
+            The inputs and the outputs.
         outputs : list
-            What `SimWork.result` returns.
+            Return value of `SimWork.result`.
         stream : callable or None
-            Returns, for a device, the stream on which it runs; None: the current one.
+            Maps a device to the stream on which to run; None: the current stream.
         same : str
-            What must be equal on all ranks, in words; default: the name.
+            What must be equal on all ranks, in words; default: `name`.
         blocks_host : bool
-            Whether the host waits for the end, too.
+            Whether the host waits for the end as well.
 
         Returns
         -------
@@ -111,25 +111,24 @@ class World:
         return work
 
     def _device_of(self, tensors):
-        """Return the device of the tensors, which is the rank's; None for those on the host."""
+        """Return the device of the tensors, which must be the rank's; None: the host."""
         devices = {t._device if isinstance(t, SimTensor) else None for t in tensors}
         if len(devices) > 1:
             raise RanksError(
-                f"rank {self.rank.number} communicates ({user_frame.line()}) tensors that are "
-                "partly on the host; move them to one device first"
+                f"rank {self.rank.number} communicates ({user_frame.line()}) tensors on "
+                "different devices; move them to one device first"
             )
         device = devices.pop() if devices else None
         if device is not None and device.index != self.own_index():
             raise RanksError(
                 f"rank {self.rank.number} communicates ({user_frame.line()}) a tensor on "
-                f"{device.name}, which is not its device; a rank's own is the current one when it "
-                "starts, here "
+                f"{device.name}; a rank communicates tensors on its own device, here "
                 f"{self.machine.devices[self.own_index()].name}"
             )
         return device
 
     def _launch(self, participant, stream):
-        """Charge the host for the launch; enter from when on this rank lets it start."""
+        """Charge the host for the launch; set the time from which this rank is ready."""
         device, name = participant.device, participant.name
         current = device.current_stream()
         participant.stream = current if stream is None else stream(device)
@@ -145,19 +144,19 @@ class World:
         self.scheduler.wait(lambda: all(m.scheduled for m in collectives), None, must_wait=False)
 
     def begin(self, work, reads, writes) -> None:
-        """Add a work that nobody has waited for."""
+        """Add a work that a wait() has yet to cover."""
         work.world = self
-        self._open.setdefault(work.stream, []).append(work)
+        self._pending.setdefault(work.stream, []).append(work)
         self._in_flight.add(work, reads, writes)
 
     def wait_for(self, tensor) -> None:
-        """Wait for communication that has yet to fill a tensor."""
+        """Wait for communication in flight that writes to a tensor."""
         for work in self._in_flight.writers(tensor):
             work.wait()
 
     def finish(self, work) -> None:
-        """Remove a work that was waited for, and all that came before it in its stream."""
-        works = self._open.get(work.stream, ())
+        """Remove a work after its wait, and all earlier ones in its stream."""
+        works = self._pending.get(work.stream, ())
         if work in works:
             position = works.index(work) + 1
             for done in works[:position]:
@@ -165,31 +164,31 @@ class World:
             del works[:position]
 
     def wait_until_scheduled(self, devices) -> None:
-        """Run other ranks until it is known when all that `devices` have issued runs."""
+        """Run other ranks until all communication issued on `devices` is scheduled."""
         for device in devices:
-            for stream, works in list(self._open.items()):
+            for stream, works in list(self._pending.items()):
                 if works and stream._device is device:
                     last = works[-1]
                     last.wait_until_scheduled()
                     self.finish(last)
 
     def callback_stream(self, device) -> Stream:
-        """Return the stream of a device in which callbacks of futures run."""
+        """Return the stream of a device on which callbacks of futures run."""
         if device not in self._callback_streams:
             self._callback_streams[device] = Stream.of(device)
         return self._callback_streams[device]
 
     def close(self) -> None:
-        """Forget all works, and what was to be done before kernels."""
-        for works in self._open.values():
+        """Remove all works and all hooks before kernels."""
+        for works in self._pending.values():
             for work in works:
                 self._in_flight.remove(work)
-        self._open.clear()
+        self._pending.clear()
         for device in self.machine.devices:
             device.before_kernel = None
 
     def _schedule_complete(self):
-        """Schedule collectives that all their ranks have called; return whether there are any."""
+        """Schedule collectives that all their ranks have called; return whether there were any."""
         complete, self._complete = self._complete, []
         if not complete:
             return False
@@ -202,15 +201,15 @@ class World:
         return True
 
     def _check_ending(self):
-        """Refuse a program at whose end a rank has called what others have not."""
+        """Raise an error if, at the end, a rank has made a call that others have not."""
         self._schedule_complete()
         lines = [
-            f"  rank {participant.rank} called {participant.name} ({participant.line}), which "
-            f"rank {collective.missing()[0]} never did"
+            f"  rank {participant.rank} called {participant.name} ({participant.line}), but "
+            f"rank {collective.missing()[0]} never made the matching call"
             for collective in self._incomplete.values()
             for participant in collective.participants.values()
         ]
         if lines:
             raise RanksError(
-                "the program has ended, but not all communication:\n" + "\n".join(lines[:MAX_NAMED])
+                "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_NAMED])
             )

@@ -1,5 +1,5 @@
-"""What makes a thread look like a process: it runs alone, with state and a store of its own.
+"""Make a thread look like a process: scheduling, rank-local state, and a store.
 
 Start reading in ``scheduler.py``. ``torch_internals.py`` lists the private names of PyTorch that
-ranks depend on. The design is in the notes of `simgpu.ranks`.
+ranks depend on. The notes of `simgpu.ranks` explain the design.
 """

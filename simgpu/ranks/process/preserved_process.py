@@ -1,4 +1,4 @@
-"""The process that calls `spawn`: it is given back as it was."""
+"""Preserve the state of the process that calls `spawn`."""
 
 import gc
 import sys
@@ -12,43 +12,43 @@ _left_in_use: list = []  # the machine of the last `spawn`, if there was none be
 
 @contextmanager
 def preserved_process(machine):
-    """Put `machine` in place of the caller's while ranks run, and restore the caller's state.
+    """Use `machine` while ranks run, then restore the caller's machine and process state.
 
-    Python looks for cycles of dropped objects at moments that depend on all that the process has
-    done. So that peaks of memory do not, it looks for none meanwhile, unless memory runs out.
+    When Python's cyclic garbage collector runs depends on the history of the process. It is
+    disabled meanwhile, so that peak memory does not; it still runs when memory runs out.
     """
     process = RankLocalState()
     process.save()
-    collects, hook, seed = gc.isenabled(), sys.excepthook, state.seed
+    gc_enabled, hook, seed = gc.isenabled(), sys.excepthook, state.seed
     gc.disable()
-    former = _set_aside(machine)
+    previous = _set_aside(machine)
     state.machine = machine
     try:
         yield
     finally:
-        if collects:
+        if gc_enabled:
             gc.enable()
         process.restore()
         sys.excepthook, state.seed = hook, seed
-        _bring_back(former, machine)
+        _restore(previous, machine)
 
 
 def _set_aside(machine):
-    """Set the machine in use aside; return it, or None if nobody has configured one."""
-    former = state.machine
-    if former in _left_in_use:
-        former.alive, former = False, None
-    if former is not None:
-        former.reset()
-        former.alive, former.set_aside = False, True
-        machine.trace = former.trace
-    return former
+    """Set the current machine aside; return it, or None if the caller has configured none."""
+    previous = state.machine
+    if previous in _left_in_use:
+        previous.alive, previous = False, None
+    if previous is not None:
+        previous.reset()
+        previous.alive, previous.set_aside = False, True
+        machine.trace = previous.trace
+    return previous
 
 
-def _bring_back(former, machine):
-    if former is None:
+def _restore(previous, machine):
+    if previous is None:
         _left_in_use[:] = [machine]
     else:
-        former.host, machine.alive = machine.host, False
-        former.alive, former.set_aside = True, False
-        state.machine = former
+        previous.host, machine.alive = machine.host, False
+        previous.alive, previous.set_aside = True, False
+        state.machine = previous

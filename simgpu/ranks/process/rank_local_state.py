@@ -1,8 +1,8 @@
-"""What Python and PyTorch keep once a process, and every rank has for itself.
+"""Per-process state of Python and PyTorch that every rank has its own copy of.
 
-A real rank is a process. Here ranks are threads of one, so the state of a process changes hands
-with them: it is saved when a rank stops running, and restored before it goes on. `_STATE` lists all
-that there is; whoever finds another global that tells ranks apart adds a pair of functions there.
+A real rank is a process. Here ranks are threads of one process, so its state is saved when a rank
+stops running, and restored before the rank resumes. `_STATE` lists it; to make another global
+rank-local, add a pair of functions there.
 """
 
 import builtins
@@ -19,16 +19,16 @@ from simgpu.ranks.process import torch_internals
 
 
 class HostClock:
-    """The host of one rank: its clock, copies to it that are under way, its device in new threads.
+    """The host of one rank: its clock, copies to it in flight, and its default device.
 
     Parameters
     ----------
     machine : Machine
-        That the ranks share.
+        The machine that the ranks share.
     row : int
-        Under which the trace has this host.
+        The row of this host in the trace.
     index : int
-        The rank's device.
+        The index of the rank's device.
     """
 
     def __init__(self, machine, row, index):
@@ -36,17 +36,17 @@ class HostClock:
         self.now, self.pending = machine.host, []
 
     def save(self):
-        """Take the clock out of the machine."""
+        """Save the clock of the machine."""
         self.now, self.pending = self.machine.host, self.machine.pending
 
     def restore(self):
-        """Put the clock into the machine."""
+        """Restore the clock of the machine."""
         self.machine.host, self.machine.pending = self.now, self.pending
         self.machine.host_row, self.machine.default_index = self.row, self.index
 
 
 class RankLocalState:
-    """All state of a process that is one rank's own, or the caller's.
+    """The process state of one rank, or of the caller.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class RankLocalState:
         self._globals, self._settings = torch_internals.first_values(), _read_settings()
 
     def save(self):
-        """Note the state, before another rank runs."""
+        """Save the state, before another rank runs."""
         self._values = [get() for get, _ in _STATE]
         self._globals, self._settings = torch_internals.get_globals(), _read_settings()
 
     def restore(self):
-        """Restore the state, before this rank goes on."""
+        """Restore the state, before this rank resumes."""
         for (_, restore), value in zip(_STATE, self._values, strict=True):
             restore(value)
         torch_internals.set_globals(self._globals)
@@ -89,7 +89,7 @@ def _set_random_states(states):
 
 
 def _get_environment():
-    """Return the environment variables, encoded (decoding would take long), and the directory."""
+    """Return the environment variables, encoded (decoding is slow), and the working directory."""
     try:
         return os.environ._data.copy(), os.getcwd()
     except OSError:  # the directory was deleted
@@ -117,7 +117,7 @@ def _set_main_program(program):
     sys.modules["__main__"], sys.argv = program
 
 
-# What a rank that is to be silent replaces, and `catch_warnings`.
+# Replaced by programs that silence a rank, and by `warnings.catch_warnings`.
 _OUTPUT = (
     (sys, "stdout"),
     (sys, "stderr"),
@@ -128,7 +128,7 @@ _OUTPUT = (
 
 
 def _get_output():
-    """Return where a program prints, and which warnings it shows."""
+    """Return the output streams and functions, and the warning filters."""
     return [getattr(module, name, None) for module, name in _OUTPUT], [*warnings.filters]
 
 
@@ -137,7 +137,7 @@ def _set_output(output):
     for (module, name), value in zip(_OUTPUT, values, strict=True):
         if value is not None:
             setattr(module, name, value)
-    if warnings.filters != filters:  # else what was shown once would be shown again
+    if warnings.filters != filters:  # only then: it makes Python show warnings again
         warnings.filters = [*filters]
         warnings._filters_mutated()
 
@@ -146,7 +146,7 @@ _UNCONFIGURED = (logging.NOTSET, True, False, ())
 
 
 def _get_logging():
-    """Return level, handlers, and whether they are heard, of all loggers that are configured."""
+    """Return the settings of all configured loggers, and the level disabled for all."""
     found = {}
     for logger in (logging.root, *logging.root.manager.loggerDict.values()):
         if isinstance(logger, logging.PlaceHolder):
@@ -175,7 +175,7 @@ _STATE = (
     (_get_output, _set_output),
     (_get_logging, _set_logging),
 )
-_ENVIRONMENT = 0  # its place there
+_ENVIRONMENT = 0  # its index in _STATE
 
 
 def _c(name):
@@ -206,8 +206,8 @@ def _get_anomaly():
     return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
 
 
-# Settings of PyTorch in C++, in an order that matters: what comes later is set by what comes before
-# as well. (Those that PyTorch keeps in Python are among `torch_internals.GLOBALS`.)
+# Settings of PyTorch in C++. The order matters: setting an earlier one also changes later ones.
+# (Settings that PyTorch keeps in Python are among `torch_internals.GLOBALS`.)
 _SETTINGS = [
     (torch.get_default_dtype, torch.set_default_dtype),
     (_get_anomaly, lambda values: torch._C.set_anomaly_enabled(*values)),
@@ -234,7 +234,7 @@ def _read_settings():
 
 
 def _read(get):
-    """Return a setting; None if it cannot be read because it was set by names old and new."""
+    """Return a setting; None if PyTorch refuses because its old and new APIs were mixed."""
     try:
         return get()
     except RuntimeError:
@@ -242,7 +242,7 @@ def _read(get):
 
 
 def _write_settings(values):
-    """Set those that differ now."""
+    """Write the settings that differ from the current ones."""
     now = _read_settings()
     if now == values:
         return

@@ -1,4 +1,4 @@
-"""Ranks as threads, of which one runs at a time: Note [One rank at a time] of `simgpu.ranks`."""
+"""Run ranks as threads, one at a time: Note [One rank at a time] of `simgpu.ranks`."""
 
 import sys
 import threading
@@ -10,7 +10,7 @@ from simgpu.ranks.process import user_frame
 
 
 class RanksError(RuntimeError):
-    """The ranks of a program cannot go on together: who waits, for whom, at which lines."""
+    """An error between ranks, such as a deadlock or mismatched calls; it names ranks and lines."""
 
 
 class Stopped(BaseException):
@@ -22,29 +22,29 @@ class Rank:
 
     def __init__(self, number, index, local, world_size, clock, state):
         self.number, self.world_size = number, world_size
-        self.index, self.local = index, local  # of its device: among all, and on its node
-        self.clock, self.state = clock, state  # its own, swapped in when it runs
+        self.index, self.local = index, local  # of its device: on the machine, and on its node
+        self.clock, self.state = clock, state  # restored when it runs
         self.go = threading.Semaphore(0)
-        self.is_ready = None  # a function, while it waits
-        self.describe_wait = None  # a function that says in words what it waits for
-        self.must_wait = True  # False: it goes on, too, if no rank is ready
+        self.is_ready = None  # a function while the rank waits
+        self.describe_wait = None  # a function that returns what it waits for, in words
+        self.must_wait = True  # False: it may resume when no rank is ready
         self.ended = False
         self.result = None
 
 
 class CooperativeScheduler:
-    """Runs a function on several ranks, one at a time, by turns that they yield."""
+    """Runs a function on several ranks, one at a time; ranks yield when they have to wait."""
 
     def __init__(self, ranks):
         self.ranks = ranks
         self.by_number = {rank.number: rank for rank in ranks}
-        self.running = None  # the rank that runs
+        self.running = None  # the current rank
         self.error = None
         self.on_end = None  # called when the last rank has ended
-        self.on_stall = None  # called when no rank is ready; returns whether one may be now
+        self.on_stall = None  # called when no rank is ready; returns whether one may have become so
 
     def wait(self, is_ready, describe_wait, must_wait=True) -> None:
-        """Run other ranks until `is_ready()`; this takes no simulated time.
+        """Run other ranks until ``is_ready()``; this takes no simulated time.
 
         Parameters
         ----------
@@ -53,7 +53,7 @@ class CooperativeScheduler:
         describe_wait : callable
             Returns what the rank waits for, in words; used if no rank is ready.
         must_wait : bool
-            Whether it waits even if no rank is ready. Otherwise it then goes on all the same.
+            If False, the rank resumes when no rank is ready, even if it is not.
         """
         if self.error is not None:
             raise Stopped
@@ -62,7 +62,7 @@ class CooperativeScheduler:
         rank = self.running
         rank.is_ready, rank.describe_wait, rank.must_wait = is_ready, describe_wait, must_wait
         self._switch()
-        rank.is_ready = rank.describe_wait = None  # they may hold tensors
+        rank.is_ready = rank.describe_wait = None  # they may keep tensors alive
         if self.error is not None:
             raise Stopped
 
@@ -78,7 +78,7 @@ class CooperativeScheduler:
             self._resume(self.ranks[0])
             for thread in threads:
                 while thread.is_alive():
-                    thread.join(timeout=0.1)  # a Ctrl-C just before the wait is noticed after it
+                    thread.join(timeout=0.1)  # else a Ctrl-C just before the join would wait
         except BaseException as error:
             self._stop(error)
             self._await_stopped(seconds=1)
@@ -87,7 +87,7 @@ class CooperativeScheduler:
             raise self.error
 
     def _await_stopped(self, seconds):
-        """Wait, but not longer than that, for ranks that are stopped at their next collective."""
+        """Wait at most `seconds` for the ranks to stop, which they do at their next wait."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not all(rank.ended for rank in self.ranks):
             time.sleep(0.01)
@@ -103,15 +103,15 @@ class CooperativeScheduler:
         except Stopped:
             pass
         except BaseException as error:
-            self._explain(rank, error)
+            self._add_context(rank, error)
             self._stop(error)
         finally:
             rank.ended = True
         if self.error is None and any(not r.ended for r in self.ranks):
             self._switch()
 
-    def _explain(self, rank, error):
-        """Add to an error on which rank it happened, and what the others were doing."""
+    def _add_context(self, rank, error):
+        """Add to an error the rank on which it happened, and the status of the others."""
         line = user_frame.line_of_error(error)
         text = f"on rank {rank.number}" + (f", at {line}" if line else "")
         others = [f"rank {r.number} {self._status(r)}" for r in self.ranks if r is not rank]
@@ -126,10 +126,10 @@ class CooperativeScheduler:
     def _status(self, rank):
         if rank.ended:
             return "has ended"
-        return rank.describe_wait() if rank.describe_wait is not None else "could go on"
+        return rank.describe_wait() if rank.describe_wait is not None else "is ready"
 
     def _switch(self):
-        """Switch to the next rank that is ready, and wait until it is this one's turn again."""
+        """Switch to the next ready rank, and block until the scheduler switches back."""
         rank = self.running
         next_rank = self._next_ready()
         if next_rank is None and self.on_stall is not None and self.on_stall():
@@ -154,7 +154,7 @@ class CooperativeScheduler:
         rank.go.release()
 
     def _next_ready(self, must_wait=True):
-        """Return the next rank that is ready, or need not wait any longer; None if none is."""
+        """Return the next rank that is ready (or, on request, need not wait); None if none is."""
         first = self.running.index + 1
         for rank in self.ranks[first:] + self.ranks[:first]:
             if rank.ended:
@@ -170,7 +170,7 @@ class CooperativeScheduler:
         return RanksError("deadlock: no rank can go on\n" + "\n".join(lines))
 
     def _stop(self, error):
-        """End all other ranks."""
+        """Stop all ranks because of an error."""
         if self.error is None:
             self.error = error
         for rank in self.ranks:

@@ -1,4 +1,4 @@
-"""The key-value store through which ranks find each other; waiting in it hands the scheduler on."""
+"""The key-value store of the rendezvous; waiting for a key runs other ranks."""
 
 import datetime
 
@@ -8,31 +8,31 @@ import torch.distributed as dist
 class RankStore(dist.Store):
     """A `torch.distributed.Store` in a dictionary that all ranks share.
 
-    PyTorch's own stores would wait for another rank in C++, and keep the scheduler for ever.
+    PyTorch's own stores would block in C++, and never let another rank run.
 
     Parameters
     ----------
     values : dict
-        Shared by all ranks.
+        The contents, shared by all ranks.
     scheduler : CooperativeScheduler
-        That the ranks hand on.
+        The scheduler of the ranks.
     """
 
     def __init__(self, values, scheduler):
         super().__init__()
-        self._values, self._baton = values, scheduler
+        self._values, self._scheduler = values, scheduler
 
     def set(self, key, value):
         """Set a value."""
         self._values[key] = _bytes(value)
 
     def get(self, key):
-        """Return a value; wait until there is one."""
+        """Return a value; wait until it is set."""
         self.wait([key])
         return self._values[key]
 
     def add(self, key, amount):
-        """Add to a counter; return what it is then."""
+        """Add to a counter; return its new value."""
         total = int(self._values.get(key, b"0")) + amount
         self._values[key] = str(total).encode()
         return total
@@ -42,15 +42,15 @@ class RankStore(dist.Store):
         self._values[key] = self._values.get(key, b"") + _bytes(value)
 
     def check(self, keys):
-        """Whether all keys have values."""
+        """Return whether all keys are set."""
         return all(key in self._values for key in keys)
 
     def wait(self, keys, timeout=None):
-        """Let other ranks run until all keys have values."""
-        self._baton.wait(lambda: self.check(keys), lambda: f"waits for {keys} in the store")
+        """Run other ranks until all keys are set."""
+        self._scheduler.wait(lambda: self.check(keys), lambda: f"waits for {keys} in the store")
 
     def compare_set(self, key, expected, desired):
-        """Set a value if it is `expected` (empty: or not there); return what it is then."""
+        """Set a value if it equals `expected` (empty: or is unset); return the resulting value."""
         expected = _bytes(expected)
         if key not in self._values and expected:
             return expected
@@ -59,14 +59,14 @@ class RankStore(dist.Store):
         return self._values[key]
 
     def delete_key(self, key):
-        """Remove a key; return whether it was there."""
+        """Delete a key; return whether it was set."""
         return self._values.pop(key, None) is not None
 
     def num_keys(self):
-        """Return how many keys there are."""
+        """Return the number of keys."""
         return len(self._values)
 
-    deleteKey, getNumKeys = delete_key, num_keys  # noqa: N815  (by which C++ calls them)
+    deleteKey, getNumKeys = delete_key, num_keys  # noqa: N815  (the names that C++ calls)
 
     def multi_get(self, keys):
         """Return several values."""
@@ -78,15 +78,15 @@ class RankStore(dist.Store):
             self.set(key, value)
 
     def has_extended_api(self):
-        """Whether there are `append`, `multi_get` and `multi_set`."""
+        """Return True: `append`, `multi_get` and `multi_set` exist."""
         return True
 
     def set_timeout(self, timeout):
-        """Take note of nothing: a rank that can never go on is found at once."""
+        """Do nothing: deadlocks are detected without a timeout."""
 
     @property
     def timeout(self):
-        """PyTorch's default."""
+        """PyTorch's default timeout."""
         return datetime.timedelta(minutes=30)
 
 

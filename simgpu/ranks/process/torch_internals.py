@@ -1,7 +1,7 @@
-"""All that the ranks use of PyTorch without its promise to stay: names that begin with ``_``.
+"""The private names of PyTorch that ranks depend on: an unstable API.
 
-Looked up at the first `spawn`, never at import: in a PyTorch that lacks one of them `spawn` says
-so, and everything else of the simulator works.
+They are looked up at the first `spawn`, never at import: if PyTorch lacks one of them, `spawn`
+raises an error, and the rest of the simulator still works.
 """
 
 import copy
@@ -45,7 +45,7 @@ NAMES = (
     "torch.utils._device:DeviceContext.__init__",
     "torch.ops.fsdp:all_gather_copy_in",
 )
-# Module globals that belong to one rank: where, and with what a rank begins (None: its own copy).
+# Rank-local module globals: the name, and the initial value on a rank (None: a copy).
 GLOBALS = (
     (f"{C10D}:_world._default_pg", lambda: None),
     (f"{C10D}:_world._pg_coalesce_state", dict),
@@ -63,7 +63,7 @@ GLOBALS = (
     ("torch.distributed.tensor:DTensor._op_dispatcher._custom_op_handlers", None),
     ("torch.nn.functional:scaled_dot_product_attention", None),
 )
-# The same, of what a program may switch: those that this PyTorch has; a rank begins with a copy.
+# Likewise, settings that a program may change; a rank starts from a copy. Some may be missing.
 HOOKS = "torch.nn.modules.module:_global"
 SWITCHES = (
     "torch.distributed.tensor._redistribute:_planner_cache",
@@ -88,7 +88,7 @@ SWITCHES = (
 
 
 def missing() -> list[str]:
-    """Return the names that this PyTorch does not have."""
+    """Return the names that this PyTorch lacks."""
     return [name for name in (*NAMES, *(name for name, _ in GLOBALS)) if not exists(name)]
 
 
@@ -98,17 +98,17 @@ def check() -> None:
     Raises
     ------
     RuntimeError
-        It says which, and which version has them.
+        Names the first missing name, and a version that has it.
     """
     if absent := missing():
         raise RuntimeError(
-            f"sim.spawn needs parts of PyTorch that {torch.__version__} lacks ({absent[0]}); "
-            f"install PyTorch {TESTED}; everything else of simgpu works with this one"
+            f"sim.spawn() needs private names that PyTorch {torch.__version__} lacks "
+            f"({absent[0]}); install PyTorch {TESTED}; the rest of simgpu works with this version"
         )
 
 
 def first_values() -> list:
-    """Return what a rank begins with in the `GLOBALS` and the `SWITCHES`."""
+    """Return the initial values of the `GLOBALS` and the `SWITCHES` on a rank."""
     return [
         first() if first is not None else _copy(getattr(owner, attribute))
         for owner, attribute, first in _owners()
@@ -120,12 +120,12 @@ def _copy(value):
 
 
 def get_globals() -> list:
-    """Return what is now in the `GLOBALS` and the `SWITCHES`."""
+    """Return the current values of the `GLOBALS` and the `SWITCHES`."""
     return [getattr(owner, attribute) for owner, attribute, _ in _owners()]
 
 
 def set_globals(values) -> None:
-    """Fill the `GLOBALS` and the `SWITCHES`."""
+    """Set the `GLOBALS` and the `SWITCHES`."""
     for (owner, attribute, _), value in zip(_owners(), values, strict=True):
         setattr(owner, attribute, value)
 
@@ -137,10 +137,10 @@ def _owners():
 
 
 def kind_of_reduction(op):
-    """Return the plain kind of a reduction, such as ``ReduceOp.SUM``."""
+    """Return the type of a reduction, such as ``ReduceOp.SUM``."""
     return op.op if isinstance(op, ReduceOp) else op
 
 
 def factor_of_reduction(op):
-    """Return by what ``ReduceOp.PREMUL_SUM`` multiplies."""
+    """Return the factor of ``ReduceOp.PREMUL_SUM``."""
     return op.__getstate__()[1]

@@ -1,4 +1,4 @@
-"""Where in the reader's program something happened."""
+"""Find the line of the user's program for messages."""
 
 import os
 import sys
@@ -15,15 +15,15 @@ _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
 def line() -> str:
-    """Return the line of the program that called PyTorch or the simulator: ``train.py:31``."""
+    """Return the user's line that called PyTorch or the simulator: ``train.py:31``."""
     frame = sys._getframe()
-    while frame.f_back is not None and not _is_program(frame.f_code.co_filename):
+    while frame.f_back is not None and not _is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return _describe(frame.f_code, frame.f_lineno)
 
 
 def line_of_error(error) -> str:
-    """Return the innermost line of the program in the traceback of an error, ``""`` if none is.
+    """Return the innermost user line in the traceback of an error, ``""`` if there is none.
 
     Examples
     --------
@@ -36,20 +36,20 @@ def line_of_error(error) -> str:
     """
     found, step = "", error.__traceback__
     while step is not None:
-        if _is_program(step.tb_frame.f_code.co_filename):
+        if _is_user_code(step.tb_frame.f_code.co_filename):
             found = _describe(step.tb_frame.f_code, step.tb_lineno)
         step = step.tb_next
     return found
 
 
 @lru_cache(4096)
-def _is_program(filename):
+def _is_user_code(filename):
     if filename.startswith((*_OURS, "<frozen")) or filename.endswith("typing_extensions.py"):
         return False
     return not filename.startswith(_STANDARD) or "site-packages" in filename
 
 
 def _describe(code, number):
-    if code.co_filename.startswith("<") or "ipykernel" in code.co_filename:  # typed, or a cell
+    if code.co_filename.startswith("<") or "ipykernel" in code.co_filename:  # a prompt, or a cell
         return f"line {number}" + ("" if code.co_name[0] == "<" else f" of {code.co_name}")
     return f"{Path(code.co_filename).name}:{number}"

@@ -1,1 +1,1 @@
-"""What PyTorch's distributed package is told while ranks run; start reading in ``patches.py``."""
+"""Patches of PyTorch's distributed package while ranks run; start reading in ``patches.py``."""

@@ -1,6 +1,6 @@
-"""What DTensor and FSDP ask of a device, answered for simulated ones.
+"""Patches of DTensor and FSDP for simulated devices.
 
-PyTorch's C++ takes a simulated tensor for one on ``meta:i``, and a wrapper around it as well.
+PyTorch's C++ reports simulated tensors, and wrappers around them, as on ``meta:i``.
 """
 
 import functools
@@ -22,7 +22,7 @@ MOVE = f"{torch_internals.FSDP}._fsdp_init:_move_states_to_device"
 
 
 def replacements() -> dict:
-    """Return what shall stand for PyTorch's names while ranks run."""
+    """Return the replacements of PyTorch's names while ranks run."""
     return {
         f"{DTENSOR}.device": property(_device_of_dtensor),
         f"{DTENSOR}.is_meta": property(lambda self: _device_of_dtensor(self).type == "meta"),
@@ -33,19 +33,19 @@ def replacements() -> dict:
         f"{ASYNC}.is_meta": property(lambda self: self.elem.is_meta),
         REBUILD: _rebuild_on_cpu,
         MOVE: _make_move(find(MOVE)),
-        **({PLAN: _one_for_each_rank(find(PLAN))} if exists(PLAN) else {}),
+        **({PLAN: _cache_per_rank(find(PLAN))} if exists(PLAN) else {}),
     }
 
 
-def _one_for_each_rank(plan):
-    """Keep plans of redistribution by rank: where a tensor is split unevenly, theirs differ."""
-    make, of_ranks = getattr(plan, "__wrapped__", plan), {}
+def _cache_per_rank(plan):
+    """Cache redistribution plans per rank: for unevenly split tensors they differ."""
+    make, plans = getattr(plan, "__wrapped__", plan), {}
 
     def plan_of_rank(*args, **kwargs):
         number = world.active.rank.number
-        if number not in of_ranks:
-            of_ranks[number] = functools.cache(make)
-        return of_ranks[number](*args, **kwargs)
+        if number not in plans:
+            plans[number] = functools.cache(make)
+        return plans[number](*args, **kwargs)
 
     return plan_of_rank
 
@@ -59,7 +59,7 @@ def _device_of_dtensor(self):
 
 def _make_to(own_to):
     def to(self, *args, **kwargs):
-        """As DTensor's, also for ``to("sim")``, whose number C++ cannot find."""
+        """Extend DTensor's method to ``to("sim")``, whose index C++ cannot find."""
         device = kwargs.get("device", args[0] if args else None)
         if not isinstance(device, str | torch.device) or not is_simulated(device):
             return own_to(self, *args, **kwargs)
@@ -77,7 +77,7 @@ def _make_to(own_to):
 
 
 def _new_async(cls, elem):
-    """As AsyncCollectiveTensor's, with the device that C++ knows."""
+    """Replace ``AsyncCollectiveTensor.__new__``, with the device that C++ knows."""
     result = torch.Tensor._make_wrapper_subclass(
         cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(),
         dtype=elem.dtype, layout=elem.layout, requires_grad=elem.requires_grad,
@@ -88,9 +88,9 @@ def _new_async(cls, elem):
 
 
 def _rebuild_on_cpu(spec):
-    """Let DTensor work out shapes on the CPU.
+    """Make DTensor propagate shapes on the CPU.
 
-    C++ has no simulated device, and PyTorch keeps such results for all ranks at once.
+    C++ has no simulated device, and PyTorch caches the results for all ranks.
     """
     meta, kind = spec.tensor_meta, spec.mesh.device_type
     device = "cpu" if kind == device_type() else kind
@@ -99,17 +99,17 @@ def _rebuild_on_cpu(spec):
 
 def _make_move(own_move):
     def move(params, buffers, device):
-        """As FSDP's, where ``tensor.data = other`` cannot make a host tensor a simulated one."""
+        """Extend FSDP's function: ``tensor.data = other`` cannot move a host tensor here."""
         if not is_simulated(device):
             return own_move(params, buffers, device)
-        left = [[], []]
-        for rest, tensors in zip(left, (params, buffers), strict=True):
+        others = [[], []]
+        for rest, tensors in zip(others, (params, buffers), strict=True):
             for tensor in tensors:
                 if _is_on_host(tensor):
                     _move_to(tensor, device)
                 else:
                     rest.append(tensor)
-        return own_move(*left, device)
+        return own_move(*others, device)
 
     return move
 

@@ -1,6 +1,6 @@
-"""Functional collectives on simulated tensors: what DTensor and its users call.
+"""Functional collectives on simulated tensors, as DTensor calls them.
 
-They return at once; ``wait_tensor`` (of which PyTorch takes care) waits for their results.
+They return immediately; ``wait_tensor``, which PyTorch inserts, waits for their results.
 """
 
 import torch
@@ -84,7 +84,7 @@ def _wait(x):
 
 
 def _shard_dim_alltoall(x, gather_dim, shard_dim, name):
-    """Gather one dimension of a tensor and split another one, for DTensor."""
+    """Gather one dimension of a tensor and split another, for DTensor."""
     parts = torch.stack([part.contiguous() for part in x.chunk(_group(name).size(), shard_dim)])
     out = torch.empty_like(parts)
     _group(name).all_to_all_single(out.view(-1), parts.view(-1)).wait()
@@ -96,7 +96,7 @@ def _wrap_for_autograd(x):
 
 
 def _each(one):
-    """Return the function for several tensors."""
+    """Return a version of the collective `one` for several tensors."""
 
     def many(tensors, *args):
         return [one(tensor, *args) for tensor in tensors]
@@ -114,7 +114,7 @@ _IN_C10D = {
     "all_to_all_single": _all_to_all, "broadcast": _broadcast, "broadcast_": _broadcast_,
     "wait_tensor": _wait, "_wrap_tensor_autograd": _wrap_for_autograd,
 }  # fmt: skip
-# FSDP's helpers, run on the simulated tensors themselves: their operations charge the time.
+# FSDP's helpers, run on simulated tensors: each of their operations is charged.
 _IN_FSDP = {
     "all_gather_copy_in": "all_gather_copy_in_cuda",
     "split_with_sizes_copy": "split_with_sizes_copy",
@@ -124,7 +124,7 @@ _registered: list = []
 
 
 def register() -> None:
-    """Let these run when PyTorch's operators of these names meet simulated tensors, once."""
+    """Register these as PyTorch's operators for simulated tensors, once per process."""
     if _registered:
         return
     for name, function in _IN_C10D.items():

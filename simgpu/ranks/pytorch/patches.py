@@ -1,4 +1,4 @@
-"""What PyTorch's distributed package is told while ranks of simulated GPUs run."""
+"""Patches of PyTorch's distributed package while ranks run."""
 
 import functools
 import types
@@ -24,22 +24,22 @@ _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
 
 
 class BackendError(ValueError):
-    """A program names a backend of real GPUs or of the CPU."""
+    """A program asks for a backend of real GPUs or of the CPU."""
 
 
 @contextmanager
 def patched():
-    """Tell PyTorch about ranks inside a ``with`` block."""
+    """Patch PyTorch for ranks inside a ``with`` block."""
     with Replacements() as scoped:
-        if not is_accelerator():  # beside a real one it is simulated GPUs for ranks alone
+        if not is_accelerator():  # beside a real one, make them the accelerator of ranks only
             scoped.add(accelerator.replacements())
             scoped.add(_accelerator())
         scoped.add(
             {
-                **dict.fromkeys(_INIT, _checked(find(_INIT[0]))),
-                _HANDLERS: dict.fromkeys(find(_HANDLERS), _meet_here),
-                _HOOK_CHECK: _let_bf16_pass(find(_HOOK_CHECK)),
-                _LOG_TIMES: lambda logger: None,  # of CUDA and CPU alone; others get a warning
+                **dict.fromkeys(_INIT, _simulated_only(find(_INIT[0]))),
+                _HANDLERS: dict.fromkeys(find(_HANDLERS), _rendezvous),
+                _HOOK_CHECK: _skip_nccl_check(find(_HOOK_CHECK)),
+                _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
                 **dtensor.replacements(),
                 **pipelines.replacements(),
@@ -47,7 +47,7 @@ def patched():
                 **unsupported.replacements(),
             }
         )
-        find(_ISOLATE)(True)  # C++'s list of groups: one for each thread
+        find(_ISOLATE)(True)  # one C++ registry of groups per thread
         try:
             yield
         finally:
@@ -55,7 +55,7 @@ def patched():
 
 
 def _accelerator():
-    """Return what names simulated GPUs as the accelerator."""
+    """Return the replacements that make simulated GPUs the accelerator."""
 
     def get():
         return torch.device(device_type())
@@ -63,8 +63,8 @@ def _accelerator():
     return {f"torch._C:{name}": get for name in ("_accelerator_getAccelerator", "_get_accelerator")}
 
 
-def _checked(init):
-    """Let ``init_process_group`` find the simulated group, and refuse others by name."""
+def _simulated_only(init):
+    """Make ``init_process_group`` create the simulated backend, and refuse any other."""
 
     @functools.wraps(init)
     def checked(backend=None, *args, **kwargs):
@@ -72,22 +72,22 @@ def _checked(init):
         if wanted.rpartition(":")[2] not in (NAME, SLOT):
             raise BackendError(
                 f"init_process_group(backend={backend!r}) in a rank on simulated GPUs: leave the "
-                "backend out, and the same program runs here, on NCCL and on gloo"
+                "backend out; then the same program runs here, on NCCL and on gloo"
             )
         return init(NAME, *args, **kwargs)
 
     return checked
 
 
-def _meet_here(url, timeout=None, **kwargs):
-    """Find the other ranks, whatever address the program gives: they are in this process."""
+def _rendezvous(url, timeout=None, **kwargs):
+    """Return the store of the ranks, whatever the URL: all are in this process."""
     rank = world.active.rank
-    rank.store = RankStore(world.active.store_values, world.active.scheduler)  # C++ keeps no Python
+    rank.store = RankStore(world.active.store_values, world.active.scheduler)  # keeps it alive
     yield rank.store, rank.number, rank.world_size
 
 
 def _check_owner(is_no_member):
-    """Refuse groups of other ranks where PyTorch, and what it logs of errors, asks first."""
+    """Check the owner of a group first: PyTorch calls this before it uses or logs a group."""
 
     def checked(group):
         if isinstance(group, SimProcessGroup):
@@ -97,8 +97,8 @@ def _check_owner(is_no_member):
     return checked
 
 
-def _let_bf16_pass(check):
-    """Check a hook of DDP without the question whether this PyTorch was built with NCCL."""
+def _skip_nccl_check(check):
+    """Check a DDP hook, but accept bf16 compression in a PyTorch built without NCCL."""
 
     def checked(self, hook):
         if getattr(hook, "__name__", "").startswith("bf16_compress"):

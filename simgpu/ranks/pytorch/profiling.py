@@ -1,4 +1,4 @@
-"""PyTorch's profiler, of which a process has one: a second rank that starts it would end it."""
+"""Allow one rank at a time to use PyTorch's profiler: a second start would end the first."""
 
 from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.ranks.communication import world
@@ -7,11 +7,11 @@ _START, _STOP = (f"torch.autograd.profiler:_{name}_profiler" for name in ("prepa
 
 
 def replacements() -> dict:
-    """Return what shall stand for PyTorch's functions while ranks run."""
+    """Return the replacements of PyTorch's functions while ranks run."""
     if not (exists(_START) and exists(_STOP)):
         return {}
     start, stop = find(_START), find(_STOP)
-    profiled = []  # the rank, if there is one
+    profiled = []  # the rank that profiles, if any
 
     def start_one(*args, **kwargs):
         rank = world.active.rank
@@ -19,7 +19,7 @@ def replacements() -> dict:
             raise RuntimeError(
                 f"rank {rank.number} starts torch.profiler while rank {profiled[0].number} uses "
                 "it: ranks on simulated GPUs are threads of one process, which has one profiler. "
-                "Start it on one rank, such as by `if rank == 0`; sim.trace() has all ranks"
+                "Start it on one rank only (`if rank == 0:`), or use sim.trace() for all ranks"
             )
         profiled[:] = [rank]
         return start(*args, **kwargs)

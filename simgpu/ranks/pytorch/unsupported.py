@@ -1,4 +1,4 @@
-"""What ranks on simulated GPUs cannot do: refused by name, at the call."""
+"""Raise an error for features of PyTorch that ranks do not support."""
 
 from simgpu.ranks.process.torch_internals import ATTENTION
 
@@ -11,18 +11,18 @@ _REFUSED = {
     ),
     f"{ATTENTION}:_create_default_load_balancer": (
         "context_parallel",
-        "it works on fused attention alone, which here runs as products and a softmax; use "
+        "it needs fused attention, which here runs as matrix products and a softmax; use "
         "SequenceParallel",
     ),
     f"{ATTENTION}:_enable_context_parallel_dispatcher": (
         "context parallelism",
-        "it works on fused attention alone, which here runs as products and a softmax",
+        "it needs fused attention, which here runs as matrix products and a softmax",
     ),
 }
 
 
 def replacements() -> dict:
-    """Return what shall stand for PyTorch's names while ranks run."""
+    """Return the replacements of PyTorch's names while ranks run."""
     refused = {name: _refuse(*reason) for name, reason in _REFUSED.items()}
     return {**refused, "signal:signal": _refuse_signal}
 
@@ -35,9 +35,9 @@ def _refuse(what, instead):
 
 
 def _refuse_signal(signalnum, handler):
-    """As Python's own, for threads that are not the main one, in words that say why."""
+    """Raise an error, as Python does outside the main thread, with the reason and a remedy."""
     raise ValueError(
         f"signal.signal({signalnum!r}) in a rank on simulated GPUs: ranks are threads of one "
-        "process, whose main thread alone can handle signals; call it before sim.spawn(), or "
+        "process, and only its main thread can handle signals; call it before sim.spawn(), or "
         "catch this error"
     )

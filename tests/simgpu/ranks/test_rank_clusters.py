@@ -1,4 +1,4 @@
-"""Ranks on several nodes: what communication costs there, what it shares, who is where."""
+"""Ranks on several nodes: the cost of communication, link sharing, and rank placement."""
 
 import os
 from dataclasses import replace
@@ -32,7 +32,7 @@ def spans_of(rank):
 
 
 def durations(groups, k, nodes, network, delay=0, **hardware):
-    """Return how long one all_reduce takes in each of some groups, which begin at once."""
+    """Return the duration of an all_reduce in each of several groups that start together."""
 
     def program(rank, device):
         made = [dist.new_group(group) for group in groups]
@@ -61,7 +61,7 @@ def test_two_groups_over_one_card_take_twice_as_long_as_one():
     assert both == pytest.approx([expected] * 2)
 
 
-def test_groups_in_different_nodes_or_over_different_cards_do_not_disturb_each_other():
+def test_groups_on_different_nodes_or_cards_do_not_slow_each_other():
     (inside,) = durations([(0, 1)], *ONE_CARD)
     assert durations([(0, 1), (2, 3)], *ONE_CARD) == [inside] * 2
     (across,) = durations([(0, 2)], 4, 2, "hdr")
@@ -69,7 +69,7 @@ def test_groups_in_different_nodes_or_over_different_cards_do_not_disturb_each_o
     assert durations([(0, 2), (1, 3)], 4, 1, None)[0] < across
 
 
-def test_pairs_share_the_host_as_far_as_it_is_too_slow_for_them():
+def test_pairs_are_slowed_by_the_host_bandwidth_that_they_share():
     rate = sim.LINKS["pcie4"].peer_bandwidth
     pairs = [(i, i + 1) for i in range(0, 8, 2)]
     (alone,) = durations(pairs[:1], 8, 1, None, link="pcie4")
@@ -80,7 +80,7 @@ def test_pairs_share_the_host_as_far_as_it_is_too_slow_for_them():
     )
 
 
-def test_who_comes_later_slows_who_is_there_and_no_byte_is_lost():
+def test_a_later_transfer_slows_an_earlier_one_and_no_byte_is_lost():
     def program(rank, device):
         groups = [dist.new_group(group) for group in ((0, 2), (1, 3))]
         x = torch.empty(SIZE // 4, device=device)
@@ -97,7 +97,7 @@ def test_who_comes_later_slows_who_is_there_and_no_byte_is_lost():
     assert second.end - first.start == pytest.approx(alone + wire)
 
 
-def test_what_is_scheduled_keeps_its_links():
+def test_scheduled_transfers_keep_their_links():
     cluster = build_cluster(4, "a100", "nvlink3", 2, "ethernet100")
     found = cost("all_reduce", SIZE, (0, 2), cluster)
     links, card = Links(), ("nic", 0, 0, "out")
@@ -147,7 +147,7 @@ def test_every_collective_costs_what_the_hardware_says(k, nodes, network):
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_an_all_reduce_takes_what_is_predicted_for_published_measurements(system, nodes):
-    """Eight GPUs, from sizes of which latency is all to those of which bandwidth is."""
+    """Eight GPUs, from latency-bound to bandwidth-bound sizes."""
     cluster = find_cluster(system, nodes, 8 // nodes)
     sizes = [2**15, 2**20, 2**25, 2**30, 2**33]
 
@@ -161,7 +161,7 @@ def test_an_all_reduce_takes_what_is_predicted_for_published_measurements(system
 
 
 @pytest.mark.parametrize(("root", "parts_between_nodes"), [(0, 1), (2, 2)])
-def test_a_gather_moves_the_parts_of_other_nodes_to_the_root_s(root, parts_between_nodes):
+def test_a_gather_moves_the_parts_of_other_nodes_to_the_node_of_the_root(root, parts_between_nodes):
     def program(rank, device):
         group = dist.new_group([0, 1, 2])
         part = torch.empty(SIZE // 4, device=device)
@@ -232,12 +232,12 @@ def test_a_device_without_a_number_is_the_one_of_the_rank():
         ({"k": 4, "nodes": 2, "network": "token ring"}, "unknown network.*hdr"),
     ],
 )
-def test_clusters_that_cannot_be(options, message):
+def test_invalid_clusters(options, message):
     with pytest.raises(ValueError, match=message):
         run(print, **options)
 
 
-def test_a_network_of_one_s_own():
+def test_a_custom_network():
     slow = replace(find_network("hdr"), name="half", rate=12.5e9)
 
     def seconds(network):

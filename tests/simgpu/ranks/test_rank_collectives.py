@@ -1,4 +1,4 @@
-"""Collectives and messages on simulated GPUs, against what they must give."""
+"""Collectives and messages on simulated GPUs, against their definitions."""
 
 import os
 import random
@@ -76,6 +76,15 @@ def test_bits():
         return out
 
     assert run(program, 3)[1] == [[12 & 13 & 14, 7], [12 | 13 | 14, 7], [12 ^ 13 ^ 14, 7]]
+
+
+def test_averages_of_integers_are_integers():
+    def program(rank, k, device):
+        x = torch.tensor([2 + rank, 2**24 + 1], device=device)  # the second is no float32
+        dist.all_reduce(x, op=dist.ReduceOp.AVG)
+        return x.tolist()
+
+    assert run(program, 2) == [[(2 + 3) // 2, 2**24 + 1]] * 2
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -215,7 +224,7 @@ def test_functional_collectives():
         assert torch.equal(root, x[1])
 
 
-def test_every_rank_has_its_clock_and_an_asynchronous_collective_hides_behind_a_product():
+def test_every_rank_has_its_clock_and_a_product_hides_an_asynchronous_collective():
     def program(rank, k, device):
         x, big = torch.ones(2000, 2000, device=device), torch.ones(8_000_000, device=device)
         dist.barrier()
@@ -249,7 +258,7 @@ def test_every_rank_has_its_clock_and_an_asynchronous_collective_hides_behind_a_
     assert "rank 1 sim:1" in timeline.to_svg()
 
 
-def test_the_caller_finds_its_process_as_it_left_it():
+def test_the_process_of_the_caller_is_unchanged():
     (device,) = sim.configure(1, gpu="v100")
     x = torch.ones(2, device=device)
     torch.manual_seed(5)

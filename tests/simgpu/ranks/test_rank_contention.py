@@ -1,4 +1,4 @@
-"""Kernels beside collectives: slower by what these take of the GPU, and by no more."""
+"""Kernels that run during collectives: slower by what these take of the GPU, and no more."""
 
 import dataclasses
 import random
@@ -26,7 +26,7 @@ def run(program, k=2, gpu="a100", **kwargs):
 
 
 def kernels(name, rank=0):
-    """Durations of the kernels of one name, in the order in which they were issued."""
+    """Return the durations of the kernels of one name, in issue order."""
     device = f"rank {rank} sim:{rank}"
     return [s.duration for s in sim.trace() if s.name == name and s.device == device]
 
@@ -95,7 +95,7 @@ def test_the_collective_is_not_slower_for_it():
 
 
 def test_a_product_that_outlasts_the_collective_is_slower_for_that_long():
-    """What is left of its work when the collective ends runs at full speed."""
+    """The rest of its work runs at full speed after the collective ends."""
     run(lambda rank, device: product_beside_a_sum(rank, device, size=2**24, n=8192))
     alone, beside, _ = kernels("mm")
     comm = collectives()[0]
@@ -120,7 +120,7 @@ def test_what_runs_after_the_collective_in_the_same_stream_is_not_slower():
 
 
 def test_a_rank_that_waits_for_another_has_fewer_multiprocessors_meanwhile():
-    """NCCL's kernel sits on them from its start, not from the others'."""
+    """NCCL's kernel occupies them from its own start, not from that of the others."""
 
     def program(rank, device):
         big = torch.empty(2**20, device=device)
@@ -140,14 +140,14 @@ def test_a_rank_that_waits_for_another_has_fewer_multiprocessors_meanwhile():
     assert waiting > 1.2 * alone
 
 
-def test_a_gpu_whose_multiprocessors_nobody_knows_lends_bandwidth_alone():
+def test_without_a_multiprocessor_count_collectives_take_only_bandwidth():
     unknown = dataclasses.replace(A100, multiprocessors=None, matmul_efficiency=None)
     run(product_beside_a_sum, gpu=unknown, link="nvlink3")
     alone, beside, _ = kernels("mm")
     assert beside == pytest.approx(alone, rel=1e-12)
 
 
-def test_a_rank_on_which_the_others_wait_goes_on_although_its_collective_cannot_begin():
+def test_a_rank_runs_kernels_although_its_collective_cannot_start_yet():
     """Rank 1 calls the all_reduce only after a message that rank 0 sends after a kernel."""
 
     def program(rank, device):
@@ -166,7 +166,7 @@ def test_a_rank_on_which_the_others_wait_goes_on_although_its_collective_cannot_
     assert min(run(program)) > 0
 
 
-def test_after_a_failed_program_kernels_run_as_ever():
+def test_kernels_run_normally_after_a_failed_program():
     """Rank 0 has called a collective, and has run no kernel since."""
 
     def program(rank, device):
@@ -198,7 +198,7 @@ def test_the_backward_pass_under_ddp_is_slower_than_alone():
 
 
 def by_small_steps(parts, start, gpu, flops, num_bytes, steps=20_000):
-    """How long a kernel takes, by adding up what it gets done in small steps."""
+    """Return how long a kernel takes, by integrating its progress in small steps."""
     step = gpu.seconds(flops, num_bytes) / steps
     now, done = start, 0.0
     while done < 1:
@@ -210,7 +210,7 @@ def by_small_steps(parts, start, gpu, flops, num_bytes, steps=20_000):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_any_number_of_collectives_against_small_steps(seed):
+def test_any_number_of_collectives_against_numerical_integration(seed):
     draw = random.Random(seed)
     flops, num_bytes = draw.choice([(10**11, 10**6), (10**8, 10**9), (10**11, 10**10)])
     length = A100.seconds(flops, num_bytes)

@@ -1,4 +1,4 @@
-"""DistributedDataParallel as it is, against one process on the CPU."""
+"""Unmodified DistributedDataParallel, against one process on the CPU."""
 
 import contextlib
 
@@ -113,7 +113,7 @@ def test_hooks(hook, tolerance):
     assert 0 < largest_difference(out[0], reference) < tolerance
 
 
-def test_join_lets_ranks_have_batches_of_different_number():
+def test_join_allows_different_numbers_of_batches():
     def program(rank):
         dist.init_process_group()
         device = torch.accelerator.current_accelerator()
@@ -158,7 +158,7 @@ def test_buckets_overlap_with_the_backward_pass():
     assert step({"bucket_cap_mb": 2}) < 0.95 * step({"bucket_cap_mb": 1000})
 
 
-def test_who_uses_a_gradient_waits_for_its_bucket():
+def test_using_a_gradient_waits_for_its_bucket():
     def program(rank):
         dist.init_process_group()
         device = torch.accelerator.current_accelerator()

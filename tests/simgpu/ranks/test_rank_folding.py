@@ -1,4 +1,4 @@
-"""One rank that stands for many: the clock and the memory of all of them."""
+"""Folding: one rank in place of many has the clock and the memory of all of them."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ import simgpu as sim
 
 
 def device_and_end(train):
-    """Let a program return the time and the memory of a rank."""
+    """Make a program return the time and the memory of a rank."""
 
     def program(rank, *args):
         dist.init_process_group()
@@ -98,13 +98,13 @@ def pipeline(rank, device, stages):
         ),
     ],
 )
-def test_folded_is_full(program, args, k, nodes, network, ranks):
+def test_folded_runs_equal_full_runs(program, args, k, nodes, network, ranks):
     options = {"gpu": "a100", "link": "nvlink3", "numerics": False}
     options |= {"nprocs": k, "nodes": nodes, "network": network}
     full = sim.spawn(program, args, **options)
     folded = sim.spawn(program, args, ranks=ranks, **options)
     assert folded == [full[rank] for rank in ranks]
-    assert len(set(full)) <= len(ranks)  # whoever comes first or last, time and memory are alike
+    assert len(set(full)) <= len(ranks)  # same on all folded ranks
 
 
 def test_a_thousand_ranks_and_their_names():
@@ -129,7 +129,7 @@ def test_ranks_that_differ_are_not_folded():
 
 
 @pytest.mark.parametrize("ranks", [[1], [0, 0], [0, 9], []])
-def test_ranks_that_cannot_be(ranks):
+def test_invalid_ranks(ranks):
     with pytest.raises(ValueError, match="0 first"):
         sim.spawn(print, nprocs=8, ranks=ranks, numerics=False)
 

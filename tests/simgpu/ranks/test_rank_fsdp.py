@@ -1,4 +1,4 @@
-"""FSDP2 (`fully_shard`) as it is, against one process on the CPU."""
+"""Unmodified FSDP2 (`fully_shard`), against one process on the CPU."""
 
 import pytest
 import torch
@@ -165,7 +165,7 @@ def test_distributed_checkpoints(tmp_path):
     assert largest_difference(model, other) == 0
 
 
-def test_sharding_divides_memory_and_gathering_hides_behind_products():
+def test_sharding_divides_memory_and_products_hide_gathering():
     def program(rank):
         dist.init_process_group()
         device = torch.accelerator.current_accelerator()
@@ -192,7 +192,7 @@ def test_sharding_divides_memory_and_gathering_hides_behind_products():
         assert end - start < 0.95 * (busy["compute"] + busy["comm"])
 
 
-def test_a_sharded_model_may_be_moved_to_where_it_is():
+def test_a_sharded_model_may_be_moved_to_its_own_device():
     def program(rank):
         dist.init_process_group()
         device = torch.accelerator.current_accelerator()

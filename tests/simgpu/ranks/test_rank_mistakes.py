@@ -1,4 +1,4 @@
-"""Programs that hang or go wrong on real GPUs: each ends at once and says who did what, where."""
+"""Programs that hang or go wrong on real GPUs: each fails at once, and names ranks and lines."""
 
 import _thread
 import gc
@@ -69,7 +69,7 @@ def test_collectives_in_different_order():
 
 
 @pytest.mark.parametrize("change", ["size", "dtype", "operation", "root"])
-def test_calls_that_do_not_fit(change):
+def test_mismatched_calls(change):
     def program(rank, device):
         odd = rank == 1
         x = torch.ones(
@@ -123,7 +123,23 @@ def test_a_buffer_is_changed_before_wait():
     assert f"'zero' ({lines['change']}) changes a tensor that is still read by all_gather" in text
 
 
-def test_what_touches_other_parts_or_comes_after_a_wait_is_no_mistake():
+def test_two_groups_use_one_buffer_at_once():
+    lines = {}
+
+    def program(rank, device):
+        x, group = torch.ones(4, device=device), dist.new_group([0, 1])
+        lines["first"] = line(1)
+        dist.all_reduce(x, async_op=True)
+        dist.all_reduce(x, async_op=True)  # in the stream of the first, so after it
+        lines["other"] = line(1)
+        dist.all_reduce(x, group=group, async_op=True)
+
+    text = failing(program)
+    call = "all_reduce of 4 float32, sum"
+    assert f"{call} ({lines['other']}) reads the result of {call} ({lines['first']})" in text
+
+
+def test_other_parts_and_uses_after_a_wait_are_allowed():
     def program(rank):
         dist.init_process_group()
         device = torch.accelerator.current_accelerator()
@@ -151,7 +167,7 @@ def test_what_touches_other_parts_or_comes_after_a_wait_is_no_mistake():
     )
 
 
-def test_a_message_that_nobody_receives():
+def test_a_message_that_is_never_received():
     lines = {}
 
     def program(rank, device):
@@ -160,11 +176,12 @@ def test_a_message_that_nobody_receives():
             dist.isend(torch.ones(2, device=device), 1)
 
     text = failing(program)
-    assert f"rank 0 called send to rank 1 ({lines['send']}), which rank 1 never did" in text
-    assert ", at " not in text, "it is found when all ranks have ended, at no line of the program"
+    call = f"rank 0 called send to rank 1 ({lines['send']})"
+    assert f"{call}, but rank 1 never made the matching call" in text
+    assert ", at " not in text, "it is found after all ranks have ended"
 
 
-def test_a_receive_without_a_message_and_two_that_wait_for_each_other():
+def test_two_ranks_that_both_receive_first_deadlock():
     def program(rank, device):
         x = torch.ones(2, device=device)
         dist.recv(x, 1 - rank)
@@ -218,7 +235,7 @@ def test_memory_runs_out_on_one_rank():
     assert "rank 0 waits in barrier" in text
 
 
-def test_dropped_cycles_give_their_memory_back_before_it_runs_out():
+def test_reference_cycles_are_collected_when_memory_runs_out():
     def program(rank):
         for _ in range(3):
             cycle = [torch.empty(3 * 2**30, device="sim")]  # 12 of 16 GiB
@@ -231,7 +248,7 @@ def test_dropped_cycles_give_their_memory_back_before_it_runs_out():
     assert gc.isenabled()
 
 
-def test_backends_that_are_not_here_are_refused_by_name():
+def test_other_backends_are_refused_by_name():
     def program(rank):
         dist.init_process_group("nccl")
 
@@ -256,16 +273,16 @@ def test_what_is_not_supported_is_refused_by_name():
     for what in ("compile", "FSDP1", "context_parallel"):
         with pytest.raises(NotImplementedError, match=what):
             sim.spawn(program, (what,), nprocs=2)
-    assert callable(torch.compile(lambda x: x))  # outside nothing has changed
+    assert callable(torch.compile(lambda x: x))  # unchanged outside ranks
 
 
 @pytest.mark.parametrize("call", [lambda: sim.spawn(print), sim.reset, lambda: sim.configure(2)])
 def test_a_rank_cannot_change_the_machine(call):
-    with pytest.raises(RuntimeError, match=r"in a rank of sim.spawn\(\)"):
+    with pytest.raises(RuntimeError, match=r"is not allowed in a rank of sim.spawn\(\)"):
         sim.spawn(lambda rank: call(), nprocs=1)
 
 
-def test_after_a_failure_the_next_run_is_as_ever():
+def test_a_run_after_a_failed_one_works():
     def program(rank):
         dist.init_process_group()
         x = torch.ones(1, device=torch.accelerator.current_accelerator())

@@ -24,7 +24,7 @@ import simgpu as sim
 
 
 def run(set_, get):
-    """Let rank 1 set something; return what ranks 0 and 1 then find, and the caller afterwards."""
+    """Set something on rank 1; return what ranks 0 and 1 then get, and the caller afterwards."""
 
     def program(rank):
         dist.init_process_group()
@@ -109,7 +109,7 @@ def test_matrix_products_are_charged_by_the_precision_of_their_rank():
 
 
 @pytest.mark.parametrize("stops", [(), (0,), (1,), (0, 1)])
-def test_early_stop_of_checkpointing_is_of_one_rank(stops):
+def test_early_stop_of_checkpointing_is_rank_local(stops):
     """Without it, the last operation of the function is computed again, and counted here."""
 
     def program(rank):
@@ -191,7 +191,7 @@ def test_anomalies_are_found_on_the_rank_that_looks_for_them():
         assert sim.spawn(program, nprocs=2) == [True, True]
 
 
-def test_signals_are_refused_as_in_any_thread_but_say_why():
+def test_signal_handlers_are_refused_with_the_reason():
     def program(rank):
         signal.signal(signal.SIGTERM, lambda *_: None)
 

@@ -1,4 +1,4 @@
-"""Pipeline schedules as they are, against one process."""
+"""Unmodified pipeline schedules, against one process."""
 
 import pytest
 import torch

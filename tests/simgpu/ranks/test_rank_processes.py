@@ -1,4 +1,4 @@
-"""What must hold in any process: the same clock, no private name missing, other packages."""
+"""Properties of any process: the same clock, no missing private names, other packages."""
 
 import os
 import subprocess
@@ -48,7 +48,7 @@ def test_this_pytorch_has_all_private_names():
     assert torch_internals.missing() == []
 
 
-def test_a_pytorch_without_a_private_name_gets_one_sentence(monkeypatch):
+def test_a_missing_private_name_is_reported_in_one_sentence(monkeypatch):
     monkeypatch.setattr(
         torch_internals, "NAMES", (*torch_internals.NAMES, "torch.distributed:_not_there")
     )

@@ -1,4 +1,4 @@
-"""Programs as readers bring them: the numbers are those of processes that communicate by gloo."""
+"""Complete programs: the numbers are those of processes that communicate by gloo."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def run(program):
 
 
 @pytest.mark.parametrize("name", ["ring_attention", "experts", "sharded_loss"])
-def test_programs_that_know_what_must_come_out(name):
+def test_programs_that_check_their_own_results(name):
     assert len(run(getattr(rank_programs, name))) == rank_programs.K
 
 

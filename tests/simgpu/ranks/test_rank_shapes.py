@@ -1,4 +1,4 @@
-"""Ranks that keep shapes only: the clock and the memory of those that compute."""
+"""Ranks without values: their clock and memory equal those of ranks that compute."""
 
 import math
 
@@ -35,7 +35,7 @@ def test_clock_and_memory_are_those_with_values(name):
     assert run(False) == run(True)
 
 
-def test_control_data_have_values_and_other_numbers_are_not_there():
+def test_control_data_have_values_and_other_numbers_are_nan():
     def program(rank):
         dist.init_process_group()
         device = torch.accelerator.current_accelerator()

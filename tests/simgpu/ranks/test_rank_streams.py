@@ -1,4 +1,4 @@
-"""Streams, events and races in ranks: what PyTorch calls them on every accelerator."""
+"""Streams, events and races in ranks, by PyTorch's generic accelerator API."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def ranks(program, nprocs=2, **options):
 
 
 def copy_and_products(rank, side_by_side):
-    """Return when a copy and products are done that could overlap."""
+    """Return the end of a copy and of products that can overlap."""
     x = torch.ones(SIZE, SIZE, device=device())
     host = torch.empty(SIZE, SIZE).pin_memory()
     torch.accelerator.synchronize()
@@ -80,7 +80,7 @@ def test_an_event_of_torch_lets_a_stream_wait():
         ranks(program)
 
 
-def test_streams_and_events_are_of_the_kinds_that_programs_ask_for():
+def test_streams_and_events_have_the_types_that_programs_check():
     def program(rank):
         made = torch.Stream(), torch.Event(), torch.accelerator.current_stream()
         assert [str(made[0].device), str(made[2].device)] == [f"sim:{rank}"] * 2
@@ -150,11 +150,11 @@ def test_a_block_in_a_rank_is_refused():
             return torch.ones(2, device=device()).sum().item()
 
     for nprocs in (1, 2):
-        with pytest.raises(RuntimeError, match=r"check_races\(\) in a rank.*around sim\.spawn\(\)"):
+        with pytest.raises(RuntimeError, match=r"check_races\(\) is not .*around sim\.spawn\(\)"):
             ranks(program, nprocs)
 
 
-def test_what_works_has_no_races():
+def test_correct_programs_have_no_races():
     def program(rank):
         dist.init_process_group()
         torch.manual_seed(0)
@@ -177,7 +177,7 @@ def test_what_works_has_no_races():
 # All ranks named
 
 
-def test_ranks_that_are_all_named_run_once():
+def test_with_all_ranks_listed_the_program_runs_once():
     for named in (1, 3):
         calls = []
         ranks(calls.append, named, ranks=list(range(named)), numerics=False)

@@ -1,4 +1,4 @@
-"""DTensor, tensor and sequence parallelism, and both together with FSDP, against one process."""
+"""DTensor, tensor and sequence parallelism, alone and with FSDP, against one process."""
 
 import pytest
 import torch
@@ -187,7 +187,7 @@ def test_random_numbers_of_distributed_tensors():
     (copies, part, own), (others, other_part, others_own) = sim.spawn(program, nprocs=2)
     assert torch.equal(copies, others)
     assert not torch.equal(part, other_part)
-    assert torch.equal(own, others_own)  # of the same seed, behind the same draws
+    assert torch.equal(own, others_own)  # same seed, same number of draws
     assert len({*copies.tolist(), *part.tolist(), *other_part.tolist()}) == 12
 
 
@@ -213,7 +213,7 @@ def test_collectives_are_counted():
 
 
 @pytest.mark.parametrize("dim", [0, 1])
-def test_plans_of_redistribution_are_those_of_the_rank(dim):
+def test_redistribution_plans_are_cached_per_rank(dim):
     whole = torch.arange(63.0).view(7, 9)
 
     def program(rank):

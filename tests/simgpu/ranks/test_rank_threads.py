@@ -1,4 +1,4 @@
-"""What differs for ranks that are threads of one process: it works as in processes, or says so."""
+"""Differences between threads and processes: ranks work as in processes, or fail with a reason."""
 
 import datetime
 
@@ -76,7 +76,7 @@ def test_the_store_of_the_ranks():
         return [*found, store.delete_key("first"), store.num_keys() > 3]
 
     out = sim.spawn(program, nprocs=3)
-    first = out[0][3]  # of whichever rank
+    first = out[0][3]  # any rank may be the first
     assert first in (b"0", b"1", b"2")
     assert all(found[:5] == [b"2", 3, False, first, [b"0", b"1"]] for found in out)
     assert [found[5] for found in out].count(True) == 1
@@ -98,7 +98,7 @@ def test_a_group_is_destroyed_and_the_others_go_on():
     assert sim.spawn(program, nprocs=3) == [5.0] * 3
 
 
-def test_what_copies_storages_is_refused_by_name(tmp_path):
+def test_async_save_is_refused_by_name(tmp_path):
     from torch.distributed.checkpoint import async_save
 
     def program(rank):

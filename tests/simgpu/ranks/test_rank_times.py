@@ -55,7 +55,7 @@ def test_rings_move_the_bytes_of_the_formulas(k, link):
     assert chain.duration == pytest.approx(START + (k - 1) * step + SIZE / rate)
 
 
-def test_a_rank_alone_communicates_in_no_time():
+def test_a_single_rank_communicates_in_no_time():
     run(lambda rank, device: dist.all_reduce(torch.empty(SIZE // 4, device=device)), 1)
     (span,) = spans_of("all_reduce")
     assert span.duration == 0
@@ -109,3 +109,66 @@ def test_both_directions_of_a_link_are_used_at_once():
     spans = [s for s in sim.trace() if s.engine == "comm"]
     assert len(spans) == 4
     assert max(s.end for s in spans) - min(s.start for s in spans) < 1.5 * spans[0].duration
+
+
+@pytest.mark.parametrize("first_is_over", [False, True])
+def test_what_is_called_later_gets_what_others_leave_of_the_wires(first_is_over):
+    """Of four groups on the same wires these are never idle, and never carry more than they can."""
+    sizes = [1, 4, 1, 1]
+
+    def program(rank, device):
+        for i, size in enumerate(sizes):
+            x = torch.empty(size * SIZE // 4, device=device)
+            work = dist.all_reduce(x, group=dist.new_group([0, 1]), async_op=True)
+            if i == 0:
+                first = work
+                continue  # the first two are settled together, the others one by one
+            assert not work.is_completed()
+            if first_is_over:
+                first.wait()
+                torch.accelerator.current_stream().synchronize()
+
+    run(program, 2)
+    spans = spans_of("all_reduce")
+    step, rate = WIRES["nvlink3"]
+    seconds = START + 2 * step + sum(sizes) * SIZE / rate
+    assert max(s.end for s in spans) - spans[0].start == pytest.approx(seconds, rel=1e-9)
+    assert len(spans) == len(sizes)
+
+
+def test_what_comes_after_a_wait_in_the_stream_starts_when_the_collective_has_ended():
+    def program(rank, device):
+        x = torch.empty(SIZE // 4, device=device)
+        work = dist.all_reduce(x, async_op=True)
+        torch.ones(4, device=device)
+        work.wait()
+        x.relu()
+
+    run(program, 2)
+    (collective,), (before,), (after,) = map(spans_of, ("all_reduce", "ones", "relu"))
+    assert before.end < collective.end == after.start
+
+
+def test_what_a_callback_computes_is_waited_for_where_it_is_used():
+    """As for the result of a communication hook of DDP, nobody calls wait()."""
+
+    def program(rank, device):
+        x = torch.empty(4096, 4096, device=device)
+        future = dist.all_reduce(x, async_op=True).get_future()
+        product = future.then(lambda done: done.value()[0] @ done.value()[0]).value()
+        product.relu()
+
+    run(program, 2)
+    (collective,), (product,), (after,) = map(spans_of, ("all_reduce", "mm", "relu"))
+    assert collective.end == product.start
+    assert product.end == after.start
+
+
+def test_asking_whether_a_collective_is_over_costs_the_host_a_microsecond():
+    def program(rank, device):
+        work = dist.all_reduce(torch.empty(SIZE // 4, device=device), async_op=True)
+        before = sim.now()
+        assert not any(work.is_completed() for _ in range(10))
+        return sim.now() - before
+
+    assert run(program, 2) == pytest.approx([10e-6] * 2)

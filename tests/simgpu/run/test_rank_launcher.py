@@ -1,4 +1,4 @@
-"""The launcher: scripts run as under ``torchrun``, what fails says so, CUDA is refused."""
+"""The launcher: scripts run as under ``torchrun``, errors are reported, CUDA is refused."""
 
 import json
 import os
@@ -12,13 +12,15 @@ import torch
 from support.paths import SCRIPTS
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from d2lmini.ddp import launcher_environment, torchrun_command
 from simgpu import naming
 from simgpu.clock.current import state
 from simgpu.run.command import main
 from simgpu.timeline import Timeline
 
-ENV = launcher_environment(threads=1) | {"CUDA_VISIBLE_DEVICES": ""}
+ENV = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+ENV["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+TORCHRUN += ["--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
 COMMAND = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", "2"]
 GPUS = ["--gpu", "h100", "--link", "nvlink4"]
 
@@ -32,7 +34,7 @@ def run_command(command, **env):
 
 @pytest.fixture
 def own_process(monkeypatch):
-    """Let the launcher run in this process as in one of its own."""
+    """Make the launcher run in this process as if in its own."""
     if torch.accelerator.is_available() and not naming.is_accelerator():
         pytest.skip("needs a process without GPUs")
     monkeypatch.setattr(state, "machine", None)
@@ -91,7 +93,7 @@ def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
         out = run(*command, "--save", str(file))
         return [float(loss) for loss in re.findall(r"loss (\S+?),?\s", out)]
 
-    command = torchrun_command(SCRIPTS / script, *args, nproc_per_node=2)
+    command = *TORCHRUN, str(SCRIPTS / script), *args
     real = losses(lambda *words: run_command(words), *command, file=tmp_path / "real.pt")
     command = *GPUS, str(SCRIPTS / script), *args
     simulated = losses(launch_file, *command, file=tmp_path / "simulated.pt")
@@ -191,7 +193,7 @@ def test_all_lines_with_cuda_are_named_at_once(launch):
     )
     _, _, err = launch(source)
     assert err.startswith("simgpu run: train.py:2: ")
-    assert err.endswith(". Look at train.py:4, train.py:5, too\n")
+    assert err.endswith(". See also train.py:4, train.py:5\n")
 
 
 def test_a_script_that_falls_back_to_the_cpu_is_refused(launch):
@@ -209,7 +211,7 @@ def test_a_script_that_falls_back_to_the_cpu_is_refused(launch):
     assert "used no simulated GPU" in err
 
 
-def test_cuda_is_as_before_afterwards(launch):
+def test_cuda_is_restored_afterwards(launch):
     before = torch.cuda.set_device, torch.cuda._lazy_init, torch.cuda.Stream.__new__
     autocast, visible = torch.autocast.__init__, os.environ.get("CUDA_VISIBLE_DEVICES")
     launch("import torch, os\nassert not torch.cuda.is_available()\n")
@@ -239,7 +241,7 @@ def test_an_exception_is_shown_with_its_rank(launch):
         assert "meanwhile rank 0 waits in barrier" in err
 
 
-def test_ranks_that_seed_nothing_differ_in_the_same_way_in_every_run(launch):
+def test_unseeded_ranks_differ_in_the_same_way_in_every_run(launch):
     source = WORK + (
         "import random, numpy\n"
         "print(torch.rand(1).item(), random.random(), numpy.random.rand())\n"
@@ -282,17 +284,17 @@ def test_a_deadlock_belongs_to_no_rank(launch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--timeline", "x.txt"], "x.txt: give a file that ends in .html or .json"),
+        (["--timeline", "x.txt"], "x.txt: the file name must end in .html or .json"),
         (["--timeline", "nowhere/x.html"], "there is no folder nowhere"),
         (["--gpu", "h10"], "unknown GPU 'h10'"),
-        (["--nproc-per-node", "0"], "give a number from 1 on"),
-        (["--nnodes", "-1"], "--nnodes -1; give a number from 1 on"),
+        (["--nproc-per-node", "0"], "give a positive number"),
+        (["--nnodes", "-1"], "--nnodes -1: give a positive number"),
         (["--nnodes", "2"], "--network hdr"),
         (["--nnodes", "2", "--network", "hd"], "unknown network 'hd'"),
         (["--nproc-per-node", "16"], "more nodes and a network"),
         (["--nnodes", "80", "--network", "hdr"], "160 ranks cannot run at once"),
         (["--ranks", "0"], "--shapes-only"),
-        (["--ranks", "0,x", "--shapes-only"], "--ranks 0,x; give numbers"),
+        (["--ranks", "0,x", "--shapes-only"], "--ranks 0,x: give numbers"),
         (["--ranks", "1", "--shapes-only"], "0 first"),
     ],
 )
@@ -320,7 +322,7 @@ TRAIN = WORK + (
 )
 
 
-def test_nodes_and_a_rank_that_stands_for_many(launch):
+def test_nodes_and_folding(launch):
     nodes = [*GPUS, "--shapes-only", "--network", "ndr", "--nnodes"]
     code, full, err = launch(TRAIN, options=[*nodes, "2"])
     assert (code, err) == (0, "")
@@ -337,7 +339,7 @@ def test_nodes_and_a_rank_that_stands_for_many(launch):
     assert "ranks 0, 1 in place of all 1024" in large
 
 
-def test_where_processes_would_meet_may_stay_in_the_command(launch):
+def test_rendezvous_options_are_ignored(launch):
     plain = launch(TRAIN, options=GPUS)
     one = ["--standalone"]
     several = ["--rdzv-backend", "c10d", "--rdzv_endpoint", "first:29400", "--rdzv-id=7"]
@@ -410,7 +412,7 @@ def test_ctrl_c_ends_it(tmp_path):
     assert (process.returncode, err) == (130, "simgpu run: interrupted\n")
 
 
-def test_a_reader_who_has_enough_is_no_error(tmp_path):
+def test_a_closed_output_pipe_prints_no_traceback(tmp_path):
     (tmp_path / "train.py").write_text(WORK)
     page, command = tmp_path / "out.html", [*COMMAND, "--timeline"]
     read_end, write_end = os.pipe()

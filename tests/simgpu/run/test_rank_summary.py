@@ -1,4 +1,4 @@
-"""What a run's time went on, against programs whose times follow from a few numbers."""
+"""Where the time of a run went, for programs whose times follow from a few numbers."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ STEPS = 4
 
 @pytest.fixture(autouse=True)
 def no_machine_before(monkeypatch):
-    """Let the machine of the ranks stay in use, as in the launcher's own process."""
+    """Keep the machine of the ranks in use, as in the launcher's own process."""
     monkeypatch.setattr(state, "machine", None)
 
 
@@ -62,7 +62,7 @@ SUM = 8.4e-6 + 2 * (5.7e-6 + 8_000_000 / 2 / 1e10)
 
 
 def parts(summary):
-    """Return the causes of the time that have any, in seconds a step."""
+    """Return the causes with a share in the time, in seconds per step."""
     shares = {cause: share for cause, share in summary.shares.items() if share > 1e-9}
     assert sum(shares.values()) == pytest.approx(1)
     return {cause: share * summary.step_seconds for cause, share in shares.items()}
@@ -90,7 +90,7 @@ def test_communication_that_nothing_hides_is_exposed():
     assert (summary.limit, summary.peak_type) == ("compute", "float32")
 
 
-def test_communication_behind_a_product_is_free():
+def test_communication_hidden_by_a_product_is_free():
     summary = run(at_once)
     assert PRODUCT > SUM
     assert summary.step_seconds == pytest.approx(PRODUCT)
@@ -100,7 +100,7 @@ def test_communication_behind_a_product_is_free():
     assert summary.mfu == pytest.approx(0.5)
 
 
-def test_of_long_communication_the_rest_is_exposed():
+def test_the_part_of_communication_that_outlasts_compute_is_exposed():
     def step(rank, x, big):
         work = dist.all_reduce(big, async_op=True)
         x[:250] @ x
@@ -141,7 +141,7 @@ def test_a_rank_waits_for_a_message():
     })  # fmt: skip
 
 
-def test_a_kernel_with_the_name_of_a_collective_waits_for_nobody():
+def test_a_kernel_named_like_a_collective_waits_for_no_rank():
     def step(rank, x, big):
         x.gather(0, torch.zeros(1, 1, dtype=torch.int64, device=x.device))
         dist.gather(big, [big] * 2 if rank == 0 else None)
@@ -176,7 +176,7 @@ def test_copies_count_where_nothing_hides_them():
     assert parts(run(step, k=1)) == pytest.approx({"compute": PRODUCT, "copies": copy})
 
 
-def test_mfu_is_of_the_type_in_which_most_was_calculated():
+def test_mfu_refers_to_the_dtype_of_most_flops():
     def step(rank, x, big):
         half = x.half()
         half @ half
@@ -186,7 +186,7 @@ def test_mfu_is_of_the_type_in_which_most_was_calculated():
     assert run(step).peak_type == "float16"
 
 
-def test_peak_memory_is_each_rank_s_own():
+def test_peak_memory_is_counted_per_rank():
     held = {}
 
     def step(rank, x, big):
@@ -223,7 +223,7 @@ def test_the_first_step_and_other_optimisers_do_not_count_and_the_slowest_rank_d
 
 
 def reference_then_steps(products):
-    """Return a program that trains something on the CPU before it steps on its device."""
+    """Return a program that trains a reference on the CPU before it steps on its device."""
 
     def program(rank):
         weight = torch.zeros(1, requires_grad=True)
@@ -252,16 +252,16 @@ def test_steps_of_a_reference_on_the_cpu_do_not_count():
     assert summary.start == pytest.approx(50 * PRODUCT)
 
 
-def test_with_nothing_but_a_reference_the_run_is_taken_as_a_whole():
+def test_with_only_a_reference_the_summary_covers_the_whole_run():
     with Steps() as steps:
         sim.spawn(reference_then_steps([3]), nprocs=2, gpu=gpu(), link=link(), numerics=False)
     summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
     assert summary.num_steps == 0
     assert summary.step_seconds == pytest.approx(3 * PRODUCT)
-    assert "found no steps" in str(summary)
+    assert "no steps found" in str(summary)
 
 
-def test_without_steps_the_run_is_taken_as_a_whole():
+def test_without_steps_the_summary_covers_the_whole_run():
     def program(rank):
         x = torch.empty(1000, 1000, device=torch.accelerator.current_accelerator())
         for _ in range(1 + rank):
@@ -275,7 +275,7 @@ def test_without_steps_the_run_is_taken_as_a_whole():
     assert parts(summary) == pytest.approx({
         "compute": 1.5 * PRODUCT, "waiting for others": 0.5 * PRODUCT
     })  # fmt: skip
-    assert "found no steps" in str(summary)
+    assert "no steps found" in str(summary)
 
 
 def test_a_moment_has_one_cause():

@@ -1,1 +1,0 @@
-"""Measuring a real GPU, for a spec that the clock can use."""

@@ -1,0 +1,42 @@
+"""The README of simgpu: its command prints what stands there."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "simgpu" / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_script_prints_what_the_readme_says(tmp_path):
+    script = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1]
+    command, printed = re.search(r"```\n\$ simgpu (.*?)\n(.*?)```", TEXT, re.DOTALL).groups()
+    (tmp_path / "train.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "simgpu", *command.split()],
+        cwd=tmp_path, capture_output=True, text=True, check=True, env=_environment(),
+    )  # fmt: skip
+    assert done.stdout == printed
+
+
+def _environment():
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#]+)\)", TEXT))
+def test_links_lead_somewhere(target):
+    assert (ROOT / "simgpu" / target).exists()
+
+
+def test_its_figures_of_errors_are_those_of_the_page_on_trust():
+    page = (ROOT / "chapters" / "how-far-to-trust-the-clock.md").read_text(encoding="utf-8")
+    total, programs, low, high = re.search(
+        r"with (\d+) published measurements. Of (\d+)\s.*? is (\S+) to (\S+), and", TEXT, re.DOTALL
+    ).groups()
+    assert f"predicts {total} of those results" in page
+    assert f"- {programs} results are training steps that *ran as programs" in page
+    assert f"| steps that ran as programs | [by table](#sec-tables) | {low} to {high} |" in page

@@ -1,0 +1,50 @@
+"""The command ``simgpu gpus``: all presets with their sources, as text and as JSON."""
+
+import json
+
+import pytest
+
+from simgpu.hardware import GPUS, LINKS
+from simgpu.list_gpus import main
+from simgpu.network import NETWORKS
+
+
+def test_every_preset_and_its_source_are_listed(capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    sources = {name: gpu.sources["flops.float32"] for name, gpu in GPUS.items()}
+    sources |= {name: link.sources["bandwidth"] for name, link in LINKS.items()}
+    sources |= {name: network.source for name, network in NETWORKS.items()}
+    for name, source in sources.items():
+        assert any(line.split()[:1] == [name] and source in line for line in out.splitlines()), name
+    assert "989 T     989 T    1.98 P  nvlink4" in out
+
+
+def test_json_has_the_same_numbers(capsys):
+    main(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found.keys() == {"gpus", "links", "boards", "networks"}
+    assert found["gpus"]["h100"]["flops"] == GPUS["h100"].flops
+    assert found["networks"]["ndr"]["rate"] == NETWORKS["ndr"].rate
+    main(["h100", "--json"])
+    assert json.loads(capsys.readouterr().out) == {"gpus": {"h100": found["gpus"]["h100"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("h100", "memory_bandwidth    3.35 TB/s     NVIDIA, H100"),
+        ("nvlink2", "rate        20 GB/s          NVIDIA/nccl, src/graph/topo.h"),
+        ("efa", "latency           8 µs     Amazon EC2"),
+    ],
+)
+def test_one_entry_has_a_source_beside_each_number(name, text, capsys):
+    main([name])
+    assert text in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "known"), [("h10", "h100, h200"), ("no.json", "No such file")])
+def test_an_unknown_name_is_refused(name, known, capsys):
+    with pytest.raises(SystemExit):
+        main([name])
+    assert known in capsys.readouterr().err
