@@ -126,7 +126,7 @@ def test_between_and_last_zoom():
         (lambda: Timeline(overlap()).last(0), "seconds is 0"),
         (lambda: Timeline([Span("sim:0", "compute", 0, "mm", 0, -1)]), "no valid time"),
         (lambda: Timeline([Span("sim:0", "compute", 0, "mm", float("nan"), 1)]), "no valid time"),
-        (lambda: Timeline.from_profiler([1]), "no profile"),
+        (lambda: Timeline.from_profiler([1]), "not a profile"),
     ],
 )
 def test_bad_input_is_named(make, message):
@@ -348,7 +348,7 @@ def test_chrome_json_is_valid_and_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no json", "no JSON trace"),
+        ("no json", "not a JSON trace"),
         ("{}", "no list 'traceEvents'"),
         ('{"traceEvents": []}', "holds no operations"),
         ('{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "a"}]}', "no operations"),
