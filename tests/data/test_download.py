@@ -190,7 +190,7 @@ def test_interrupted_download_goes_on(folder, mirror):
 
 SCRIPT = """
 import sys
-from support import tiny_data
+from support.samples import tiny_data
 from d2lmini.data import cache, fashion
 fashion.FILES, fashion.MIRRORS = tiny_data.FILES, (sys.argv[1],)
 cache.fill()

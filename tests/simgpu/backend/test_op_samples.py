@@ -8,15 +8,14 @@ import torch
 from support.samples.op_samples import LAYOUTS, OPS, compare, samples
 
 COMMON = """
-add addbmm addcdiv addcmul addmm all amax argsort baddbmm bernoulli bmm cat cdist chunk clamp clone
-conj
-contiguous cumsum diagonal div.no_rounding_mode dot einsum erf exp expand flip floor_divide gather
-index_add index_put index_select isclose kthvalue lerp linalg.cholesky linalg.det linalg.eigh
-linalg.inv linalg.lstsq linalg.norm linalg.qr linalg.solve linalg.svd log log_softmax logsumexp
-masked_fill matmul max.reduction_with_dim mean median mm msort mul mv
-native_batch_norm native_layer_norm new_zeros norm permute pow
-repeat reshape roll scatter_add select sigmoid slice_scatter softmax sort split sqrt stack std sub
-sum tanh topk transpose tril unbind unfold var view where xlogy zeros_like
+abs add addbmm addcdiv addcmul addmm all amax amin argsort baddbmm bernoulli bmm cat cdist chunk
+clamp clone conj contiguous cumsum diagonal div.no_rounding_mode dot einsum erf exp expand fft.rfft
+flip floor_divide gather index_add index_put index_select isclose kthvalue lerp linalg.cholesky
+linalg.det linalg.eigh linalg.inv linalg.lstsq linalg.norm linalg.qr linalg.solve linalg.svd log
+log_softmax logsumexp masked_fill matmul max.reduction_with_dim maximum mean median mm msort mul mv
+native_batch_norm native_layer_norm neg new_zeros norm outer permute pow repeat reshape roll rsqrt
+scatter_add select sigmoid sin slice_scatter softmax sort split sqrt stack std sub sum tanh topk
+trace transpose tril unbind unfold var view where xlogy zeros_like
 nn.functional.adaptive_avg_pool2d nn.functional.avg_pool2d nn.functional.batch_norm
 nn.functional.binary_cross_entropy nn.functional.channel_shuffle nn.functional.conv1d
 nn.functional.conv2d nn.functional.conv_transpose2d nn.functional.cross_entropy

@@ -460,67 +460,62 @@ def test_a_nested_block_looks_in_place_of_the_outer_one():
         pass
 
 
-def test_threads_that_share_nothing_do_not_race():
-    device, side = configure()
+def races_in_threads(run, streams, at_once=True):
+    """Call ``run(stream)`` in a thread for each stream; return what is said about races."""
     found = []
 
-    def run(stream):
+    def run_noting(stream):
         try:
-            with stream:
-                x = torch.ones(8, 8, device=device, requires_grad=True)
-                for _ in range(20):
-                    (x @ x).sum().backward()
+            run(stream)
         except sim.RaceError as error:
-            found.append(error)
+            found.append(str(error))
+
+    threads = [threading.Thread(target=run_noting, args=(stream,)) for stream in streams]
+    for thread in threads:
+        thread.start()
+        if not at_once:
+            thread.join()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_threads_that_share_nothing_do_not_race():
+    device, side = configure()
+
+    def run(stream):
+        with stream:
+            x = torch.ones(8, 8, device=device, requires_grad=True)
+            for _ in range(20):
+                (x @ x).sum().backward()
 
     with sim.check_races():
-        threads = [
-            threading.Thread(target=run, args=(stream,))
-            for stream in (side, sim.Stream(device), sim.default_stream(device))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not found
+        streams = side, sim.Stream(device), sim.default_stream(device)
+        assert races_in_threads(run, streams) == []
 
 
 def test_threads_come_and_go():
     """A new thread counts its autograd nodes from the start, like the one before it."""
     device, side = configure()
-    found = []
 
     def run(stream):
-        try:
-            with stream:
-                loss = (parameters(device) * 2).relu().sum()
-            loss.backward()
-        except sim.RaceError as error:
-            found.append(error)
+        with stream:
+            loss = (parameters(device) * 2).relu().sum()
+        loss.backward()
 
     with sim.check_races():
-        for stream in (sim.current_stream(device), side) * 5:
-            thread = threading.Thread(target=run, args=(stream,))
-            thread.start()
-            thread.join()
-    assert not found
+        streams = (sim.current_stream(device), side) * 5
+        assert races_in_threads(run, streams, at_once=False) == []
 
 
 def test_a_race_between_threads():
     device, side = configure()
-    found = []
 
-    def run(x):
-        try:
-            with side:
-                x + 1
-        except sim.RaceError as error:
-            found.append(str(error))
+    def run(stream):
+        with stream:
+            x + 1
 
     with sim.check_races():
         x = torch.ones(4, device=device)
-        thread = threading.Thread(target=run, args=(x,))
-        thread.start()
-        thread.join()
-    assert len(found) == 1
-    assert "'add' in stream 1" in found[0]
+        (race,) = races_in_threads(run, [side])
+    assert "'add' in stream 1" in race
