@@ -8,8 +8,8 @@ override D2LMINI_DATA := $(CURDIR)/$(D2LMINI_DATA)
 export D2LMINI_DATA
 endif
 
-.PHONY: help setup book pdf lab live notebooks student edit outputs screenshots lint test test-gpu \
-  test-double test-another-day torture bench bench-check wheels clean
+.PHONY: help setup book pdf lab live notebooks student edit outputs screenshots lint check test \
+  test-all test-gpu bench bench-check wheels clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s%s\n", $$1, $$2}' Makefile
@@ -66,29 +66,28 @@ bench-check: setup  ## compare with the last record of the same hardware
 clean:  ## remove what was built; .venv and the notebooks that you changed stay
 	@$(PYTHON) -m tools.clean
 
-# Tests. On simulated GPUs times and outputs are the same on every machine.
+# Tests. The markers that make the tiers are told in pyproject.toml. On simulated GPUs times and
+# outputs are the same on every machine.
 
-test test-double torture outputs: export D2LMINI_GPUS = sim
-test test-double torture outputs: export OMP_NUM_THREADS = 1
+check test test-all outputs: export D2LMINI_GPUS = sim
+check test test-all outputs: export OMP_NUM_THREADS = 1
 test-gpu: export D2LMINI_GPUS = auto
 
-NBVAL = $(RUN) -m pytest --nbval --nbval-cell-timeout 600
+PYTEST = $(RUN) -m pytest
+NOTEBOOKS = --nbval --nbval-cell-timeout 300
+TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
   --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py"
 
-test: lint  ## lint, unit tests, doctests, every notebook, the book
-	$(NBVAL) --nbval-sanitize-with tests/sanitise.cfg -n 2 --dist loadfile --no-loadscope-reorder \
-	  --doctest-modules $(SCRIPTS) chapters d2lmini simgpu tests $(ARGS)
-	$(RUN) tools/build_book.py
+check: lint  ## a minute, for every save: lint and unit tests
+	$(PYTEST) $(TWO) -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
+
+test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the book
+	$(PYTEST) $(TWO) -m "not (browser or exhaustive)" --doctest-modules $(SCRIPTS) \
+	  $(NOTEBOOKS) --nbval-sanitize-with tests/sanitise.cfg chapters d2lmini simgpu tests $(ARGS)
+
+test-all: setup  ## an hour: what `make test` leaves out, browsers and other GPUs among it
+	$(PYTEST) $(TWO) -m "browser or exhaustive" tests $(ARGS)
 
 test-gpu: setup  ## every notebook on this machine's real GPUs
-	$(NBVAL) --nbval-sanitize-with tests/sanitise-gpu.cfg chapters $(ARGS)
-
-test-double: setup  ## every notebook on 1 to 8 GPUs that are not there
-	$(RUN) -m pytest -n 2 -m long tests/chapters/test_chapters_on_gpus.py $(ARGS)
-
-test-another-day: setup  ## every notebook with other seeds and one thread more
-	$(RUN) -m pytest -m "" tests/chapters/test_another_day.py $(ARGS)
-
-torture: setup  ## random programs, operations and signals, for many minutes
-	$(RUN) -m pytest -n 2 -m torture tests $(ARGS)
+	$(PYTEST) $(NOTEBOOKS) --timeout 400 --nbval-sanitize-with tests/sanitise-gpu.cfg chapters $(ARGS)

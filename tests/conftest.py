@@ -1,17 +1,36 @@
-"""Rules for the whole test run."""
+"""Rules for the whole test run: its tiers, its order, what it may not skip.
+
+pyproject.toml says what the markers mean, the Makefile which command runs which of them.
+"""
 
 import os
 import signal
+import sys
+import time
+from collections import Counter
 
 import pytest
 
+START = time.monotonic()
+NO_TIME_LEFT = "no time left"
 ALLOWED_SKIPS = (
     "needs a GPU",
     "needs two GPUs",
     "needs the CUDA build",
     "D2LMINI_DATA is not set",
+    NO_TIME_LEFT,
 )
 NO_BROWSER = "no browser: install Chromium or Chrome (on Debian: apt-get install chromium)"
+DEAREST = [  # begun first, so that parallel workers end together
+    *("multiple-gpus.ipynb", "overlap-and-scaling.ipynb", "accuracies.ipynb"),
+    *("pipeline-parallelism.ipynb", "test_built_book.py", "memory-and-sharding.ipynb"),
+    *("tensor-parallelism.ipynb", "multiple-gpus-concise.ipynb"),
+    *("test_chapters_on_gpus.py", "test_pages.py", "test_failures.py", "test_another_day.py"),
+]
+CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
+MAY_START_PROCESSES = ("process", "browser", "exhaustive")
+STARTS = {"os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}  # audit events
+RUNNING = []  # the test that runs, if one does
 
 
 # Whoever starts the tests in the background has them ignore Ctrl-C, and so would all that they
@@ -20,9 +39,55 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser):
+    """Let a run end in time, with what it has."""
+    parser.addoption("--minutes", type=float, help="skip the tests that would begin later")
+
+
+@pytest.hookimpl(tryfirst=True)  # before markers are selected
 def pytest_collection_modifyitems(items):
-    """Start the longest notebook first, so that parallel workers end together."""
-    items.sort(key=lambda item: "multiple-gpus.ipynb" not in item.nodeid)
+    """Mark what drives a browser, limit the time of cells, and begin with what is dearest."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()):
+            item.add_marker("browser")
+        if item.path.suffix == ".ipynb":
+            item.add_marker(pytest.mark.timeout(CELL_SECONDS))
+    places = {name: place for place, name in enumerate(DEAREST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(DEAREST)))
+
+
+def refuse_processes(event, arguments):
+    """Refuse what a test without such a marker may not do; called for all that Python audits."""
+    is_start = event in STARTS and RUNNING
+    if is_start and not any(map(RUNNING[0].get_closest_marker, MAY_START_PROCESSES)):
+        raise RuntimeError("a test that starts a process needs @pytest.mark.process")
+
+
+sys.addaudithook(refuse_processes)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Note which test runs."""
+    RUNNING[:] = [item]
+    try:
+        return (yield)
+    finally:
+        RUNNING.clear()
+
+
+def pytest_runtest_setup(item):
+    """Skip what begins too late."""
+    minutes = item.config.getoption("minutes")
+    if minutes is not None and time.monotonic() - START > 60 * minutes:
+        pytest.skip(NO_TIME_LEFT)
+
+
+def skipped(reporter):
+    """Yield (report, reason) for each test that was skipped."""
+    for report in reporter.stats.get("skipped", []):
+        reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
+        yield report, str(reason)
 
 
 def pytest_sessionfinish(session):
@@ -30,11 +95,17 @@ def pytest_sessionfinish(session):
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if not os.environ.get("CI") or reporter is None or hasattr(session.config, "workerinput"):
         return
-    for report in reporter.stats.get("skipped", []):
-        reason = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
-        if not any(allowed in str(reason) for allowed in ALLOWED_SKIPS):
+    for report, reason in skipped(reporter):
+        if not any(allowed in reason for allowed in ALLOWED_SKIPS):
             reporter.write_line(f"CI must run {report.nodeid}: {reason}", red=True)
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say which tests there was no time for."""
+    late = [report.nodeid for report, reason in skipped(terminalreporter) if NO_TIME_LEFT in reason]
+    for file, count in Counter(name.partition("::")[0] for name in late).items():
+        terminalreporter.write_line(f"no time for {count} tests of {file}", yellow=True)
 
 
 @pytest.fixture

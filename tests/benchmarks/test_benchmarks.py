@@ -100,6 +100,7 @@ def test_the_peers_lenet_is_ours():
     assert torch.allclose(net(X), lenet(X, params), atol=1e-5)
 
 
+@pytest.mark.process
 def test_two_processes_take_turns():
     rows = worker.rows("allreduce", 2, Settings(repetitions=2, quick=True))
     labels = {"star", "ring", "star, one by one", "star, buckets", "ring, buckets"}
@@ -107,6 +108,7 @@ def test_two_processes_take_turns():
     assert all(len(row.ours.samples) == 2 and row.ours.low > 0 for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "peer"), [("parallel", "DDP"), ("ddp", "1 process")])
 def test_cases_of_several_processes_run_in_one(name, peer):
     with ddp.process_group("cpu") as this:
@@ -120,6 +122,7 @@ def test_every_benchmark_has_its_module():
         assert callable(cases.load(name).rows), name
 
 
+@pytest.mark.process
 def test_command_measures_and_prints(capsys):
     assert command.main(["--only", "machine", "--quick"]) == 0
     text = capsys.readouterr().out
@@ -180,6 +183,7 @@ def test_check_without_a_record_says_so(run, monkeypatch, capsys):
     assert "no record of Example CPU" in capsys.readouterr().out
 
 
+@pytest.mark.process
 def test_a_failing_benchmark_keeps_the_others_and_records_nothing(monkeypatch, capsys):
     def rows_of(name, settings):
         yield from example_rows()
@@ -198,6 +202,7 @@ def test_a_failing_benchmark_keeps_the_others_and_records_nothing(monkeypatch, c
     assert "out of luck" in printed.err
 
 
+@pytest.mark.process
 def test_provenance_says_what_the_system_says(monkeypatch, tmp_path):
     found = records.provenance()
     assert found["hardware"]["memory"] > 2**30

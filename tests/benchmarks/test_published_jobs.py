@@ -17,6 +17,7 @@ LARGE = Model(hidden=8192, heads=64, layers=2, seq=2048, vocabulary=8192)
 PLAIN = Program("none", overlap=False, reduce_bytes=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "tensor", "data", "pipeline", "micro_batches"),
     [
@@ -34,6 +35,7 @@ def test_an_extended_step_is_the_full_one(program, tensor, data, pipeline, micro
     assert extended.memory == pytest.approx(full.memory, rel=0.05)
 
 
+@pytest.mark.slow
 def test_stages_are_extended_too():
     cluster = build_cluster(40, "a100", "nvlink3", 5, "hdr")
     job = Job(replace(SMALL, layers=5), PLAIN, cluster, 8, 1, 5, 1, 9)

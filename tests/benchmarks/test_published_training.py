@@ -74,6 +74,7 @@ def predict(family, **changes):
     return table.predictions[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ROWS)
 def test_a_row_of_each_family(family):
     assert tables.find_family(ROWS[family]) == family

@@ -118,6 +118,7 @@ def structure(text):
     return [(part.type, part.tag) for part in parts]
 
 
+@pytest.mark.slow
 def test_text_of_a_record_is_never_markup():
     found = page.render([strange(HOSTILE)])
     plain = page.render([strange([f"word{i}" for i in range(len(HOSTILE))])])

@@ -13,7 +13,7 @@ from support.samples.published_tables import COLLECTIVES, VTRAIN
 from benchmarks.page import plain
 from benchmarks.published import tables
 from benchmarks.published.families import collectives, vtrain
-from benchmarks.published.page import (
+from benchmarks.published.page.write import (
     assumed,
     blocks,
     claims,
@@ -317,6 +317,7 @@ def stored_cells(conclusion):
     return cells if len(cells) == 2 else [None, *cells]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "conclusion", [*assumed.CONCLUSIONS, *assumed.BETWEEN], ids=lambda c: c.words[:40]
 )

@@ -6,7 +6,7 @@ import pytest
 from support.paths import ROOT
 
 from benchmarks.published import tables
-from benchmarks.published.page import blocks, claims, summary, write
+from benchmarks.published.page.write import blocks, claims, summary, write
 from benchmarks.published.rows import Prediction
 
 STORED = (ROOT / write.PAGE).read_text(encoding="utf-8")
@@ -80,6 +80,7 @@ def stored_programs():
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", stored_programs(), ids=lambda stored: stored[0])
 def test_the_stored_programs_take_what_they_take_today(stored):
     family, row, shown = stored

@@ -23,7 +23,7 @@ PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Calc
 <body><h1>Calculators</h1>{body}</body></html>"""
 COUNT, FEW = 50, 17
 # Programs that run: fifty in all, and fifty of each kind for many minutes.
-COUNTS = pytest.mark.parametrize("count", [FEW, pytest.param(COUNT, marks=pytest.mark.torture)])
+COUNTS = pytest.mark.parametrize("count", [FEW, pytest.param(COUNT, marks=pytest.mark.exhaustive)])
 WITHIN = 0.01
 
 
@@ -145,6 +145,7 @@ def run_memory(x):
     return max(sim.spawn(peak_bytes, args, nprocs=x["gpus"], gpu="b200", numerics=False))
 
 
+@pytest.mark.slow
 @COUNTS
 def test_memory_is_what_simulated_gpus_allocate(tab, count):
     rng, inputs = random.Random(3), []

@@ -140,6 +140,7 @@ def page(tmp_path_factory):
     return path
 
 
+@pytest.mark.process
 def test_a_guess_without_a_right_option_is_an_error(tmp_path):
     wrong = (":right: 3\n\n- a\n- b", "\n- a\n- b", ":right: 1\n\n- a", ":right: 1\n\nwords")
     cells = [new_markdown_cell(f":::{{guess}}\n{body}\n:::") for body in wrong]

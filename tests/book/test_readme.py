@@ -59,6 +59,7 @@ only_linux = pytest.mark.skipif(
 )
 
 
+@pytest.mark.process
 @only_linux
 def test_memory_is_that_of_all_processes_below():
     code = "import sys; x = bytearray(b'1' * 150_000_000); print(1, flush=True); sys.stdin.read()"
@@ -79,6 +80,7 @@ def test_memory_is_that_of_all_processes_below():
     assert 300e6 < peak.bytes < 900e6
 
 
+@pytest.mark.process
 @only_linux
 def test_a_mapped_file_counts_once_and_in_full(tmp_path):
     path = tmp_path / "library"

@@ -1,20 +1,19 @@
 """The chapters as on another day: what they print does not depend on luck.
 
 A chapter is run with another hash seed, other initial random states and one thread more than its
-outputs were stored with, and compared with them to the letter, as ``make test`` does. That takes
-as long as the chapter, so ``make test`` runs one of them in turn: each commit the next.
-``make test-another-day`` runs all.
+outputs were stored with, and compared with them to the letter, as ``make test`` does.
 """
 
 import os
-import subprocess
 
 import nbformat
 import numpy as np
 import pytest
 from nbclient import NotebookClient
 from support import strict_nbval
-from support.paths import CHAPTERS, ROOT
+from support.paths import CHAPTERS
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1200)]
 
 STARTUP = """
 import random, numpy, torch
@@ -24,21 +23,6 @@ torch.manual_seed(2)
 del random, numpy, torch
 """
 NAMES = sorted(path.stem for path in CHAPTERS.glob("*.ipynb"))
-
-
-def whose_turn():
-    """Return the chapter of this commit; the first where there is no history."""
-    command = ["git", "rev-list", "--count", "HEAD"]
-    try:
-        count = subprocess.check_output(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-    except (OSError, subprocess.CalledProcessError):
-        count = 0
-    return NAMES[int(count) % len(NAMES)]
-
-
-def cases():
-    turn = whose_turn()
-    return [pytest.param(name, marks=() if name == turn else pytest.mark.long) for name in NAMES]
 
 
 def run(notebook, folder):
@@ -55,7 +39,7 @@ def run(notebook, folder):
     )
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", NAMES)
 def test_the_chapter_prints_the_same(name, tmp_path):
     done = run(CHAPTERS / f"{name}.ipynb", tmp_path)
     assert done.returncode == 0, done.stdout

@@ -28,6 +28,7 @@ def run(command):
     return done.stdout
 
 
+@pytest.mark.process
 def test_sums_are_the_same_to_the_last_bit_on_gloo_and_simulated(tmp_path):
     saved = {}
     for launch in (on_gloo, simulated):
@@ -44,9 +45,10 @@ def test_sums_are_the_same_to_the_last_bit_on_gloo_and_simulated(tmp_path):
     assert not torch.equal(saved[on_gloo]["ring"], saved[on_gloo]["tree"])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "launch",
-    [pytest.param(on_gloo, marks=pytest.mark.torture), simulated],  # the page runs it on gloo
+    [pytest.param(on_gloo, marks=pytest.mark.exhaustive), simulated],  # the page runs it on gloo
 )
 def test_gradients_of_collectives_are_those_of_one_process(launch):
     out = launch("gradients_plain.py", 2)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import nbformat
+import pytest
 from support.paths import PYTHONPATH
 
 CELLS = [
@@ -19,6 +20,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_cells_that_depend_on_the_number_of_gpus_are_listed_with_what_they_do(tmp_path):
     cells = [nbformat.v4.new_markdown_cell("#"), *map(nbformat.v4.new_code_cell, CELLS)]
     path = tmp_path / "cells.ipynb"

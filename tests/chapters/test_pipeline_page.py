@@ -42,13 +42,16 @@ def one_process():
 SIMULATED = [sys.executable, "-m", "simgpu", "run", "--gpu", "h100", "--nproc-per-node"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [
         pytest.param(
-            torchrun_command(SCRIPT, "--cpu", nproc_per_node=2), marks=pytest.mark.torture
+            torchrun_command(SCRIPT, "--cpu", nproc_per_node=2), marks=pytest.mark.exhaustive
         ),
-        pytest.param([*SIMULATED, "2", str(SCRIPT)], marks=pytest.mark.torture),  # so does the page
+        pytest.param(
+            [*SIMULATED, "2", str(SCRIPT)], marks=pytest.mark.exhaustive
+        ),  # so does the page
         [*SIMULATED, "8", str(SCRIPT), "--schedule", "GPipe", "--micro-batches", "4"],
     ],
     ids=["2 on gloo", "2 simulated", "8 simulated"],
@@ -61,6 +64,7 @@ def test_stages_train_as_one_process_does(command, one_process):
     assert losses_and_norms(command) == pytest.approx(one_process, abs=2e-5)
 
 
+@pytest.mark.process
 def test_clipping_by_stage_would_be_seen(one_process, tmp_path):
     wrong = tmp_path / "by_stage.py"
     source = SCRIPT.read_text(encoding="utf-8")

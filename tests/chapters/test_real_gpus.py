@@ -9,7 +9,8 @@ import pytest
 import torch
 from support.paths import PYTHONPATH
 
-COUNTS = [0, 1, 2, 4, 8]
+COUNTS = [pytest.param(2, marks=pytest.mark.process)]
+COUNTS += [pytest.param(count, marks=pytest.mark.exhaustive) for count in (0, 1, 4, 8)]
 
 
 def on_a_machine(program, count=2, setting="auto", **options):
@@ -60,6 +61,7 @@ found["printed"] = repr(torch.ones(1, device=simulated))
 """
 
 
+@pytest.mark.process
 def test_simulated_and_real_gpus_train_in_one_process():
     found = on_a_machine(ONE_PROCESS, count=2)
     assert found["before"] == found["after"] == "cuda"
@@ -72,6 +74,7 @@ def test_simulated_and_real_gpus_train_in_one_process():
     assert found["printed"] == "tensor([1.], device='sim:2')"
 
 
+@pytest.mark.exhaustive
 def test_the_slot_is_not_renamed_beside_an_accelerator_and_is_without():
     """PyTorch itself, not the double, says what its accelerator is: renaming would show here."""
     program = """
@@ -87,6 +90,7 @@ found["name"] = torch._C._get_privateuse1_backend_name()
     assert on_a_machine(program, 2, setting="sim") == {"same": False, "name": "sim"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("setting", "name"), [("auto", "privateuseone"), ("sim", "sim")])
 def test_a_setting_that_is_made_later_does_not_rename_the_slot(setting, name):
     """It can be taken back, and then the real GPUs are used. (The double claims the slot early.)"""
@@ -127,6 +131,7 @@ found["one"], found["all"] = str(try_gpu(0)), len(try_all_gpus())
     assert found["all"] == max(count, 1)
 
 
+@pytest.mark.exhaustive
 def test_times_of_two_clocks_are_never_compared():
     program = """
 def time(devices):
@@ -154,6 +159,7 @@ found["mixed"] = [
     assert all(message and "clocks" in message for message in mixed), mixed
 
 
+@pytest.mark.exhaustive
 def test_a_driver_that_is_too_old_is_named_and_its_gpus_are_simulated():
     program = """
 found["devices"] = [device_name(d) for d in gpus(2)]
@@ -205,6 +211,7 @@ found["waited"] = sim.now() - start > 1.5 * sim.get_device_spec(0).launch_overhe
 """
 
 
+@pytest.mark.exhaustive
 def test_barriers_pinning_and_loaders_work_where_simulated_gpus_are_the_accelerator():
     found = on_a_machine(WITHOUT_REAL_GPUS, count=0)
     assert found["pinned"] == [True, True, False]
@@ -213,6 +220,7 @@ def test_barriers_pinning_and_loaders_work_where_simulated_gpus_are_the_accelera
     assert not found["waited"]
 
 
+@pytest.mark.process
 @pytest.mark.skipif(torch.version.cuda is None, reason="needs the CUDA build of PyTorch")
 def test_the_cuda_build_keeps_its_accelerator():
     program = """

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 import torch
 from support.samples.solutions import make_tests, returns_nothing
 from torch.nn import functional as F
@@ -313,6 +314,7 @@ WRONG["evaluate"] = {
 }
 
 
+@pytest.mark.process
 def test_checkers_accept_right_solutions_beside_a_real_gpu():
     # PyTorch calls simulated GPUs "privateuseone" there.
     names = ("allreduce", "evaluate", "get_params", "split_batch", "train_batch")

@@ -203,6 +203,7 @@ def start_download(url):
     return subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.process
 def test_killed_process_leaves_nothing_that_counts(folder, mirror):
     under_way = threading.Event()
     good = mirror.answers[f"{LABELS}.gz"]
@@ -222,6 +223,7 @@ def test_killed_process_leaves_nothing_that_counts(folder, mirror):
     assert find_data().source == FROM_CACHE
 
 
+@pytest.mark.process
 def test_two_processes_at_once(folder, mirror):
     barrier = threading.Barrier(2)
 

@@ -32,12 +32,13 @@ def uninterrupted():
     return end_of(run_scenarios(2)[1][-1:])
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_a_cluster_ends_early_goes_on_to_the_same_bits(uninterrupted, tmp_path):
     blow = Blow(signal.SIGTERM, "launcher", records=13)
     assert run_through([blow], tmp_path / "run.pt") == uninterrupted
 
 
-@pytest.mark.torture
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(8))
 def test_a_job_that_is_struck_at_random_ends_with_the_same_bits(seed, uninterrupted, tmp_path):
     draw = random.Random(seed)
@@ -62,6 +63,7 @@ def killed(tmp_path_factory):
     return code, errors, time.monotonic() - begin, path
 
 
+@pytest.mark.process
 def test_a_killed_rank_ends_the_job_within_a_minute_and_is_named(killed):
     code, errors, seconds, _ = killed
     assert code != 0
@@ -71,6 +73,7 @@ def test_a_killed_rank_ends_the_job_within_a_minute_and_is_named(killed):
     assert "SIGKILL" in report
 
 
+@pytest.mark.exhaustive
 def test_a_resumed_job_ends_with_the_same_bits(killed, uninterrupted, tmp_path):
     path = str(shutil.copy(killed[3], tmp_path / "run.pt"))
     args = [*RUN, "--checkpoint", path, "--resume"]
@@ -83,6 +86,7 @@ def test_a_resumed_job_ends_with_the_same_bits(killed, uninterrupted, tmp_path):
     assert end_of(job.records) == uninterrupted
 
 
+@pytest.mark.process
 def test_a_job_of_another_size_may_not_resume(killed, tmp_path):
     path = str(shutil.copy(killed[3], tmp_path / "run.pt"))
     args = train_ddp.parse_args([*RUN, "--checkpoint", path, "--resume"])
@@ -99,6 +103,7 @@ def free_port():
         return sock.getsockname()[1]
 
 
+@pytest.mark.exhaustive
 def test_two_machines_restart_after_a_killed_worker(uninterrupted, tmp_path):
     """Two launchers on loopback, as on two machines; `--max-restarts` starts both sides again."""
     path = tmp_path / "run.pt"
@@ -121,6 +126,7 @@ def test_two_machines_restart_after_a_killed_worker(uninterrupted, tmp_path):
     assert end_of(records) == uninterrupted
 
 
+@pytest.mark.process
 def test_a_bug_in_one_rank_is_not_blamed_on_the_others(tmp_path):
     """Without the wait of a survivor, the launcher may take it for the first that failed."""
     script = tmp_path / "bug.py"

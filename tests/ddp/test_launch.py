@@ -30,6 +30,7 @@ if __name__ == "__main__":
 class TestLaunch:
     """Known bug: workers that cannot import a function defined in a cell; forks of a used state."""
 
+    @pytest.mark.process
     def test_a_worker_cannot_import_a_function_of_a_cell(self, tmp_path):
         done = subprocess.run([sys.executable, "-"], input=CELL, capture_output=True, text=True)
         assert done.returncode != 0  # as in a notebook: the code is in no file
@@ -45,6 +46,7 @@ class TestLaunch:
         with pytest.raises(ValueError, match=r"worker is a function, .* write it to a file"):
             ddp.launch(worker)
 
+    @pytest.mark.process
     def test_a_fork_inherits_what_a_launched_process_does_not(self, tmp_path):
         script = tmp_path / "state.py"
         script.write_text(
@@ -136,6 +138,7 @@ def run(script, tmp_path, **options):
 
 
 class TestRecords:
+    @pytest.mark.process
     def test_records_are_those_of_rank_0_whatever_is_printed(self, tmp_path, capsys):
         found = run(NOISY, tmp_path, nproc_per_node=2)
         steps = range(200)
@@ -176,17 +179,20 @@ class TestRecords:
         }
         assert float(found["config"]["lr"][0]) == inf
 
+    @pytest.mark.process
     def test_no_record_is_an_empty_list(self, tmp_path, capsys):
         assert run("print('hello')", tmp_path) == []
         assert capsys.readouterr().out == "hello\n"
 
 
 class TestFailures:
+    @pytest.mark.process
     def test_what_was_printed_is_seen(self, tmp_path, capsys):
         with pytest.raises(RuntimeError, match=r"(?s)ended with code 1.*built without libuv.*WSL"):
             run("print('so far')\nraise SystemExit('PyTorch was built without libuv')", tmp_path)
         assert capsys.readouterr().out == "so far\n"
 
+    @pytest.mark.process
     def test_a_job_that_takes_too_long_is_ended_with_its_processes(self, tmp_path):
         script = (
             "import os, pathlib, sys, time\n"
@@ -203,6 +209,7 @@ class TestFailures:
         for rank in "01":
             assert not is_running(int((tmp_path / rank).read_text()))
 
+    @pytest.mark.process
     def test_a_wish_that_cannot_be_granted_is_read(self, tmp_path):
         script = (
             "from d2lmini import ddp\n"
@@ -240,8 +247,15 @@ with ddp.process_group('cpu') as worker:
 """
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/net/tcp")
-@pytest.mark.parametrize("options", [{}, {"max_restarts": 1}], ids=["once", "restarts"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="once"),
+        pytest.param({"max_restarts": 1}, id="restarts", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_no_process_of_a_job_on_one_machine_listens_to_others(tmp_path, options):
     """Launcher included: the one of `--standalone` listens at all addresses of the machine."""
     (found,) = run(LISTENING, tmp_path, nproc_per_node=2, **options)

@@ -26,7 +26,13 @@ def alone():
         return {name: ddp_scenarios.train_scenario(name, worker) for name in names}
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=["2 ranks", "3 ranks"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(2, id="2 ranks", marks=pytest.mark.process),
+        pytest.param(3, id="3 ranks", marks=pytest.mark.exhaustive),
+    ],
+)
 def together(request):
     return run_scenarios(request.param)[0]
 

@@ -12,6 +12,8 @@ from tools import notebooks
 from tools.readers import build, pictures
 from tools.readers.book import Book, page_numbers
 
+pytestmark = pytest.mark.slow
+
 NAMES = list(page_numbers(ROOT))
 MARKUP = re.compile(
     r"\{(?:glue|cite|numref|ref|eq|doc|math|download)[\w:]*\}|^\s*:::|^\s*```\{|^\([\w-]+\)=", re.M

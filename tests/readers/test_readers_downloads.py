@@ -96,6 +96,7 @@ def test_the_same_files_make_the_same_archive(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+@pytest.mark.process
 def test_the_wheel_has_every_module(wheel):
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -104,6 +105,7 @@ def test_the_wheel_has_every_module(wheel):
     assert packed == {name for name in files if "__pycache__" not in name and "." in name}
 
 
+@pytest.mark.process
 def test_the_installed_package_works_without_the_repository(wheel, tmp_path):
     """Installed without what it needs, which is taken from this environment."""
     target = tmp_path / "installed"
@@ -137,6 +139,7 @@ def metadata(wheel):
         return email.message_from_bytes(archive.read(name))
 
 
+@pytest.mark.process
 def test_extras_and_exact_versions_name_the_same_packages(metadata):
     assert set(metadata.get_all("Provides-Extra")) == {"notebooks", "book", "test"}
     wanted = names_of(metadata.get_all("Requires-Dist"))
@@ -147,6 +150,7 @@ def test_extras_and_exact_versions_name_the_same_packages(metadata):
     assert wanted - own == names_of(exact) - own
 
 
+@pytest.mark.process
 def test_a_cluster_needs_neither_the_books_tools_nor_the_tests(metadata):
     plain = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert names_of(plain) == {"torch", "numpy"}

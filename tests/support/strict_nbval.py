@@ -28,5 +28,5 @@ def run(notebook, folder, startup, sanitise, **variables):
     env = os.environ | {"IPYTHONDIR": str(folder), "PYTHONPATH": PYTHONPATH} | variables
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += ["--nbval", "--nbval-sanitize-with", str(TESTS / sanitise)]
-    command += ["--nbval-cell-timeout", "600", str(notebook)]
+    command += ["--nbval-cell-timeout", "300", "--timeout", "400", str(notebook)]
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)

@@ -282,6 +282,7 @@ def test_many_kinds_of_unknown_operations_share_the_last_look():
     ET.fromstring(Timeline(spans)._repr_html_())
 
 
+@pytest.mark.process
 def test_the_figure_is_the_same_in_another_process():
     code = (
         "import sys; from test_timeline import overlap, training;"

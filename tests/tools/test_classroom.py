@@ -25,6 +25,7 @@ def student(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_no_solution_is_in_the_student_edition(student, path):
     wanted = classroom.exercises(read(path))
@@ -96,6 +97,7 @@ def by_number(results):
     return {result.exercise: result for result in results}
 
 
+@pytest.mark.process
 def test_points_are_what_the_checkers_say(tmp_path, capsys):
     solutions = classroom.exercises(read(DEVICES))
     right = solutions[4].solution.replace("# Solution", "# mine").partition("\n\n\nchecks.")[0]

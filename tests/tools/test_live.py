@@ -16,6 +16,8 @@ from support.samples import small_book
 
 from tools.live import server
 
+pytestmark = pytest.mark.browser  # or a server that only a browser asks
+
 PAGE = "/book/chapters/one.html"
 CONFIG = """\
 execute: {execute_notebooks: "off"}

@@ -65,6 +65,7 @@ def test_check_reports_and_leaves_the_file_alone(messy, tmp_path, capsys):
     assert notebooks.main(["--check", str(path)]) == 0
 
 
+@pytest.mark.process
 def test_failing_notebook_is_not_overwritten(tmp_path):
     from nbclient.exceptions import CellExecutionError
 

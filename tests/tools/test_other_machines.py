@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 
+import pytest
 from support.paths import ROOT
 
 from tools import clean, setup_env
@@ -75,6 +76,7 @@ def test_the_batch_script_is_run_as_the_readme_says():
     assert own == {"PYTHON", "OUT", "GPUS", "D2LMINI_DATA"}, "what one may set"
 
 
+@pytest.mark.process
 def test_the_batch_script_is_bash():
     subprocess.run(["bash", "-n", str(SBATCH)], check=True)
     text = SBATCH.read_text()
@@ -85,6 +87,7 @@ def test_the_batch_script_is_bash():
     assert "\nset -eu" in text[directives_end:], "Slurm stops reading at the first command"
 
 
+@pytest.mark.process
 def test_the_batch_script_starts_torchrun_on_every_node(tmp_path):
     for name, body in {"srun": 'echo srun "$@"', "scontrol": "printf 'n7\\nn8\\n'"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")

@@ -160,6 +160,7 @@ def python_that_tells(tmp_path):
     return tmp_path
 
 
+@pytest.mark.process
 def test_arguments_and_settings_reach_the_program(python_that_tells):
     folder, settings = python_that_tells, {"D2LMINI_GPUS": "cuda", "D2LMINI_DATA": "../my data"}
     said = make(folder, "bench", "ARGS=--only sim", **settings)
@@ -169,6 +170,7 @@ def test_arguments_and_settings_reach_the_program(python_that_tells):
     assert "auto|/my data|-m pytest" in said
 
 
+@pytest.mark.process
 def test_help_names_every_target():
     targets = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     named = re.findall(r"^make ([a-z-]+)", make(ROOT, "help"), re.MULTILINE)

@@ -98,14 +98,17 @@ def page(built):
     return Uses((built / "chapters" / "uses.html").read_text())
 
 
+@pytest.mark.process
 def test_the_first_use_in_the_text_is_a_link_and_no_other(page):
     assert [text for text, _ in page.uses] == ["NCCL", "Buckets"]
 
 
+@pytest.mark.process
 def test_words_of_everyday_language_and_what_the_page_defines_are_no_links(page):
     assert not {"stage", "timeline", "timelines"} & {text for text, _ in page.uses}
 
 
+@pytest.mark.process
 def test_a_link_leads_to_the_entry(page, built):
     for _, attributes in page.uses:
         path, _, anchor = attributes["href"].partition("#")
@@ -114,6 +117,7 @@ def test_a_link_leads_to_the_entry(page, built):
         assert f'id="{anchor}"' in target.read_text()
 
 
+@pytest.mark.process
 def test_a_definition_describes_its_link(page):
     assert page.hidden == {
         "term-nccl": "A library.",
@@ -122,6 +126,7 @@ def test_a_definition_describes_its_link(page):
     assert {a["aria-describedby"] for _, a in page.uses} == set(page.hidden)
 
 
+@pytest.mark.process
 def test_other_pages_are_left_alone(built):
     for name in ("glossary", "intro", "chapters/one", "genindex"):
         text = (built / f"{name}.html").read_text()
@@ -129,6 +134,7 @@ def test_other_pages_are_left_alone(built):
         assert "term-definitions" not in text
 
 
+@pytest.mark.process
 def test_definitions_are_not_found_by_a_search_of_the_pages_that_hide_them(built):
     index = (built / "searchindex.js").read_text()
     names = re.search(r'docnames:\[([^\]]*)\]|"docnames": \[([^\]]*)\]', index)

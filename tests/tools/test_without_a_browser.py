@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from support.paths import ROOT
 
 TESTS = [  # one of each module that needs a browser
@@ -35,6 +36,7 @@ def run(tests, folder, **variables):
     return done.returncode, done.stdout
 
 
+@pytest.mark.exhaustive
 def test_ci_fails_without_a_browser(tmp_path):
     status, said = run(TESTS, tmp_path, CI="true")
     assert status == 1, said
@@ -43,6 +45,7 @@ def test_ci_fails_without_a_browser(tmp_path):
     assert "apt-get install chromium" in said
 
 
+@pytest.mark.exhaustive
 def test_elsewhere_tests_of_pages_are_skipped_and_say_why(tmp_path):
     status, said = run(TESTS[-1:], tmp_path)
     assert status == 0, said

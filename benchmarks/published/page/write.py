@@ -11,7 +11,15 @@ from pathlib import Path
 
 from benchmarks.charts import svg
 from benchmarks.published import tables
-from benchmarks.published.page import assumed, blocks, claims, drawings, findings, ranks, summary
+from benchmarks.published.page.write import (
+    assumed,
+    blocks,
+    claims,
+    drawings,
+    findings,
+    ranks,
+    summary,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGE = "chapters/how-far-to-trust-the-clock.md"

@@ -90,7 +90,7 @@ def test_an_interrupt_leaves_the_accounting_right():
     check_interrupts(0, 40)
 
 
-@pytest.mark.torture
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_many_interrupts_leave_the_accounting_right(seed):
     check_interrupts(seed, 300)

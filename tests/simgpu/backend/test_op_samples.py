@@ -79,7 +79,7 @@ def test_a_common_operation(name):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.torture
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(OPS.keys() - REFUSED - UNDEFINED))
 def test_every_operation(name):
     found = []

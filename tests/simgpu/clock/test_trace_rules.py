@@ -32,7 +32,7 @@ def test_random_programs(seed):
     check_programs(seed, count=5, length=40)
 
 
-@pytest.mark.torture
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_many_random_programs(seed):
     check_programs(seed, count=20, length=100)

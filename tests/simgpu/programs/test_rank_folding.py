@@ -14,6 +14,8 @@ from torch.distributed.tensor.parallel import parallelize_module
 
 import simgpu as sim
 
+MORE = pytest.mark.exhaustive
+
 
 def device_and_end(train):
     """Make a program return the time and the memory of a rank."""
@@ -78,24 +80,23 @@ def pipeline(rank, device, stages):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "args", "k", "nodes", "network", "ranks"),
     [
         (ddp, (), 8, 1, None, [0]),
         (ddp, (), 16, 2, "hdr", [0]),
-        pytest.param(ddp, (), 64, 8, "hdr", [0], marks=pytest.mark.torture),
+        pytest.param(ddp, (), 64, 8, "hdr", [0], marks=MORE),
         (fsdp, (), 8, 1, None, [0]),
-        (fsdp, (), 16, 2, "hdr", [0]),
-        (fsdp, (2,), 8, 2, "ethernet100", [0]),
-        pytest.param(fsdp, (4,), 16, 2, "hdr", [0], marks=pytest.mark.torture),
+        pytest.param(fsdp, (), 16, 2, "hdr", [0], marks=MORE),
+        pytest.param(fsdp, (2,), 8, 2, "ethernet100", [0], marks=MORE),
+        pytest.param(fsdp, (4,), 16, 2, "hdr", [0], marks=MORE),
         (fsdp, (4,), 16, 4, "ethernet100", [0]),
         (hsdp, (), 64, 8, "hdr4", [0]),
         (fsdp, (2, SEQUENCE_PLAN), 8, 1, None, [0]),
-        (pipeline, (2,), 8, 1, None, [0, 4]),
+        pytest.param(pipeline, (2,), 8, 1, None, [0, 4], marks=MORE),
         (pipeline, (4,), 16, 2, "hdr", [0, 4, 8, 12]),
-        pytest.param(
-            pipeline, (4,), 16, 4, "ethernet100", [0, 4, 8, 12], marks=pytest.mark.torture
-        ),
+        pytest.param(pipeline, (4,), 16, 4, "ethernet100", [0, 4, 8, 12], marks=MORE),
     ],
 )
 def test_folded_runs_equal_full_runs(program, args, k, nodes, network, ranks):

@@ -165,6 +165,7 @@ def test_distributed_checkpoints(tmp_path):
     assert largest_difference(model, other) == 0
 
 
+@pytest.mark.slow
 def test_sharding_divides_memory_and_products_hide_gathering():
     def program(rank):
         dist.init_process_group()

@@ -123,6 +123,7 @@ def test_pipeline_and_sharded_parameters():
     check(2, "Schedule1F1B", wrap=lambda part, mesh: fully_shard(part, mesh=mesh), replicas=2)
 
 
+@pytest.mark.slow
 def test_one_forward_one_backward_needs_less_memory_than_gpipe():
     def program(rank, name):
         dist.init_process_group()

@@ -33,7 +33,7 @@ def by_processes(tmp_path_factory):
     return [torch.load(folder / f"out{rank}.pt") for rank in range(rank_programs.K)]
 
 
-@pytest.mark.torture
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("program", rank_programs.PROGRAMS, ids=lambda program: program.__name__)
 def test_ranks_have_the_numbers_of_processes(program, by_processes):
     expected = [out[program.__name__] for out in by_processes]

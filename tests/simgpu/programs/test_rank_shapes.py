@@ -22,6 +22,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_clock_and_memory_are_those_with_values(name):
     def program(rank):

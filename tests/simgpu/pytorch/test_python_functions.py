@@ -74,7 +74,7 @@ def test_one_that_drops_an_argument_is_found(monkeypatch):
     assert check(["cat"], 8).found
 
 
-@pytest.mark.torture
+@pytest.mark.exhaustive
 def test_all_samples_arrive_as_they_are():
     checked = check(sorted(OPS), 12)
     assert len(checked.compared) > 100

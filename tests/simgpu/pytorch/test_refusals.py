@@ -64,6 +64,7 @@ class OnDevice(torch.utils.data.Dataset):
         return torch.ones(2, device="sim:0")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("data", ["made", "kept", "sent"])
 def test_workers_of_a_data_loader(devices, data):
     x = torch.arange(4.0, device=devices[0])
@@ -76,6 +77,7 @@ def test_workers_of_a_data_loader(devices, data):
         next(iter(loader))
 
 
+@pytest.mark.process
 def test_workers_with_host_tensors_work(devices):
     dataset = TensorDataset(torch.arange(4.0))
     loader = DataLoader(dataset, 2, num_workers=1, multiprocessing_context="fork")
@@ -108,6 +110,7 @@ def in_a_fork(function):
     return answer
 
 
+@pytest.mark.process
 def test_forked_processes_have_no_gpus_until_they_configure_some(devices):
     x = torch.ones(2, device=devices[0])
     for use in (
@@ -123,6 +126,7 @@ def test_forked_processes_have_no_gpus_until_they_configure_some(devices):
     assert (x + 1).tolist() == [2, 2]  # here, nothing has changed
 
 
+@pytest.mark.process
 def test_a_fork_need_not_wait_for_a_thread_that_it_does_not_have(devices):
     kept = [torch.ones(2, device=devices[0])]
     lock = kept[0]._device.machine.lock

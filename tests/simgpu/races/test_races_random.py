@@ -140,6 +140,7 @@ class Program:
         return False, self.streams[s].synchronize
 
 
+@pytest.mark.slow
 def test_races_are_found_exactly_where_the_graph_has_them():
     """Most steps wait for all streams first, so that programs get long before the first race."""
     found = Counter()
@@ -169,6 +170,7 @@ def test_races_are_found_exactly_where_the_graph_has_them():
     assert min(found.values()) >= 20, found
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     num_streams=st.integers(2, 3),

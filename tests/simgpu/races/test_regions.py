@@ -54,6 +54,7 @@ def bytes_of(offset, shape, strides, itemsize):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(one=strided, other=strided)
 def test_overlap_is_exact(one, other):

@@ -33,6 +33,7 @@ report(train_pipeline, "ScheduleInterleavedZeroBubble", 2)
 """
 
 
+@pytest.mark.process
 def test_two_processes_have_the_same_clock_to_the_last_digit(capsys):
     env = os.environ | {"PYTHONPATH": os.pathsep.join([PYTHONPATH, str(Path(__file__).parent)])}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
@@ -82,6 +83,7 @@ assert torch.accelerator.current_accelerator() == accelerator
 """
 
 
+@pytest.mark.process
 def test_beside_a_real_accelerator_the_backend_keeps_its_own_name():
     job = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", BESIDE_REAL_GPUS], capture_output=True, text=True,

@@ -23,6 +23,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 TORCHRUN += ["--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
 COMMAND = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", "2"]
 GPUS = ["--gpu", "h100", "--link", "nvlink4"]
+IN_A_CHAPTER = pytest.mark.exhaustive  # which makes this comparison, too
 
 
 def run_command(command, **env):
@@ -77,13 +78,14 @@ def weights(path):
     return torch.load(path.with_suffix(".whole"))["model"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("script", "args", "tolerance"),
     [
         ("ddp_plain.py", [], 1e-6),
-        ("fsdp_plain.py", ["--steps", "5"], 1e-5),
-        ("fsdp_plain.py", ["--steps", "5", "--bfloat16"], 1e-3),
-        ("tensor_parallel.py", ["--sequence"], 1e-5),
+        pytest.param("fsdp_plain.py", ["--steps", "5"], 1e-5, marks=IN_A_CHAPTER),
+        pytest.param("fsdp_plain.py", ["--steps", "5", "--bfloat16"], 1e-3, marks=IN_A_CHAPTER),
+        pytest.param("tensor_parallel.py", ["--sequence"], 1e-5, marks=IN_A_CHAPTER),
     ],
 )
 def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
@@ -107,6 +109,7 @@ def test_a_script_gives_the_same_losses_under_torchrun_on_gloo(
         assert str(saved[1][name].device) == "cpu"
 
 
+@pytest.mark.exhaustive
 def test_two_runs_in_two_processes_have_the_same_clock(tmp_path, launch_file):
     def run_elsewhere(*words):
         return run_command([*COMMAND, *words], PYTHONHASHSEED="1")
@@ -396,6 +399,7 @@ def test_steps_that_take_no_time(launch, tmp_path):
     assert (code, page.exists()) == (0, True)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_ends_it(tmp_path):
     script = tmp_path / "train.py"
@@ -412,6 +416,7 @@ def test_ctrl_c_ends_it(tmp_path):
     assert (process.returncode, err) == (130, "simgpu run: interrupted\n")
 
 
+@pytest.mark.process
 def test_a_closed_output_pipe_prints_no_traceback(tmp_path):
     (tmp_path / "train.py").write_text(WORK)
     page, command = tmp_path / "out.html", [*COMMAND, "--timeline"]
