@@ -23,7 +23,7 @@ book: setup  ## build the book: _build/html/index.html
 	$(RUN) tools/build_book.py
 
 pdf: book  ## the book as one file: _build/pdf/book.pdf
-	$(RUN) -m tools.pdf $(ARGS)
+	$(RUN) -m tools.chromium.pdf $(ARGS)
 
 lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept
 	$(RUN) -m tools.readers --trust
@@ -50,7 +50,7 @@ outputs: setup  ## run the notebooks again and store their outputs
 	$(RUN) -m tools.notebooks --run $(ARGS)
 
 screenshots: book  ## pictures of every page: _build/screenshots
-	$(RUN) -m tools.screenshots $(ARGS)
+	$(RUN) -m tools.chromium.screenshots $(ARGS)
 
 lint: setup  ## ruff and the notebooks' format
 	$(RUN) -m ruff check .
@@ -85,10 +85,10 @@ test-gpu: setup  ## every notebook on this machine's real GPUs
 	$(NBVAL) --nbval-sanitize-with tests/sanitise-gpu.cfg chapters $(ARGS)
 
 test-double: setup  ## every notebook on 1 to 8 GPUs that are not there
-	$(RUN) -m pytest -n 2 -m long tests/book/test_chapters_on_gpus.py $(ARGS)
+	$(RUN) -m pytest -n 2 -m long tests/chapters/test_chapters_on_gpus.py $(ARGS)
 
 test-another-day: setup  ## every notebook with other seeds and one thread more
-	$(RUN) -m pytest -m "" tests/book/test_another_day.py $(ARGS)
+	$(RUN) -m pytest -m "" tests/chapters/test_another_day.py $(ARGS)
 
 torture: setup  ## random programs, operations and signals, for many minutes
 	$(RUN) -m pytest -n 2 -m torture tests $(ARGS)

@@ -59,7 +59,10 @@ MODULES = {
     for folder in ("simgpu", "d2lmini", "benchmarks", "tools", "chapters")
     for path in (ROOT / folder).rglob("*.py")
 }
-SUPPORT = {f"support.{path.stem}": path for path in (TESTS / "support").glob("*.py")}
+SUPPORT = {
+    ".".join(path.relative_to(TESTS).with_suffix("").parts): path
+    for path in (TESTS / "support").rglob("*.py")
+}
 PLAIN = {"torch", "numpy", "pytest", "simgpu", "support"} | sys.stdlib_module_names
 # What only chapters, pages and tests need.
 EXTRAS = {
@@ -167,7 +170,7 @@ def test_tests_of_simgpu_need_torch_numpy_and_pytest_alone():
             assert name in PLAIN or beside, f"{path} imports {imported}"
             if imported in SUPPORT and SUPPORT[imported] not in done:
                 left.append(SUPPORT[imported])
-    assert TESTS / "support" / "op_samples.py" in done
+    assert TESTS / "support" / "samples" / "op_samples.py" in done
 
 
 @pytest.mark.parametrize(

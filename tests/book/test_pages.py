@@ -13,10 +13,10 @@ from pathlib import Path
 import axe_core_python
 import pytest
 from support import live
-from support.contents import toc_files
 from support.paths import ROOT
+from support.samples.contents import toc_files
 
-from tools.visits import new_visitor, served, visit_all
+from tools.chromium.visits import new_visitor, served, visit_all
 
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
 ANSWER = (

@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-from support.solutions import make_tests, refuses, returns_nothing
+from support.samples.solutions import make_tests, refuses, returns_nothing
 
 from d2lmini.checks import collectives as checks
 from d2lmini.checks.collectives import averages

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 
 from d2lmini import sim
 from d2lmini.checks import devices as checks

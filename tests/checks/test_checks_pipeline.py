@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from support.solutions import make_tests, refuses, returns_nothing
+from support.samples.solutions import make_tests, refuses, returns_nothing
 from torch import nn
 from torch.nn import functional as F
 

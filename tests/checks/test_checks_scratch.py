@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 from torch.nn import functional as F
 
 from d2lmini import training

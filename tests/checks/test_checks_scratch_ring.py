@@ -3,7 +3,7 @@
 import math
 
 import torch
-from support.solutions import make_tests, refuses, returns_nothing
+from support.samples.solutions import make_tests, refuses, returns_nothing
 
 from d2lmini import training
 from d2lmini.checks import scratch as checks

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 import torch
-from support.damage import flips_and_cuts
+from support.samples.damage import flips_and_cuts
 from torch import nn
 
 from d2lmini import ddp
