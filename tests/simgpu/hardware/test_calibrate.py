@@ -80,7 +80,7 @@ def test_a_file_stands_where_a_name_can(path):
     assert build_cluster(4, str(path)).board.kind == "mesh"
 
 
-BY_HAND = gpu_file.__doc__.partition("buy yet::")[2]  # the example in the format's description
+BY_HAND = gpu_file.__doc__.partition("hypothetical GPU::")[2]  # the example in the docstring
 
 
 def test_a_gpu_that_is_written_by_hand(tmp_path):
