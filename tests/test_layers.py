@@ -44,6 +44,21 @@ SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "torch.utils.benchmark"}
 SLOW_TO_IMPORT |= {"d2lmini.data.cache"}  # pooch
 FOLDERS = ("simgpu", "d2lmini", "benchmarks", "tools", "chapters")
 MOST_MODULES = 14  # in one folder, __init__.py included
+
+
+def place(module):
+    """Return the line of the longest name in the table that `module` begins with."""
+    while module and module not in PLACES:
+        module = module.rpartition(".")[0]
+    return PLACES.get(module)
+
+
+def name_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
 SUPPORT = {
     ".".join(path.relative_to(TESTS).with_suffix("").parts): path
     for path in (TESTS / "support").rglob("*.py")
