@@ -90,6 +90,7 @@ def test_every_family_has_a_row():
     assert {*ROWS, "collectives", "vtrain"} == set(tables.FAMILIES)
 
 
+@pytest.mark.slow
 def test_times_that_rows_say_by_rates():
     assert predict("llmfoundry").measured == pytest.approx(8 * 512 / 100_000)
     assert predict("torchtitan").measured == pytest.approx(2048 / 6000)
@@ -157,6 +158,7 @@ def test_large_models_by_their_words():
     assert large_models._micro_batches("16M tokens", 8192, 64, 1) == 32
 
 
+@pytest.mark.slow
 def test_a_table_with_memory_only(tmp_path, capsys):
     names = list(ROWS["korthikanti memory"])
     path = tmp_path / "table.csv"

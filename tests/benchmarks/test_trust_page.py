@@ -13,7 +13,7 @@ from support.samples.published_tables import COLLECTIVES, VTRAIN
 from benchmarks.page import plain
 from benchmarks.published import tables
 from benchmarks.published.families import collectives, vtrain
-from benchmarks.published.page.write import (
+from benchmarks.published.page import (
     assumed,
     blocks,
     claims,

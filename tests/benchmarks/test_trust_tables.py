@@ -6,7 +6,7 @@ import pytest
 from support.paths import ROOT
 
 from benchmarks.published import tables
-from benchmarks.published.page.write import blocks, claims, summary, write
+from benchmarks.published.page import blocks, claims, summary, write
 from benchmarks.published.rows import Prediction
 
 STORED = (ROOT / write.PAGE).read_text(encoding="utf-8")

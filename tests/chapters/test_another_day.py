@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 from support import strict_nbval
 from support.paths import CHAPTERS
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]
 
 STARTUP = """
 import random, numpy, torch

@@ -8,7 +8,7 @@ import pytest
 from support import strict_nbval
 from support.paths import CHAPTERS
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(600)]
 
 STARTUP = """
 from support import cuda_double

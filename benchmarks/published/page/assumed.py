@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from benchmarks.published.families import vtrain
-from benchmarks.published.page.write import conclusions
+from benchmarks.published.page import conclusions
 from simgpu.hardware import assumptions, find_gpu_and_link
 
 

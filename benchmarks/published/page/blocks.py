@@ -7,7 +7,7 @@ from benchmarks.page import plain
 from benchmarks.published import rows, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page.write import assumed, drawings, findings, orders, summary
+from benchmarks.published.page import assumed, drawings, findings, orders, summary
 from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size

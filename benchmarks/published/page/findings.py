@@ -5,7 +5,7 @@ from functools import partial
 
 from benchmarks.published.families import vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page.write import orders, summary
+from benchmarks.published.page import orders, summary
 from benchmarks.published.score import score
 from simgpu.hardware import assumptions, matmul_efficiency
 from simgpu.hardware.presets import find_gpu

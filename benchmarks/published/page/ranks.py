@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page.write import findings
+from benchmarks.published.page import findings
 from benchmarks.published.systems import find_system
 from d2lmini import sim
 from simgpu.units import quantity, size

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.charts import svg
 from benchmarks.published import tables
-from benchmarks.published.page.write import (
+from benchmarks.published.page import (
     assumed,
     blocks,
     claims,

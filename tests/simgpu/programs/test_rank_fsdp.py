@@ -88,6 +88,7 @@ def run(k, *args, **kwargs):
     return sim.spawn(program, nprocs=k, gpu="a100", link="nvlink3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("on", ["device", "host", "meta"])
 @pytest.mark.parametrize("optimizer", [sgd, adamw])

@@ -62,6 +62,7 @@ NAME_OF_DEVICE = {
 LATE = {("torch._opaque_base", "_FakeScriptObject_cls")}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("run", ["run_machine", "run_block", "run_ranks"])
 def test_nothing_of_pytorch_stays_replaced(run):
     done = subprocess.run(
