@@ -23,7 +23,7 @@ book: setup  ## build the book: _build/html/index.html
 	$(RUN) tools/build_book.py
 
 pdf: book  ## the book as one file: _build/pdf/book.pdf
-	$(RUN) -m tools.pdf $(ARGS)
+	$(RUN) -m tools.chromium.pdf $(ARGS)
 
 lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept
 	$(RUN) -m tools.readers --trust
@@ -50,7 +50,7 @@ outputs: setup  ## run the notebooks again and store their outputs
 	$(RUN) -m tools.notebooks --run $(ARGS)
 
 screenshots: book  ## pictures of every page: _build/screenshots
-	$(RUN) -m tools.screenshots $(ARGS)
+	$(RUN) -m tools.chromium.screenshots $(ARGS)
 
 lint: setup  ## ruff and the notebooks' format
 	$(RUN) -m ruff check .

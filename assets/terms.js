@@ -1,5 +1,5 @@
 // Shows the definition of a term of the glossary while its first use is pointed at or has the
-// focus. The definitions are hidden on the page (tools/terms.py); nothing is loaded.
+// focus. The definitions are hidden on the page (tools/pages/terms.py); nothing is loaded.
 (() => {
   const MARGIN = 8;
   let box = null;

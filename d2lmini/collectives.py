@@ -1,7 +1,7 @@
 """Faster ways to sum gradients over devices than `d2lmini.allreduce`.
 
-The ring is derived in ``chapters/multiple-gpus.ipynb``. What each of them gains
-on this or that machine is measured by ``benchmarks/cases/allreduce.py``.
+The ring is derived in ``chapters/multiple-gpus.ipynb``. ``benchmarks/cases/allreduce.py`` measures
+how much faster each of them is.
 """
 
 import torch
@@ -10,19 +10,19 @@ from d2lmini.training import allreduce
 
 
 def allreduce_ring(data):
-    """Sum tensors over devices, in place; each device talks to its two neighbours only.
+    """Sum tensors over devices, in place; each device communicates with its two neighbours only.
 
-    Each tensor is cut into k chunks. In ``k - 1`` steps the chunks are summed up on their way round
-    the ring, in ``k - 1`` more the sums are handed round (Patarasuk and Yuan 2009):
-    ``2 * k * (k - 1)`` messages, each of a k-th of the tensor, about ``k / 2`` at a time. The
-    busiest device takes in ``2 * (k - 1) / k`` tensors, where `d2lmini.allreduce` has one take in
-    ``k - 1`` and send as many.
+    Each tensor is split into k chunks. In ``k - 1`` steps the chunks are summed on their way round
+    the ring, in ``k - 1`` more the sums are passed round (Patarasuk and Yuan 2009):
+    ``2 * k * (k - 1)`` messages, each of 1/k of the tensor, about ``k / 2`` at a time. Each device
+    receives ``2 * (k - 1) / k`` tensors, whereas in `d2lmini.allreduce` the first one receives
+    ``k - 1`` and sends as many.
 
     Parameters
     ----------
     data : list of torch.Tensor
-        One contiguous tensor a device, all of one shape, none sharing memory with another. Changed
-        in place.
+        One contiguous tensor per device, all of the same shape, none sharing memory with another.
+        Changed in place.
 
     Raises
     ------
@@ -42,10 +42,10 @@ def allreduce_ring(data):
     if not all(d.is_contiguous() for d in data):
         raise ValueError("allreduce_ring needs contiguous tensors; call .contiguous() on them")
     chunks = [d.view(-1).tensor_split(k) for d in data]  # chunks[device][j]: (about n / k,)
-    # A copy waits for the current streams of both devices: if neighbours sent at once, each copy
+    # A copy waits for the current streams of both devices: if all devices sent at once, each copy
     # would wait for the one before it, all the way round. So the even devices send first.
     order = [*range(0, k, 2), *range(1, k, 2)]
-    for step in range(k - 1):  # in step 0 device i passes chunk i on
+    for step in range(k - 1):  # in step 0 device i sends chunk i
         for i in order:
             j, right = (i - step) % k, (i + 1) % k
             chunks[right][j].add_(chunks[i][j].to(data[right].device))
@@ -56,21 +56,21 @@ def allreduce_ring(data):
 
 
 def allreduce_bucketed(grads, bucket_bytes=25 * 2**20, allreduce=allreduce):
-    """Sum lists of tensors over devices, in place, many tensors to a message.
+    """Sum lists of tensors over devices, in place, with many tensors per message.
 
-    A message costs its latency however short it is. Joining small tensors to buckets trades these
-    latencies for two copies within each device.
+    Every message costs its latency, however short it is. Packing small tensors into buckets trades
+    these latencies for two copies within each device.
 
     Parameters
     ----------
     grads : list of list of torch.Tensor
-        One list a device, equal in length, shapes and dtype. The tensors are changed in place.
+        One list per device, equal in length, shapes and dtype. The tensors are changed in place.
     bucket_bytes : int, default 25 MiB
-        A bucket is closed before it would grow beyond this. A larger tensor is a bucket of its own.
-        DistributedDataParallel (Li et al. 2020) closes a bucket once it has reached 25 MiB, the
-        first one already at 1 MiB, so that sending begins early.
+        Maximum size of a bucket, except that a larger tensor is a bucket of its own.
+        DistributedDataParallel (Li et al. 2020) closes a bucket when it reaches 25 MiB, the first
+        one already at 1 MiB, so that sending begins early.
     allreduce : callable, default `d2lmini.allreduce`
-        Sums one tensor a device in place.
+        Sums a list of tensors, one per device, in place.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def allreduce_bucketed(grads, bucket_bytes=25 * 2**20, allreduce=allreduce):
 
 
 def _buckets(sizes, limit):
-    """Group consecutive indices so that the sizes of a group add up to `limit` at most."""
+    """Group consecutive indices so that the sizes in a group add up to at most `limit`."""
     groups, room = [], 0
     for j, size in enumerate(sizes):
         if size > room or not groups:

@@ -21,12 +21,12 @@ __all__ = [
     "usable_gpus",
 ]
 
-# How PyTorch says that there is nothing to use; any other message is about a GPU that is there.
+# PyTorch's messages when there is no GPU; any other message is about a GPU that is present.
 NO_GPU = ("Found no NVIDIA driver", "No CUDA GPUs are available", "not compiled with CUDA")
 
 
 def try_gpu(i=0):
-    """Return ``cuda:i`` if it is there, else ``cpu``.
+    """Return ``cuda:i`` if it exists and can be used, else ``cpu``.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def try_gpu(i=0):
 
 
 def try_all_gpus():
-    """Return all CUDA devices, or ``[cpu]`` if there is none.
+    """Return all usable CUDA devices, or ``[cpu]`` if there is none.
 
     Returns
     -------
@@ -65,39 +65,39 @@ def try_all_gpus():
 
 
 def gpus(k, gpu=None, link=None, numerics=True, quiet=False):
-    """Return exactly `k` GPUs: real ones where there are `k`, otherwise simulated ones.
+    """Return exactly `k` GPUs: real ones if there are `k`, otherwise simulated ones.
 
-    One printed line says which, and why. The environment variable ``D2LMINI_GPUS`` forces the
-    choice: ``auto`` (the default), ``cuda``, ``sim``, or ``sim:NAME`` for simulated GPUs of that
-    preset. Naming a `gpu` or a `link` asks for simulated GPUs.
+    It prints one line that says which, and why. The environment variable ``D2LMINI_GPUS`` overrides
+    the choice: ``auto`` (the default), ``cuda``, ``sim``, or ``sim:NAME`` for simulated GPUs of
+    that preset. With `gpu` or `link`, the GPUs are simulated.
 
     Parameters
     ----------
     k : int
         Number of devices, at least 1.
     gpu : str, path-like or simgpu.GPU, optional
-        Preset name, file or specification of the simulated GPU, by default an A100, or what
-        `simgpu.set_default_gpu` was told.
+        Preset name, file or specification of the simulated GPU; by default that of
+        `simgpu.set_default_gpu`, initially an A100.
     link : str or simgpu.Link, optional
-        Preset name or specification of the simulated link, by default the one with which
-        machines with this GPU usually come.
+        Preset name or specification of the simulated link; by default the link that machines with
+        this GPU usually have.
     numerics : bool, default True
-        False simulates time and memory alone, on tensors that have shapes but no values. Matters
-        only where the devices are simulated.
+        Whether simulated tensors have values; if False, only time and memory are simulated. Has no
+        effect on real GPUs.
     quiet : bool, default False
-        True prints no line, for a sweep whose text says what is compared.
+        Whether to print nothing.
 
     Returns
     -------
     list of torch.device
-        `k` different devices. `device_name` prints them; beside real GPUs, PyTorch itself calls
-        simulated ones ``privateuseone``.
+        `k` different devices. Print them with `device_name`: in a process with real GPUs, PyTorch
+        itself calls simulated ones ``privateuseone``.
 
     Raises
     ------
     ValueError
-        If `k` is not a positive integer, if ``D2LMINI_GPUS`` is unknown, or if real GPUs are
-        demanded that are not there.
+        If `k` is not a positive integer, if ``D2LMINI_GPUS`` has an unknown value, or if it is
+        ``cuda`` and there are fewer than `k` real GPUs.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _say(line, quiet):
 
 
 def _choose(k, wants_sim):
-    """Decide between real and simulated GPUs: (simulated?, preset or None, reason)."""
+    """Choose real or simulated GPUs; return (simulated, preset or None, reason)."""
     setting = os.environ.get("D2LMINI_GPUS") or "auto"
     kind, _, preset = setting.partition(":")
     if kind not in ("auto", "cuda", "sim") or (preset and kind != "sim"):
@@ -153,10 +153,10 @@ def _choose(k, wants_sim):
 
 
 def devices_in_use():
-    """Return the devices that may have work pending: every simulated and every active CUDA one.
+    """Return the devices that may have pending work: all simulated and all active CUDA devices.
 
-    A CUDA device counts once this process holds memory on it; asking a GPU that was never used
-    would create a context there.
+    A CUDA device is active once this process holds memory on it; querying an unused one would
+    create a context there.
 
     Returns
     -------
@@ -173,15 +173,15 @@ def usable_gpus():
     """Count the GPUs that PyTorch can use, and say what is wrong with the others.
 
     ``torch.cuda.device_count()`` by itself also counts GPUs whose driver is too old, and GPUs for
-    which PyTorch was not compiled. CUDA is asked, as by ``torch.cuda.is_available()``, but not
-    initialised.
+    which PyTorch was not compiled. Like ``torch.cuda.is_available()``, this queries CUDA but does
+    not initialise it.
 
     Returns
     -------
     count : int
         ``cuda:0`` to ``cuda:count-1`` can be used.
     problem : str or None
-        Why a GPU that is there cannot be used, and the remedy; None if there is no such GPU.
+        Why a GPU that is present cannot be used, and the remedy; None if there is no such GPU.
     """
     if not torch.cuda.is_available():
         return 0, _why_not_available()
@@ -194,9 +194,9 @@ def usable_gpus():
 
 
 def _why_not_available():
-    """Return what PyTorch says when it is to use a GPU; None if there is none."""
+    """Return PyTorch's reason why it cannot use a GPU; None if there is no GPU."""
     try:
-        torch.cuda.init()  # fails, here, and leaves nothing behind
+        torch.cuda.init()  # fails here, and so initialises nothing
     except (RuntimeError, AssertionError) as error:
         message = " ".join(str(error).split()).rstrip(".")
         if not any(sign in message for sign in NO_GPU):
@@ -205,7 +205,7 @@ def _why_not_available():
 
 
 def _capability(index):
-    """Return a GPU's compute capability as (major, minor); None if the driver does not say.
+    """Return a GPU's compute capability as (major, minor); None if the driver does not report it.
 
     ``torch.cuda.get_device_capability`` would initialise CUDA in this process.
     """
@@ -223,10 +223,10 @@ def _capability(index):
 
 
 def _has_kernels(capability, architectures):
-    """Say whether code for one of the architectures runs on a GPU of that compute capability.
+    """Return whether code for one of `architectures` runs on a GPU of that compute capability.
 
-    Machine code (``sm_80``) runs on GPUs of its major version from its minor version on; code that
-    the driver compiles (``compute_80``) on all from its version on.
+    Machine code (``sm_80``) runs on GPUs of the same major and at least the same minor version;
+    code that the driver compiles (``compute_80``) on GPUs of at least its version.
     """
     for name in architectures:
         kind, major, minor = re.match(r"(\w+)_(\d+)(\d)", name).groups()

@@ -1,4 +1,4 @@
-"""Count what a classifier gets right."""
+"""Accuracy of a classifier."""
 
 import torch
 
@@ -16,7 +16,7 @@ def accuracy(y_hat, y):
     Returns
     -------
     torch.Tensor
-        The count, a scalar on the device: reading it is left to the caller, since it waits.
+        The count, a scalar on the device, so that the caller decides when to wait for it.
 
     Examples
     --------
@@ -33,10 +33,10 @@ def evaluate_accuracy(net, data_iter, device):
     Parameters
     ----------
     net : callable
-        Maps a batch to scores (batch, classes). A module is evaluated in the mode it is in: call
-        ``net.eval()`` first where that matters.
+        Maps a batch to scores (batch, classes). A module keeps its mode: call ``net.eval()`` first
+        if that matters.
     data_iter : iterable
-        Yields (X, y) batches; every example counts once, the last partial batch included.
+        Yields (X, y) batches; every example counts once, including those of a partial last batch.
     device : torch.device or str
         Where `net` computes.
 

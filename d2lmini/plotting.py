@@ -1,6 +1,6 @@
 """Draw curves while a program runs.
 
-Matplotlib is loaded by the first figure: processes that draw none, such as a job's, start sooner.
+Matplotlib is imported with the first figure, so that processes without figures start faster.
 """
 
 import sys
@@ -15,8 +15,8 @@ STYLES = ("-", "--", "-.", ":")  # for readers who see no colours
 class Animator:
     """Curves that grow point by point.
 
-    In Jupyter the figure is redrawn at every `add`; elsewhere it is an ordinary open pyplot
-    figure, which ``plt.show()`` displays and ``animator.fig.savefig`` stores.
+    In Jupyter every `add` redraws the figure; elsewhere it is an ordinary open pyplot figure, to
+    display with ``plt.show()`` or save with ``animator.fig.savefig``.
 
     Parameters
     ----------
@@ -58,9 +58,9 @@ class Animator:
         Parameters
         ----------
         x : float
-            The common abscissa.
+            The common x coordinate.
         *y : float or None
-            One value a curve; None adds no point to that curve.
+            One value per curve; None adds no point to that curve.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Animator:
             self._show()
 
     def _show(self):
-        """Show the figure, or replace what is shown."""
+        """Display the figure, or update the displayed one."""
         import matplotlib.pyplot as plt
         from IPython.display import display
 
@@ -109,7 +109,7 @@ class Animator:
 
 
 def _in_jupyter():
-    """Say whether this runs in a Jupyter kernel, where a shown figure can be replaced."""
+    """Return whether this runs in a Jupyter kernel, where a displayed figure can be updated."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return shell is not None and hasattr(shell, "kernel")

@@ -1,4 +1,4 @@
-"""Record what devices do, real or simulated, as one kind of timeline."""
+"""Record the work of devices, real or simulated, as a timeline."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from d2lmini.timing import synchronize
 from simgpu import device_name, is_simulated
 from simgpu.timeline import Timeline
 
-# What PyTorch's profiler (Kineto) writes: whenever it starts and stops, and of GPUs it looks for.
+# Log lines of PyTorch's profiler (Kineto): on every start and stop, and about missing GPUs.
 _LOG = re.compile(rb"(USDT|STAGE|INFO):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
 _LOG_OF_GPUS = re.compile(rb"(USDT|STAGE|INFO|WARNING|ERROR):\d{4}-\d\d-\d\d .*\.cpp:\d+\]")
 
@@ -22,8 +22,8 @@ _LOG_OF_GPUS = re.compile(rb"(USDT|STAGE|INFO|WARNING|ERROR):\d{4}-\d\d-\d\d .*\
 class record:  # noqa: N801 - used like a function: with record(...) as recording
     """Record the work of devices within a ``with`` block.
 
-    Simulated GPUs keep a trace anyway, and recording costs nothing. On real GPUs, and on the
-    CPU, this runs `torch.profiler`, which makes the host slower: do not time a recorded block.
+    Simulated GPUs always keep a trace, so recording them costs nothing. Real GPUs and the CPU are
+    recorded by `torch.profiler`, which slows the host down: do not time a recorded block.
 
     Parameters
     ----------
@@ -33,15 +33,15 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
     Attributes
     ----------
     timeline : simgpu.timeline.Timeline
-        What ran, from the end of the block on.
+        What ran; set at the end of the block.
 
     Raises
     ------
     ValueError
         At the end of the block if nothing ran in it, or if simulated and other devices are mixed.
     RuntimeError
-        At the end of the block if CUDA devices are recorded and the profiler has seen no work of
-        any of them.
+        At the end of the block if CUDA devices are recorded and the profiler saw no work on any of
+        them.
 
     Examples
     --------
@@ -68,7 +68,7 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
         self.timeline = None
 
     def _make_profiler(self):
-        """Return a profiler; of the CPU alone it leaves the GPU's tracer asleep."""
+        """Return a profiler; without GPUs among the devices it records the CPU only."""
         activities = None if self._has_gpus else [torch.profiler.ProfilerActivity.CPU]
         return torch.profiler.profile(activities=activities)
 
@@ -92,15 +92,15 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
             return
         if self._profiler:
             self.timeline = Timeline.from_profiler(self._profiler)
-            self._check_that_gpus_were_seen()
+            self._check_gpu_activity()
         else:
             self.timeline = Timeline(sim.trace()[self._spans_before :])
 
-    def _check_that_gpus_were_seen(self):
+    def _check_gpu_activity(self):
         gpus = [str(d) for d in self.devices if torch.device(d).type == "cuda"]
         if gpus and not any(span.device.startswith("cuda") for span in self.timeline.spans):
             raise RuntimeError(
-                f"the profiler delivered no GPU activity of {', '.join(gpus)}: run something on it "
+                f"the profiler recorded no GPU activity on {', '.join(gpus)}: run something on it "
                 "inside the block; if something ran, PyTorch's profiler cannot reach the GPU (its "
                 "tracer, CUPTI, is missing or refused): update the GPU's driver, end other "
                 "profilers of the GPU, and leave WSL if you are in it"
@@ -109,7 +109,7 @@ class record:  # noqa: N801 - used like a function: with record(...) as recordin
 
 @contextmanager
 def _without_log(log):
-    """Drop lines like `log` from the process's standard error; whatever else comes is kept."""
+    """Drop lines that match `log` from the process's standard error; keep all others."""
     sys.stderr.flush()
     saved = os.dup(2)
     with tempfile.TemporaryFile() as file:

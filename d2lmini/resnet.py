@@ -7,17 +7,17 @@ from torch import nn
 class Residual(nn.Module):
     """Two 3 x 3 convolutions and a shortcut around them.
 
-    The shortcut is the identity, or a 1 x 1 convolution where the shape changes (He et al. 2016,
+    The shortcut is the identity, or a 1 x 1 convolution if the shape changes (He et al. 2016,
     section 3.3, option B).
 
     Parameters
     ----------
     in_channels, channels : int
-        Channels that come in and go out.
+        Channels of the input and of the output.
     stride : int
-        2 halves height and width, in the first convolution and in the shortcut.
+        Stride of the first convolution and of the shortcut; 2 halves height and width.
     norm : callable
-        Makes the normalisation layer of a number of channels.
+        Returns a normalisation layer for a number of channels.
 
     Examples
     --------
@@ -45,9 +45,9 @@ class Residual(nn.Module):
 def resnet18(num_classes=10, in_channels=1, width=64, norm=nn.BatchNorm2d):
     """Build a ResNet-18 that keeps the resolution of small images.
 
-    The stem is a 3 x 3 convolution with stride 1 and no pooling, where the original has 7 x 7 with
-    stride 2 and a pooling: a 28 x 28 image would reach the first block as 7 x 7. All that follows
-    the stem is the original (He et al. 2016, table 1).
+    The stem is a 3 x 3 convolution with stride 1 and no pooling. The original stem, a 7 x 7
+    convolution with stride 2 and a pooling layer, would reduce a 28 x 28 image to 7 x 7. Everything
+    after the stem is as in the original (He et al. 2016, table 1).
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def resnet18(num_classes=10, in_channels=1, width=64, norm=nn.BatchNorm2d):
     in_channels : int
         1 for grey images, 3 for colour.
     width : int
-        Channels of the first stage, doubled by every further one. The cost grows with its square.
+        Channels of the first stage; each later stage doubles them. The cost grows with its square.
     norm : callable
-        Makes the normalisation layer of a number of channels; `group_norm` has no statistics
+        Returns a normalisation layer for a number of channels; `group_norm` has no statistics
         across images.
 
     Returns
@@ -86,10 +86,10 @@ def resnet18(num_classes=10, in_channels=1, width=64, norm=nn.BatchNorm2d):
 
 
 def group_norm(channels):
-    """Normalise each image by itself, in groups of 8 channels (Wu and He 2018).
+    """Return a layer that normalises each image in groups of 8 channels (Wu and He 2018).
 
-    Unlike batch normalisation it couples no images, so a batch may be split over processes without
-    changing what is computed.
+    Unlike batch normalisation it does not couple images, so splitting a batch over processes does
+    not change the result.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Streams, events and pinned memory of real and simulated GPUs, by the same names."""
+"""Streams, events and pinned memory, with the same interface for real and simulated GPUs."""
 
 import torch
 
@@ -29,9 +29,9 @@ def Event(device, enable_timing=False):  # noqa: N802 - it stands in for torch.c
     Parameters
     ----------
     device : torch.device or str
-        Says which kind of event; the event itself can be recorded on any device of that kind.
+        Determines whether the event is real or simulated; it works on any device of that kind.
     enable_timing : bool, default False
-        Whether ``elapsed_time`` (milliseconds) may be asked.
+        Whether ``elapsed_time`` (milliseconds) can be called.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def Event(device, enable_timing=False):  # noqa: N802 - it stands in for torch.c
 
 
 def current_stream(device):
-    """Return the stream on which `device` queues work now.
+    """Return the current stream of `device`.
 
     Raises
     ------
@@ -60,18 +60,18 @@ def current_stream(device):
 
 
 def empty_pinned(*size, device, dtype=None):
-    """Create an uninitialised tensor in host memory that is pinned for copies with `device`.
+    """Create an uninitialised tensor in pinned host memory, for copies to or from `device`.
 
-    Only between pinned memory and a GPU can a copy run while the host goes on.
+    Only copies between pinned memory and a GPU can be asynchronous to the host.
 
     Parameters
     ----------
     *size : int
         Shape.
     device : torch.device or str
-        The GPU that the tensor is to be copied from or to.
+        The GPU that the tensor will be copied to or from.
     dtype : torch.dtype, optional
-        By default PyTorch's default type.
+        Default: PyTorch's default dtype.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Measure time correctly on devices that work asynchronously, and by clocks that do not mix."""
+"""Measure time on asynchronous devices, and keep real and simulated times apart."""
 
 import time
 from itertools import accumulate
@@ -13,24 +13,23 @@ SIMULATED, MEASURED = "simulated", "measured"
 
 
 class Seconds(float):
-    """A time in seconds, with the clock that it was read from.
+    """A time in seconds that remembers the clock it was read from.
 
-    A float, except that times of different clocks do not mix: to add, subtract, divide or order
-    them is an error. Sums, differences and multiples keep the clock; what else comes of them is a
-    plain float.
+    It is a float, except that adding, subtracting, dividing or comparing times of different clocks
+    is an error. Sums, differences and multiples keep the clock; other results are plain floats.
 
     Parameters
     ----------
     value : float
         Seconds.
     clock : {"measured", "simulated"}
-        What was read: the wall clock, or the virtual clock of simulated GPUs.
+        The wall clock, or the virtual clock of simulated GPUs.
 
     Raises
     ------
     ValueError
-        If times of the two clocks meet. ``float(seconds)`` forgets the clock, for those who know
-        what they compare.
+        If times of the two clocks are combined. ``float(seconds)`` drops the clock, for deliberate
+        comparisons.
 
     Examples
     --------
@@ -47,7 +46,7 @@ both on simulated GPUs, or both on real ones
     __slots__ = ("clock",)
 
     def __new__(cls, value, clock=MEASURED):
-        """Make a float with a clock."""
+        """Create a float with a clock."""
         seconds = super().__new__(cls, value)
         seconds.clock = clock
         return seconds
@@ -112,9 +111,9 @@ def synchronize(*devices):
 
 
 def now(*devices):
-    """Read the clock that times `devices`, in seconds from an arbitrary start.
+    """Return the time on the clock of `devices`, in seconds from an arbitrary start.
 
-    Simulated GPUs have a virtual clock; everything else runs on the wall clock.
+    Simulated GPUs have a virtual clock; all other devices use the wall clock.
 
     Parameters
     ----------
@@ -124,12 +123,12 @@ def now(*devices):
     Returns
     -------
     d2lmini.timing.Seconds
-        A float that refuses to be compared with times of the other clock.
+        A float that raises an error when compared with times of the other clock.
 
     Raises
     ------
     ValueError
-        If real and simulated GPUs are mixed; their clocks cannot be compared.
+        If real and simulated GPUs are mixed: their clocks cannot be compared.
     """
     devices = devices or devices_in_use()
     simulated = [device for device in devices if is_simulated(device)]
@@ -143,7 +142,7 @@ def now(*devices):
 
 
 class Timer:
-    """A stopwatch that records several times.
+    """A stopwatch that records times.
 
     Parameters
     ----------
@@ -154,7 +153,7 @@ class Timer:
     Attributes
     ----------
     times : list of d2lmini.timing.Seconds
-        The recorded times: floats that refuse to be compared with times of another clock.
+        The recorded times: floats that raise an error when compared with times of another clock.
 
     Examples
     --------
@@ -172,7 +171,7 @@ class Timer:
         self._started = None
 
     def start(self):
-        """Start the stopwatch, again if it was running."""
+        """Start the stopwatch, or restart it if it was running."""
         synchronize(*self.devices)
         self._started = now(*self.devices)
 
@@ -213,8 +212,8 @@ class Timer:
 class Benchmark:
     """Time a block of code once, waiting for all devices at both ends.
 
-    Prints ``description: 0.1234 sec``, with ``(simulated)`` behind it when the clock is virtual.
-    A block that raises prints nothing.
+    Prints ``description: 0.1234 sec``, followed by ``(simulated)`` if the clock is virtual. If the
+    block raises, nothing is printed.
 
     Parameters
     ----------
@@ -226,8 +225,8 @@ class Benchmark:
     Attributes
     ----------
     seconds : d2lmini.timing.Seconds or None
-        The time that the block took, as a float that refuses to be compared with times of another
-        clock; None before the block has ended.
+        The time of the block, as a float that raises an error when compared with times of another
+        clock; None until the block has ended.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Train LeNet by hand on several devices: what the from-scratch chapter teaches.
+"""Train LeNet on several devices with plain PyTorch, as the from-scratch chapter teaches.
 
-Every function here is shown in a cell of ``chapters/multiple-gpus.ipynb``; a test keeps them equal.
+Every function here is in a cell of ``chapters/multiple-gpus.ipynb``; a test keeps the two equal.
 """
 
 import torch
@@ -16,7 +16,7 @@ def init_params(seed=0):
     Parameters
     ----------
     seed : int, default 0
-        Seed of a generator of its own; the global one is left alone.
+        Seed of a local generator; the global one is not used.
 
     Returns
     -------
@@ -71,15 +71,15 @@ def lenet(X, params):
 def get_params(params, device):
     """Copy parameters to a device, ready for gradients.
 
-    The result never shares memory with `params`, on the same device neither: an update of one of
-    two replicas that share memory would change the other as well.
+    The result never shares memory with `params`, not even on the same device: if two replicas
+    shared memory, an update of one would also change the other.
 
     Parameters
     ----------
     params : list of torch.Tensor
-        Parameters anywhere.
+        Parameters on any device.
     device : torch.device or str
-        Where the copies live.
+        Device of the copies.
 
     Returns
     -------
@@ -97,20 +97,22 @@ def get_params(params, device):
 
 
 def allreduce(data):
-    """Sum tensors over devices; in place, so that every device ends with the sum.
+    """Sum tensors over devices in place, so that every device has the sum.
 
-    The first device collects and then hands out: ``2 * (k - 1)`` copies for k devices.
+    The first device adds up the tensors, then copies the sum to the others: ``2 * (k - 1)`` copies
+    for k devices.
 
     Parameters
     ----------
     data : list of torch.Tensor
-        One tensor a device, all of one shape, none sharing memory with another. Changed in place.
+        One tensor per device, all of the same shape, none sharing memory with another. Changed in
+        place.
 
     Raises
     ------
     ValueError
-        If shapes differ, or two entries begin at the same place in memory: the sum would be
-        written over an addend.
+        If shapes differ, or two tensors begin at the same address: the sum would overwrite an
+        addend.
 
     Examples
     --------
@@ -131,14 +133,14 @@ def allreduce(data):
 
 
 def split_batch(X, y, devices):
-    """Split a batch into consecutive shards, one a device, sizes differing by at most one.
+    """Split a batch into consecutive shards, one per device, with sizes that differ by at most one.
 
     Parameters
     ----------
     X, y : torch.Tensor
-        Examples and labels, batch first, of equal length.
+        Examples and labels, batch dimension first, of equal length.
     devices : list of torch.device
-        Where the shards go.
+        Devices of the shards.
 
     Returns
     -------
@@ -175,7 +177,7 @@ def sgd(params, lr, batch_size):
     lr : float
         Learning rate.
     batch_size : int
-        Number of examples in the whole batch, over all devices.
+        Number of examples in the whole batch, on all devices together.
 
     Examples
     --------
@@ -215,14 +217,14 @@ def loss_sum(X, y, params):
 
 
 def train_shards(X_shards, y_shards, device_params, lr):
-    """Make one update from shards that are on their devices already.
+    """Make one update from shards that are already on their devices.
 
     Parameters
     ----------
     X_shards, y_shards : sequence of torch.Tensor
-        One shard of the batch a device, as `split_batch` returns them.
+        One shard of the batch per device, as `split_batch` returns them.
     device_params : list of list of torch.Tensor
-        The replicas, one list a device, equal in value. Updated in place, equal again afterwards.
+        The replicas, one list per device, with equal values. Updated in place; they stay equal.
     lr : float
         Learning rate for the mean loss over all shards.
 
@@ -248,16 +250,16 @@ def train_shards(X_shards, y_shards, device_params, lr):
 
 
 def train_batch(X, y, device_params, devices, lr):
-    """Make one update with the batch spread over several devices.
+    """Make one update with the batch split over several devices.
 
     Parameters
     ----------
     X, y : torch.Tensor
         The whole batch, (batch, 1, 28, 28) and (batch,).
     device_params : list of list of torch.Tensor
-        The replicas, one list a device, equal in value. Updated in place, equal again afterwards.
+        The replicas, one list per device, with equal values. Updated in place; they stay equal.
     devices : list of torch.device
-        One a replica.
+        The device of each replica.
     lr : float
         Learning rate for the mean loss over the whole batch.
 

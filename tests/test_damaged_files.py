@@ -8,8 +8,8 @@ import warnings
 import xml.etree.ElementTree as ET
 
 import pytest
-from support.damage import flips_and_cuts
-from support.profiler_traces import busy_gpu, write
+from support.samples.damage import flips_and_cuts
+from support.samples.profiler_traces import busy_gpu, write
 
 from d2lmini import sim
 from simgpu.hardware import gpu_file

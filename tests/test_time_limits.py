@@ -34,18 +34,8 @@ def test_after():
 
 
 def run(path, *options):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "1",
-        "--dist",
-        "loadfile",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-n", "1", "--dist", "loadfile"]
     command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(path.parent), *options]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run([*command, str(path)], env=env, capture_output=True, text=True).stdout

@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[1] / "api" / "checkers.md"
 HEAD = """\
 # Checkers
 
-Each checker runs a solution of an exercise, says what is wrong with it, or prints that it passed. Their sources know the mistakes that people make; the solutions stand in the chapters.
+Each checker runs a solution of an exercise and either says what is wrong with it or prints that it passed. The source of a checker lists common mistakes; the solutions are in the chapters.
 """  # noqa: E501
 SECTION = """
 ## {module}

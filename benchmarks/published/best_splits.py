@@ -8,7 +8,8 @@ import itertools
 import sys
 from dataclasses import dataclass, replace
 
-from benchmarks.published import nanotron, tables
+from benchmarks.published import tables
+from benchmarks.published.families import nanotron
 from benchmarks.published.jobs.simulate import simulate
 from benchmarks.published.rows import UnpredictableError
 

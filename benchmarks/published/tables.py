@@ -4,7 +4,7 @@ import csv
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.published import (
+from benchmarks.published.families import (
     collectives,
     gpt2,
     korthikanti,

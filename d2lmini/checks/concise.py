@@ -1,6 +1,6 @@
 """Checkers for the exercises of the chapter on `DistributedDataParallel`.
 
-Where a solution is a program of ranks, each rank has a simulated GPU of its own.
+If a solution is a program of several ranks, each rank has its own simulated GPU.
 """
 
 import math
@@ -18,14 +18,14 @@ from d2lmini.checks.shared.results import number, whole_number
 from d2lmini.checks.shared.solution import checker
 from simgpu.timeline import Timeline
 
-_close = partial(math.isclose, rel_tol=1e-6)  # what was computed in float32 is right, too
+_close = partial(math.isclose, rel_tol=1e-6)  # results computed in float32 are accepted
 SIZES = (1, 2, 3, 10, 11, 12, 13)
 WORLD_SIZES = (1, 2, 3)
 
 
 @checker("my_images(num_images, rank, world_size)")
 def check_my_images(my_images):
-    """Check a function that shares a test set out to ranks.
+    """Check a function that distributes a test set over ranks.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def check_my_images(my_images):
     Raises
     ------
     AssertionError
-        If an image is evaluated twice or not at all, or a rank has two more than another.
+        If an image is evaluated twice or not at all, or the shares differ by two or more images.
     """
     for num_images in SIZES:
         for world_size in WORLD_SIZES:
@@ -75,7 +75,7 @@ def _check_shares(shares, num_images, where):
 
 @checker("total_accuracy(correct, evaluated)")
 def check_total_accuracy(total_accuracy):
-    """Check a function that puts the ranks' counts together.
+    """Check a function that combines the ranks' counts.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def _on_ranks(solution, nprocs, program):
         dist.destroy_process_group()
         return result
 
-    with solution.running():  # which ends what does not end
+    with solution.running():  # with its time limit
         return sim.spawn(run, nprocs=nprocs)
 
 
 class _Counting(nn.Module):
-    """A network whose outputs are its inputs, and which counts the images that it sees."""
+    """The identity as a network, which counts the images that it sees."""
 
     def __init__(self):
         super().__init__()
@@ -141,19 +141,19 @@ class _Counting(nn.Module):
 
 @checker("measure_accuracy(net, X, y, batch_size)")
 def check_measure_accuracy(measure_accuracy):
-    """Check an evaluation that several ranks share.
+    """Check an evaluation that is distributed over ranks.
 
     Parameters
     ----------
     measure_accuracy : callable
         ``measure_accuracy(net, X, y, batch_size)``, called on every rank with the whole test set,
-        returning the accuracy on it, on every rank. ``net(X)`` gives outputs; at most `batch_size`
-        images go through it at a time, and each image goes through it on one rank.
+        returning its accuracy on every rank. ``net(X)`` returns outputs; it is called with at most
+        `batch_size` images at a time, and with each image on one rank only.
 
     Raises
     ------
     AssertionError
-        If the accuracy is another, the ranks cannot go on together, or images are repeated.
+        If the accuracy is wrong, the ranks deadlock, or images are repeated.
     """
     for nprocs, num_images, batch_size in ((1, 10, 4), (2, 10, 2), (2, 11, 3), (3, 10, 3)):
         where = f"{num_images} images on {nprocs} rank(s), batches of {batch_size}"
@@ -201,8 +201,8 @@ def _check_accuracies(results, nets, hits, batch_size, where):
         )
 
 
-EXAMPLES, UPDATES = 7, 2  # of a rank; made one after the other
-LARGE, SMALL = 1e6, 0.05  # norms to which no gradient, or each, is clipped
+EXAMPLES, UPDATES = 7, 2  # examples per rank, consecutive updates
+LARGE, SMALL = 1e6, 0.05  # norms that clip no gradient, and every gradient
 
 
 @checker("update(model, optimizer, X, y, parts, max_norm)", may_change=["model", "optimizer"])
@@ -214,14 +214,14 @@ def check_update(update):
     update : callable
         ``update(model, optimizer, X, y, parts, max_norm)``, called on every rank: `model` is
         wrapped in `DistributedDataParallel`; X, y are the rank's share of a minibatch, of equal
-        size on all ranks, to be computed in `parts` parts, which need not be of equal size. One
-        message of gradients is sent; the gradient of the mean cross-entropy over the minibatch is
+        size on all ranks, to be computed in `parts` parts, whose sizes may differ. The gradients
+        are sent in one message; the gradient of the mean cross-entropy over the minibatch is
         clipped to the norm `max_norm`.
 
     Raises
     ------
     AssertionError
-        If the update is not that of one process, or more is sent than needed.
+        If the update is not that of one process, or more than necessary is sent.
     """
     generator = torch.Generator().manual_seed(0)
     X = torch.randn(2 * EXAMPLES, 5, generator=generator)
@@ -266,7 +266,7 @@ def _train_alone(net, X, y, max_norm):
 def _check_update(results, net, sent, parts, max_norm, where):
     first, second = results
     assert all(map(torch.equal, first, second)), (
-        f"{where}: the replicas have parted. Each rank clipped by a norm of its own, or nothing "
+        f"{where}: the replicas differ. Each rank clipped by a norm of its own, or nothing "
         "was sent: the last part was computed in no_sync(), too, or not by `model`"
     )
     assert sent <= UPDATES, (

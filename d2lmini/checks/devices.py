@@ -9,7 +9,7 @@ import simgpu as sim
 from d2lmini.checks.shared.results import number, tensor, whole_number
 from d2lmini.checks.shared.solution import checker
 
-# The first is launch-bound, with kernels long enough to tell the usual mistakes apart.
+# The first is launch-bound, with kernels long enough to distinguish the usual mistakes.
 PRODUCTS = [("v100", 256, 3), ("v100", 2000, 10), ("k80", 32, 200), ("h100", 64, 1), ("t4", 900, 3)]
 
 
@@ -28,7 +28,7 @@ def check_predict(predict, tolerance=0.01):
     Raises
     ------
     AssertionError
-        If a prediction is off; the message names what seems to be missing.
+        If a prediction is wrong; the message says what seems to be missing.
     """
     for name, n, count in PRODUCTS:
         gpu = sim.GPUS[name]
@@ -55,7 +55,7 @@ def _time_products(gpu, n, count):
 
 
 def _explain_prediction(gpu, n, count, got, tolerance):
-    """Name the known mistake that leads to `got`, if there is one."""
+    """Return the known mistake that leads to `got`, or a general hint."""
     flops, num_bytes, launch = 2 * n**3, 3 * 4 * n**2, gpu.launch_overhead
     kernel = gpu.seconds(flops, num_bytes)
     at_peak = gpu.kernel_overhead + flops / gpu.flops["float32"]
@@ -71,7 +71,7 @@ def _explain_prediction(gpu, n, count, got, tolerance):
             count * (launch + kernel)
         ),
         "The last kernel still runs when the host has launched it.": count * launch,
-        "Behind the last launch there is only the last kernel, however long a launch takes.": (
+        "After the last launch there is only the last kernel, however long a launch takes.": (
             launch + count * max(kernel, launch)
         ),
         "A kernel reaches the share compute_efficiency of the peak, not all of it.": (
@@ -90,28 +90,28 @@ def _explain_prediction(gpu, n, count, got, tolerance):
     for reason, seconds in mistakes.items():
         if abs(got - seconds) <= tolerance * seconds:
             return reason
-    return "Compare with the trace: which launch and which kernel are later than you thought?"
+    return "Compare with the trace: which launch and which kernel are later than you expected?"
 
 
-# The last two are memory-bound, so that each of the bytes counts; the others are compute-bound.
+# The last two are memory-bound, so that every byte counts; the others are compute-bound.
 LAYERS = [("v100", 256), ("h100", 512), ("t4", 128), ("k80", 512), ("rtx4090", 640)]
-LARGEST_BATCH = 10**5  # far above the right ones; their largest is near 1,000
+LARGEST_BATCH = 10**5  # far above the right answers, which are below about 1,000
 
 
 @checker("smallest_batch(gpu, width)")
 def check_smallest_batch(smallest_batch):
-    """Check a function that finds the batch from which on a dense layer is not launch-bound.
+    """Check a function that finds the smallest batch for which a dense layer is not launch-bound.
 
     Parameters
     ----------
     smallest_batch : callable
-        ``smallest_batch(gpu, width)`` returning the smallest batch for which the kernel of
-        ``nn.Linear(width, width)``, forward, lasts at least as long as its launch on the host.
+        ``smallest_batch(gpu, width)`` returning the smallest batch for which the forward kernel of
+        ``nn.Linear(width, width)`` takes at least as long as its launch on the host.
 
     Raises
     ------
     AssertionError
-        If the kernel is still shorter than its launch, or a smaller batch would do.
+        If the kernel is still shorter than its launch, or a smaller batch is enough.
     """
     for name, width in LAYERS:
         gpu = sim.GPUS[name]
@@ -160,8 +160,8 @@ def check_slower_on_two(program):
     Raises
     ------
     AssertionError
-        If the results differ, a device has nothing to do, two devices do other work than one, or
-        two are not slower than one.
+        If the results differ, a device is idle, two devices do different work than one, or two are
+        not slower than one.
     """
     one, two = (_run_on(program, k) for k in (1, 2))
     same_shape = one["result"].shape == two["result"].shape
@@ -184,7 +184,7 @@ def check_slower_on_two(program):
 
 
 def _run_on(program, k):
-    """Run a program on k fresh simulated GPUs: result, simulated seconds, FLOPs, who computed."""
+    """Run a program on k new simulated GPUs; return result, seconds, FLOPs and busy devices."""
     devices, where = sim.configure(k), f"on {k} device(s)"
     result = tensor(program.at(where)(devices), f"{where}: what the program returns")
     assert result.device.type != "meta", f"{where}: the result has no values; compute it on devices"
@@ -194,7 +194,7 @@ def _run_on(program, k):
         "seconds": sim.now(),
         "flops": sum(span.flops for span in kernels),
         "busy": {span.device for span in kernels if span.flops},
-        "result": result.detach().cpu().to(torch.complex128),  # whatever type it is of
+        "result": result.detach().cpu().to(torch.complex128),  # whatever its dtype
     }
 
 
@@ -207,7 +207,7 @@ OPTIMIZERS = {
 
 @checker("training_bytes(num_parameters, optimizer)")
 def check_training_bytes(training_bytes, tolerance=0.01):
-    """Check a function that tells how much memory training keeps from step to step.
+    """Check a function that computes how much memory training keeps between steps.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def check_training_bytes(training_bytes, tolerance=0.01):
     Raises
     ------
     AssertionError
-        If the number is off; the message names what a device really holds.
+        If the number is wrong; the message says what a device really holds.
     """
     for width, depth in ((512, 3), (1000, 2)):
         for optimizer in OPTIMIZERS:
@@ -238,7 +238,7 @@ def check_training_bytes(training_bytes, tolerance=0.01):
 
 
 def _hold_training(width, depth, optimizer):
-    """Make one training step; return the number of parameters and the bytes that stay."""
+    """Run one training step; return the number of parameters and the bytes still allocated."""
     (device,) = sim.configure(1, numerics=False)
     net = nn.Sequential(*[nn.Linear(width, width, device=device) for _ in range(depth)])
     steps = OPTIMIZERS[optimizer](net.parameters())
@@ -247,7 +247,7 @@ def _hold_training(width, depth, optimizer):
     return sum(p.numel() for p in net.parameters()), sim.memory_allocated(device)
 
 
-# Name, and the gradients: with values of either sign, zeros, and some that must become smaller.
+# Names and gradients: of both signs, with zeros, and some that need a scale below 1.
 GRADIENTS = {
     "tiny gradients": [[3e-9, -2e-8, 0.0], [7e-7, 1e-12]],
     "one layer with larger gradients": [[1e-6, 2e-6], [0.04, -0.3]],
@@ -259,18 +259,18 @@ GRADIENTS = {
 
 @checker("loss_scale(gradients)")
 def check_loss_scale(loss_scale):
-    """Check a function that chooses by how much to multiply a loss for gradients in float16.
+    """Check a function that chooses the loss scale for gradients in float16.
 
     Parameters
     ----------
     loss_scale : callable
-        ``loss_scale(gradients)`` returning the largest power of two with which a list of float32
-        tensors can be multiplied so that in float16 no value becomes infinite.
+        ``loss_scale(gradients)`` returning the largest power of two by which a list of float32
+        tensors can be multiplied without a value becoming infinite in float16.
 
     Raises
     ------
     AssertionError
-        If it is no power of two, a gradient overflows, or a larger one would do.
+        If it is not a power of two, a gradient overflows, or a larger one is possible.
     """
     for where, values in GRADIENTS.items():
         gradients = [torch.tensor(v) for v in values]
@@ -278,7 +278,7 @@ def check_loss_scale(loss_scale):
         scale = number(scale, f"{where}: the scale that loss_scale returns")
         assert 0 < scale < math.inf, f"{where}: a scale is a positive number, got {scale}"
         assert math.frexp(scale)[0] == 0.5, (
-            f"{where}: {scale:g} is no power of two; multiplying by another number rounds the "
+            f"{where}: {scale:g} is not a power of two; multiplying by another number rounds the "
             "gradients"
         )
         assert not _overflows(gradients, scale), (
@@ -294,5 +294,5 @@ def check_loss_scale(loss_scale):
 
 
 def _overflows(gradients, scale):
-    """Say whether a gradient becomes infinite in float16 when it is multiplied."""
+    """Return whether a gradient becomes infinite in float16 when multiplied by `scale`."""
     return any((gradient.double() * scale).half().isinf().any() for gradient in gradients)

@@ -11,7 +11,7 @@ import simgpu as sim
 from d2lmini.checks.shared.results import describe, number, whole_number
 from d2lmini.checks.shared.solution import checker
 
-# Parameters, GPUs, bytes there are for states on each.
+# Parameters, GPUs, bytes available for states on each.
 SIZES = (
     (7_000_000_000, 8, 60_000_000_000),
     (7_000_000_000, 8, 40_000_000_000),
@@ -64,7 +64,7 @@ def states(size, n):
 
 
 class _Model(nn.Module):
-    """Blocks, and parameters outside of them."""
+    """A model of blocks, with parameters outside them."""
 
     def __init__(self):
         super().__init__()
@@ -85,8 +85,8 @@ def check_prepare(prepare):
     ----------
     prepare : callable
         ``prepare(model, make_optimizer)``, called on every rank; the model has a list
-        ``model.blocks`` and further parameters. It returns what ``make_optimizer(parameters)``
-        has made of the sharded parameters.
+        ``model.blocks`` and other parameters. It returns ``make_optimizer(parameters)`` of the
+        sharded parameters.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def _check_prepared(model, optimizer):
         "high as with DDP; call fully_shard on every block first"
     )
     assert all(blocks), f"{blocks.count(False)} of the {len(blocks)} blocks are not sharded"
-    assert root, "the root is not sharded: the parameters outside of the blocks stay whole"
+    assert root, "the root is not sharded: the parameters outside the blocks stay whole"
     groups = optimizer.param_groups
     held = {id(p) for group in groups for p in group["params"]}
     own = {id(p) for p in model.parameters()}
@@ -130,7 +130,7 @@ def _check_prepared(model, optimizer):
     assert held == own, "the optimizer must have all parameters of the sharded model"
 
 
-# Norms of the gradients that each rank holds: one list for each replica, in it each shard.
+# Norms of each rank's gradients: one list per replica, with one norm per shard.
 NORMS = (
     [[3.0, 4.0]],
     [[0.8], [0.8]],
@@ -141,18 +141,19 @@ NORMS = (
 
 @checker("global_norm(norms)")
 def check_global_norm(global_norm):
-    """Check a function that puts the norms of shards together.
+    """Check a function that combines the norms of shards.
 
     Parameters
     ----------
     global_norm : callable
-        ``global_norm(norms)``: one list for each replica, which has the norm of the gradients of
-        each of its shards; all replicas hold the same gradients. Returns the norm of all of them.
+        ``global_norm(norms)``, returning the norm of all gradients. `norms` has one list per
+        replica, with the norm of the gradients of each of its shards; all replicas hold the same
+        gradients.
 
     Raises
     ------
     AssertionError
-        If it is another; the message names the usual mistakes.
+        If it returns another norm; the message names the usual mistakes.
     """
     for norms in NORMS:
         where = f"norms of {norms}"
@@ -180,8 +181,8 @@ def check_loss_weight(loss_weight):
     Parameters
     ----------
     loss_weight : callable
-        ``loss_weight(tokens, rank)``, `tokens` being the number of tokens on each rank. Gradients
-        are averaged over ranks afterwards, and must be those of the mean over all tokens.
+        ``loss_weight(tokens, rank)``, where `tokens` has the number of tokens on each rank. The
+        gradients, averaged over ranks afterwards, must be those of the mean over all tokens.
 
     Raises
     ------
@@ -229,14 +230,14 @@ def check_count_gathers(count_gathers):
     Parameters
     ----------
     count_gathers : callable
-        ``count_gathers(num_blocks, blocks, root)``, `blocks` and `root` being what
-        ``reshard_after_forward`` is for the blocks and for the root, which has parameters of its
-        own: True, False, or None for the default.
+        ``count_gathers(num_blocks, blocks, root)``, where `blocks` and `root` are
+        ``reshard_after_forward`` of the blocks and of the root, which has parameters of its own:
+        True, False, or None for the default.
 
     Raises
     ------
     AssertionError
-        If the number is another; the message names the usual mistakes.
+        If it returns another number; the message names the usual mistakes.
     """
     for num_blocks, blocks, root in RESHARD:
         where = f"{num_blocks} blocks, reshard_after_forward {blocks}, {root} for the root"

@@ -7,7 +7,7 @@ from d2lmini.checks.shared.results import tensor, whole_number
 from d2lmini.checks.shared.solution import checker
 from d2lmini.devices import device_name
 
-# Per device: seconds that a step takes however few images it has, and seconds per image.
+# Batch size, and for each device: fixed seconds per step, and seconds per image.
 UNEQUAL_DEVICES = (
     (12, [(0.0, 1.0), (0.0, 1.0)]),
     (12, [(0.0, 1.0), (0.0, 3.0)]),
@@ -22,19 +22,19 @@ UNEQUAL_DEVICES = (
 def check_split_unequal(split_unequal):
     """Check a function that splits a batch over devices of different speed.
 
-    A device that gets n > 0 images takes fixed + n * per_image seconds, one that gets none takes
+    A device with n > 0 images takes fixed + n * per_image seconds, a device without images takes
     none, and the step takes as long as the slowest device.
 
     Parameters
     ----------
     split_unequal : callable
-        ``split_unequal(batch_size, devices)``, `devices` being one pair (fixed, per_image) of
-        seconds for each device, returning one number of images for each device.
+        ``split_unequal(batch_size, devices)``, returning the number of images for each device;
+        `devices` has a pair (fixed, per_image) of seconds for each.
 
     Raises
     ------
     AssertionError
-        If images are lost or made up, or another split makes the step shorter.
+        If the numbers do not add up to the batch, or another split makes the step shorter.
     """
     for batch_size, devices in UNEQUAL_DEVICES:
         where = f"{batch_size} images on devices {devices}"
@@ -62,16 +62,16 @@ def check_split_unequal(split_unequal):
 
 
 def step_seconds(counts, devices):
-    """Return how long a step takes, in seconds; see `check_split_unequal`."""
+    """Return the time of a step, in seconds; see `check_split_unequal`."""
     return max(f + n * s if n else 0.0 for n, (f, s) in zip(counts, devices, strict=True))
 
 
 def best_split(batch_size, devices):
     """Return a split with the shortest step; see `check_split_unequal`.
 
-    The next image goes where it would be done first. So the batch takes, of all the times at which
-    the devices can be done with their first, second, third, ... image, the `batch_size` smallest;
-    no other choice of as many times has a smaller largest one.
+    Each image goes to the device that would finish it first. So the split uses the `batch_size`
+    smallest of the times at which the devices can finish their first, second, third, ... image; no
+    other choice of as many times has a smaller maximum.
     """
     counts = [0] * len(devices)
     for _ in range(batch_size):
@@ -93,19 +93,19 @@ def _explain_split(counts, batch_size, devices):
 
 @checker("mean_gradient(gradients, counts)")
 def check_mean_gradient(mean_gradient):
-    """Check a function that puts the gradients of unequal shares together.
+    """Check a function that combines the gradients of unequal shares.
 
     Parameters
     ----------
     mean_gradient : callable
-        ``mean_gradient(gradients, counts)``: each rank's gradient of the *mean* loss over its
-        share, and the sizes of the shares; returning the gradient of the mean over all images.
-        The gradients are on one device, and the result is to be there, too.
+        ``mean_gradient(gradients, counts)``, returning the gradient of the mean loss over all
+        images, from each rank's gradient of the *mean* loss over its share, and the sizes of the
+        shares. The gradients are on one device, and the result must be there, too.
 
     Raises
     ------
     AssertionError
-        If it is not that gradient; the message names the usual mistakes.
+        If the result is not that gradient; the message names the usual mistakes.
     """
     generator = torch.Generator().manual_seed(0)
     for counts in ([4, 4], [4, 3], [1, 5, 2]):
@@ -117,7 +117,7 @@ def check_mean_gradient(mean_gradient):
 
 
 def _check_mean(mean_gradient, gradients, counts, wanted, device):
-    """Let it join gradients on one device; refuse any other result than the wanted mean."""
+    """Call the solution on one device; raise AssertionError unless it returns `wanted`."""
     where = f"shares of {counts} images, gradients on {device_name(device)}"
     moved = [gradient.to(device) for gradient in gradients]
     got = mean_gradient.at(where)(moved, list(counts))

@@ -1,4 +1,4 @@
-"""The data of the book: Fashion-MNIST in memory, or handwritten digits where it cannot be had."""
+"""The data of the book: Fashion-MNIST in memory, or handwritten digits if it is unavailable."""
 
 from d2lmini.data.fashion import FASHION_MNIST_CLASSES, fashion_mnist_labels
 from d2lmini.data.idx import DataError

@@ -1,4 +1,4 @@
-"""``python -m d2lmini.data``: fetch the data now and say where they come from."""
+"""``python -m d2lmini.data``: download the data now and print where they come from."""
 
 import sys
 

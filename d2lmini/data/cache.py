@@ -1,4 +1,4 @@
-"""The user's cache of Fashion-MNIST, filled from the network by pooch."""
+"""The user's cache of Fashion-MNIST, downloaded by pooch."""
 
 import functools
 import gzip
@@ -13,31 +13,31 @@ from d2lmini.data import fashion
 from d2lmini.data.idx import GZIP_ERRORS, IdxFile
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # in a notebook, tqdm advises to install ipywidgets
+    warnings.simplefilter("ignore")  # in a notebook, tqdm recommends installing ipywidgets
     import pooch
 
-pooch.get_logger().setLevel("WARNING")  # else it prints addresses and paths
+pooch.get_logger().setLevel("WARNING")  # otherwise it prints URLs and paths
 
-TIMEOUT = (5, 10)  # seconds to connect, and of silence: a slow but living connection may go on
+TIMEOUT = (5, 10)  # seconds to connect, and between bytes: slow downloads may continue
 
-# Why downloading failed, per cache folder: one process tries once.
+# Why downloading failed, by cache folder: each process tries only once.
 _failures: dict[Path, str] = {}
 
 
 class DownloadError(Exception):
-    """The data cannot be downloaded; the message is a short reason without paths or addresses."""
+    """The data cannot be downloaded; the message is a short reason without paths or URLs."""
 
 
 def fill() -> Path:
-    """Download the files that the user's cache folder lacks, and return the folder.
+    """Download the files missing from the user's cache folder, and return the folder.
 
-    pooch gives a file its name when it is complete and its hash is right. Of two processes at
-    once, the later one replaces the earlier one's file by an equal one.
+    pooch renames a file to its final name once it is complete and its hash is right. If two
+    processes download at once, the later one replaces the file with an identical one.
 
     Raises
     ------
     DownloadError
-        If no mirror delivers, a file is not the expected one, or the disk does not take it.
+        If no mirror has a file, its checksum is wrong, or it cannot be written.
     """
     try:
         folder = pooch.os_cache("d2lmini").expanduser() / "fashion-mnist"
@@ -45,7 +45,7 @@ def fill() -> Path:
         raise DownloadError("there is no home folder to keep it in") from error
     try:
         missing = [file for file in fashion.FILES if file.find(folder) is None]
-    except OSError:  # where we may not even look, downloading says why
+    except OSError:  # the folder cannot be read: downloading will give the reason
         missing = fashion.FILES
     if missing and folder in _failures:
         raise DownloadError(_failures[folder])
@@ -59,7 +59,7 @@ def fill() -> Path:
 
 
 def _download(file: IdxFile, folder: Path) -> None:
-    """Make `folder` hold the uncompressed file."""
+    """Download a file and store it uncompressed in `folder`."""
     for mirror in fashion.MIRRORS:
         try:
             pooch.retrieve(
@@ -83,23 +83,23 @@ def _download(file: IdxFile, folder: Path) -> None:
 
 
 def _get_uncompressed(size: int, url: str, path: str, _: object) -> None:
-    """Download a file compressed by gzip, and write not much more than `size` bytes of it."""
-    # No bar outside a terminal: in a notebook it would be stored with the outputs.
+    """Download a gzip file and write at most ``size + 1`` decompressed bytes to `path`."""
+    # No progress bar outside a terminal: in a notebook it would be saved with the outputs.
     get = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=TIMEOUT)
-    content = _Limited(size + 1000)  # what does not get smaller becomes a little larger
+    content = _Limited(size + 1000)  # incompressible data grow slightly
     get(url, content, None)
     content.seek(0)
     try:
         with gzip.open(content) as file:
-            plain = file.read(size + 1)  # one byte more shows that it is too long
+            plain = file.read(size + 1)  # one extra byte shows that it is too long
     except GZIP_ERRORS as error:
         raise ValueError(f"{url} is not a gzip file") from error
-    Path(path).unlink()  # only its owner might read it; a new file is as the umask says
+    Path(path).unlink()  # readable by its owner only; a new file follows the umask
     Path(path).write_bytes(plain)
 
 
 class _Limited(io.BytesIO):
-    """Memory for a limited number of bytes, so that a server cannot fill it."""
+    """A memory buffer of limited size, so that a server cannot fill the memory."""
 
     def __init__(self, limit: int):
         super().__init__()

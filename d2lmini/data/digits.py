@@ -1,6 +1,6 @@
 """The embedded data set: handwritten digits, for machines that cannot download Fashion-MNIST.
 
-scikit-learn carries 1,797 handwritten digits of 8 x 8 pixels (E. Alpaydin and C. Kaynak, *Optical
+scikit-learn contains 1,797 handwritten digits of 8 x 8 pixels (E. Alpaydin and C. Kaynak, *Optical
 Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998, doi:10.24432/C50P49).
 Enlarged to 24 x 24 and placed at random positions in 28 x 28 they have the shape of Fashion-
 MNIST, and LeNet learns them.
@@ -16,7 +16,7 @@ _SIZE = 28
 
 
 def make_digits(num_train: int = 60000, num_test: int = 10000) -> ImageData:
-    """Return the embedded data set; the same bytes on every machine.
+    """Return the embedded data set, bit-identical on every machine.
 
     Training and test images come from different originals, so that no test image is a shifted
     copy of a training image.
@@ -25,7 +25,7 @@ def make_digits(num_train: int = 60000, num_test: int = 10000) -> ImageData:
     ----------
     num_train, num_test : int
         Number of images; originals are used in turn, each time at a random position. The
-        defaults are Fashion-MNIST's: as many batches per epoch, as many bytes to copy.
+        defaults are those of Fashion-MNIST, for as many batches per epoch and bytes to copy.
     """
     from sklearn.datasets import load_digits  # slow to import and rarely needed
 
@@ -55,7 +55,7 @@ def _make(bunch, num_train: int, num_test: int) -> ImageData:
 def enlarge(originals: torch.Tensor) -> torch.Tensor:
     """Interpolate (n, 8, 8) values 0 to 16 bilinearly to (n, 24, 24) values 0 to 255.
 
-    In integers: no rounding mode or processor can change a pixel.
+    It computes in integers, so that no rounding mode or processor can change a pixel.
     """
     size = originals.shape[-1]
     weights = torch.zeros(size * _SCALE, size, dtype=torch.long)  # in units of 1/3
@@ -64,7 +64,7 @@ def enlarge(originals: torch.Tensor) -> torch.Tensor:
         low, fraction = divmod(row - 1, _SCALE)
         weights[row, max(low, 0)] += _SCALE - fraction
         weights[row, min(low + 1, size - 1)] += fraction
-    # einsum and matmul have no integer kernels worth relying on; a broadcast product is exact.
+    # Do not rely on integer kernels of einsum and matmul; a broadcast product is exact.
     rows = (weights[None, :, :, None] * originals[:, None, :, :]).sum(2)  # (n, 24, 8)
     both = (rows[:, :, None, :] * weights[None, None, :, :]).sum(3)  # (n, 24, 24), units of 1/9
     full = 16 * _SCALE**2
@@ -72,7 +72,7 @@ def enlarge(originals: torch.Tensor) -> torch.Tensor:
 
 
 def _place(images: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Put each (24, 24) image at a random position in a black one: (n, 1, 28, 28)."""
+    """Place each (24, 24) image at a random position on black: (n, 1, 28, 28)."""
     num, size = images.shape[0], images.shape[-1]
     shifts = torch.randint(0, _SIZE - size + 1, (2, num), generator=generator)
     out = torch.zeros(num, 1, _SIZE, _SIZE, dtype=torch.uint8)

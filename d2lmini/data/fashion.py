@@ -1,4 +1,4 @@
-"""Fashion-MNIST: its files, its classes, and reading it from a folder."""
+"""Fashion-MNIST: its files, its classes, and how to read it from a folder."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,11 +21,10 @@ FASHION_MNIST_CLASSES = (
     "ankle boot",
 )
 
-# The folders that torchvision downloads from: they hold each file as NAME.gz.
+# The folders that torchvision downloads from; each file is there as NAME.gz.
 MIRRORS = ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",)
 
-# In the order train images, train labels, test images, test labels. The hashes are those of the
-# uncompressed files.
+# Train images, train labels, test images, test labels. The hashes are of the uncompressed files.
 FILES = (
     IdxFile(
         "train-images-idx3-ubyte",
@@ -61,7 +60,7 @@ class ImageData:
     classes : tuple of str
         Name of each label.
     source : str
-        What the data are and where they come from, for people.
+        Description of the data and their origin, for messages.
     """
 
     train: tuple[torch.Tensor, torch.Tensor]
@@ -76,7 +75,7 @@ def fashion_mnist_labels(labels: Iterable[int]) -> list[str]:
     Parameters
     ----------
     labels : iterable of int
-        Numbers from 0 to 9; a tensor of shape (n,) will do.
+        Numbers from 0 to 9; may be a tensor of shape (n,).
 
     Returns
     -------
@@ -108,9 +107,9 @@ def read_folder(root: Path, place: str, remedy: str) -> ImageData:
     root : Path
         Holds the files in ``FashionMNIST/raw/`` (torchvision's layout) or directly.
     place : str
-        How to call the folder in `ImageData.source`.
+        Name of the folder in `ImageData.source`.
     remedy : str
-        What the reader of an error message should do; ends every message.
+        What the user should do; appended to every error message.
 
     Raises
     ------
@@ -135,7 +134,7 @@ def read_folder(root: Path, place: str, remedy: str) -> ImageData:
 
 
 def _find_files(root: Path) -> list[Path]:
-    """Return the paths of the files in the folder below `root` that holds at least one of them."""
+    """Return the paths of the files in the first candidate folder that has any of them."""
     candidates = (root / "FashionMNIST" / "raw", root)
     for folder in candidates:
         paths = [file.find(folder) for file in FILES]

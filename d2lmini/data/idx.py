@@ -1,4 +1,4 @@
-"""Read IDX files, the format in which MNIST and its relatives are published, and distrust them.
+"""Read and validate IDX files, the format of MNIST and its relatives.
 
 An IDX file is two zero bytes, a type byte (8: unsigned bytes), the number of dimensions, each
 dimension as a big-endian 32-bit integer, then the values in row-major order.
@@ -19,22 +19,22 @@ _UNSIGNED_BYTE = 8
 
 
 class DataError(ValueError):
-    """A data file is missing, unreadable or not what it should be.
+    """A data file is missing, unreadable or has unexpected content.
 
-    The message names the file and says what to do.
+    The message names the file and gives the remedy.
     """
 
 
 @dataclass(frozen=True)
 class IdxFile:
-    """What an IDX file must contain.
+    """The expected content of an IDX file.
 
     Parameters
     ----------
     name : str
         File name without a folder; the compressed file is called ``name + ".gz"``.
     shape : tuple of int
-        The dimensions that its header must state.
+        The dimensions in its header.
     sha256 : str
         Hash of the uncompressed file, in hexadecimal.
     """
@@ -66,9 +66,9 @@ def read_idx(path: Path, expected: IdxFile) -> torch.Tensor:
     Parameters
     ----------
     path : Path
-        The file; a name ending in ``.gz`` is uncompressed while reading.
+        The file; if its name ends in ``.gz``, it is decompressed while reading.
     expected : IdxFile
-        What it must contain.
+        Its expected content.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def read_idx(path: Path, expected: IdxFile) -> torch.Tensor:
         If the file cannot be read or is not exactly the expected one.
     """
     header, size = expected.header, expected.size
-    content = _read_bytes(path, size + 1)  # one byte more shows that a file is too long
+    content = _read_bytes(path, size + 1)  # one extra byte shows that a file is too long
     if content[: len(header)] != header:
         raise DataError(f"{path}: not an IDX file of unsigned bytes of shape {expected.shape}")
     if len(content) < size:
@@ -95,7 +95,7 @@ def read_idx(path: Path, expected: IdxFile) -> torch.Tensor:
 
 
 def _read_bytes(path: Path, limit: int) -> bytearray:
-    """Return the first `limit` (uncompressed) bytes, in memory that a tensor may write to."""
+    """Return the first `limit` uncompressed bytes, in memory that is writable for a tensor."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         if not path.is_file():  # opening a named pipe would wait for a writer

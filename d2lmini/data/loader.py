@@ -10,10 +10,10 @@ from d2lmini.data.places import find_data
 
 
 class Batches:
-    """Images in memory, one batch after the other, as often as they are iterated over.
+    """Batches of images in memory; can be iterated over any number of times.
 
-    The images stay one tensor of bytes; a batch is a few rows of it, gathered and converted when
-    it is asked for. That is fast enough to need no worker processes: see
+    The images stay one tensor of bytes; the rows of a batch are gathered and converted when the
+    batch is requested. That is fast enough without worker processes: see
     ``benchmarks/cases/loader.py``.
 
     Parameters
@@ -23,17 +23,16 @@ class Batches:
     labels : torch.Tensor
         dtype int64, shape (N,).
     batch_size : int
-        Images per batch; the last batch of a pass holds what is left, so that a pass gives every
-        image once.
+        Images per batch; the last batch of a pass has the rest, so that a pass yields every image
+        once.
     resize : int or tuple of int, optional
-        Size of the images given out, side or (height, width); None: as they are.
+        Size of the yielded images, side or (height, width); None: unchanged.
     seed : int, optional
-        Each pass gives another order, drawn from an own generator with this seed; None: always in
-        order.
+        Seed of a local generator that draws a new order for each pass; None: always in order.
     classes : tuple of str
         Name of each label.
     source : str
-        What the data are and where they come from.
+        Description of the data and their origin.
 
     Attributes
     ----------
@@ -89,11 +88,11 @@ class Batches:
         )
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Begin a pass over X, float32 in [0, 1] of shape (B, 1, h, w), and y, int64 (B,)."""
-        # Drawn here and not at the first batch, so that the order of the iter() calls decides.
+        """Start a pass that yields X, float32 in [0, 1], (B, 1, h, w), and y, int64, (B,)."""
+        # Drawn here, not at the first batch, so that only the order of the iter() calls matters.
         if self._generator is None:
             return self._pass(None)
-        # On the CPU whatever the default device is.
+        # On the CPU, whatever the default device is.
         order = torch.randperm(self.num_examples, generator=self._generator, device="cpu")
         return self._pass(order)
 
@@ -105,7 +104,7 @@ class Batches:
             if permutation is None:
                 images, labels = self.images[rows], self.labels[rows].clone()
             else:
-                # index_select copies whole images; images[index] goes pixel by pixel, 3 x slower.
+                # index_select copies whole images; images[index] copies pixels, 3 times slower.
                 index = permutation[rows]
                 images, labels = (
                     self.images.index_select(0, index),
@@ -117,16 +116,16 @@ class Batches:
 def to_float(images: torch.Tensor, size: tuple[int, int] | None = None) -> torch.Tensor:
     """Convert bytes to float32 in [0, 1] and resize.
 
-    Resizing is bilinear with antialiasing, as `torchvision.transforms.Resize` does it on tensors.
-    Done on PIL images, as d2l does, it rounds to bytes twice on the way; the two differ by at
-    most 1/255 + rounding.
+    Resizing is bilinear with antialiasing, like `torchvision.transforms.Resize` on tensors.
+    Resizing PIL images, as d2l does, rounds to bytes twice; the results differ by at most 1/255
+    plus rounding.
 
     Parameters
     ----------
     images : torch.Tensor
         dtype uint8, shape (B, 1, H, W).
     size : tuple of int, optional
-        (height, width); None: as they are.
+        (height, width); None: unchanged.
 
     Returns
     -------
@@ -144,8 +143,9 @@ def load_data_fashion_mnist(
 ) -> tuple[Batches, Batches]:
     """Load Fashion-MNIST into memory and print one line that says where it comes from.
 
-    Looked for in ``D2LMINI_DATA`` (if set, only there), in the user's cache, on the network.
-    Where none has it, handwritten digits of the same shape take its place, and the line says so.
+    It is searched for in ``D2LMINI_DATA`` (if set, only there), in the user's cache, on the
+    network. If it is nowhere, handwritten digits of the same shape replace it, and the line says
+    so.
 
     Parameters
     ----------
@@ -153,15 +153,15 @@ def load_data_fashion_mnist(
         Images per batch; the last batch of a pass may be smaller, and a batch size above the
         number of images gives one batch.
     resize : int or tuple of int, optional
-        Size of the images given out, side or (height, width); default: 28 x 28.
-    seed : int
-        Seed of the training set's order, default 0. Equal seeds give equal sequences of passes;
-        no global random state is read or changed.
+        Size of the yielded images, side or (height, width); default: 28 x 28.
+    seed : int, default 0
+        Seed of the training set's order. Equal seeds give equal sequences of passes; no global
+        random state is read or changed.
 
     Returns
     -------
     train_iter, test_iter : Batches
-        To be iterated over any number of times; each pass over `train_iter` is shuffled anew,
+        Can be iterated over any number of times; `train_iter` is reshuffled for each pass,
         `test_iter` is in order. Both yield ``X``, float32 in [0, 1] of shape (B, 1, 28, 28), and
         ``y``, int64 of shape (B,).
 
@@ -179,7 +179,7 @@ def load_data_fashion_mnist(
     >>> X.shape, y.shape
     (torch.Size([256, 1, 28, 28]), torch.Size([256]))
     """
-    # Before the data are looked for: a wrong number should not cost a download.
+    # Checked first: an invalid argument should not cost a download.
     _check_count(batch_size)
     _check_size(resize)
     _check_seed(seed)
@@ -193,7 +193,7 @@ def load_data_fashion_mnist(
 
 
 def _is_whole(value: object, low: int) -> bool:
-    """Say whether `value` is an integer, of any kind (NumPy's too), and not below `low`."""
+    """Return whether `value` is an integer of any type (NumPy's too) and at least `low`."""
     try:
         return not isinstance(value, bool) and operator.index(value) >= low
     except TypeError:

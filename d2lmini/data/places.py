@@ -1,4 +1,4 @@
-"""Find the data: the reader's own folder, the cache, the network, at last embedded digits."""
+"""Find the data: in the user's own folder, the cache, the network, else the embedded digits."""
 
 import os
 from dataclasses import replace
@@ -11,8 +11,8 @@ from d2lmini.data.fashion import ImageData, read_folder
 def find_data() -> ImageData:
     """Return the data set from the first place that has it.
 
-    ``D2LMINI_DATA``, if set and not empty, is the only place looked at: whoever sets it wants
-    those data and no others. Otherwise the cache, the network, the embedded digits.
+    If ``D2LMINI_DATA`` is set and not empty, only that folder is searched; otherwise the cache, the
+    network and the embedded digits, in this order.
 
     Raises
     ------
@@ -22,13 +22,13 @@ def find_data() -> ImageData:
     given = os.environ.get("D2LMINI_DATA")
     if given:
         remedy = (
-            f"D2LMINI_DATA is {given!r}: let it name a folder with the four files of "
+            f"D2LMINI_DATA is {given!r}: set it to a folder with the four files of "
             "Fashion-MNIST, copy them again if they are damaged, or unset it to use the cache or "
             "a download."
         )
-        folder = os.path.expanduser(given)  # leaves an unknown user's ~name as it is
+        folder = os.path.expanduser(given)  # does not change the ~name of an unknown user
         return read_folder(Path(folder).absolute(), "D2LMINI_DATA", remedy)
-    from d2lmini.data import cache  # slow to import, not needed by those who give a folder
+    from d2lmini.data import cache  # slow to import, and not needed if a folder is given
 
     try:
         folder = cache.fill()

@@ -1,7 +1,7 @@
-"""Save a training job such that it can go on as if it had never stopped.
+"""Save a training job so that it can resume as if it had never stopped.
 
-A checkpoint is a file of `torch.save`, which `torch.load` can read, and behind it 32 bytes: the
-SHA-256 of what stands before them. The file's own checksums are not looked at by `torch.load`.
+A checkpoint is a file of `torch.save`, which `torch.load` can read, followed by 32 bytes: the
+SHA-256 of the content before them. `torch.load` does not verify the file's own checksums.
 """
 
 import hashlib
@@ -15,66 +15,66 @@ import torch.distributed as dist
 
 from d2lmini.ddp.collect import average_buffers, check_equal_on_ranks, wait_for_all_ranks
 
-# What a checkpoint holds.
+# The entries of a checkpoint.
 ENTRIES = {"model": dict, "optimizer": dict, "progress": dict, "rngs": list, "config": dict}
 
 
 def save_checkpoint(path, model, optimizer, progress, config):
-    """Write everything that the next step depends on. All ranks call it, rank 0 writes.
+    """Write everything that the next step depends on. All ranks call it; rank 0 writes.
 
-    The file at `path` is replaced in one go: whoever reads it, even after a crash in the middle of
-    writing, finds the old state or the new one, whole.
+    The file at `path` is replaced atomically: even after a crash while writing, it has the complete
+    old state or the complete new one.
 
     Parameters
     ----------
     path : str or Path
-        Of the file, on storage that all machines see if there are several. A link stays: the file
-        that it leads to is replaced.
+        Of the file, on storage that all machines share. A symbolic link is followed: its target
+        is replaced.
     model, optimizer
-        Rank 0's stand for all: data-parallel training keeps weights and the optimiser's state
-        equal, and the buffers are made so (`average_buffers`).
+        Those of rank 0 are saved: data-parallel training keeps weights and optimiser state equal on
+        all ranks, and `average_buffers` makes the buffers equal.
     progress : dict
-        How far the training is, whole numbers from 0 on; `load_checkpoint` returns it.
+        How far the training is, as integers from 0 on; `load_checkpoint` returns it.
     config : dict
-        What must not change between the parts of one run.
+        Settings that must be the same when the run is resumed.
 
     Raises
     ------
     OSError
-        On rank 0, if the file cannot be written; an older one is still there.
+        On rank 0, if the file cannot be written; an older one is kept.
     """
     average_buffers(model)
     rngs = [None] * dist.get_world_size()
-    dist.all_gather_object(rngs, _rng_state())  # the only state in which ranks differ
+    dist.all_gather_object(rngs, _rng_state())  # the only state that differs between ranks
     if dist.get_rank() == 0:
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         state |= {"progress": progress, "rngs": rngs, "config": config}
-        _replace(_target(path), _packed(state))
-    wait_for_all_ranks()  # nobody goes on before the state is safe
+        _replace(_target(path), _serialise(state))
+    wait_for_all_ranks()  # no rank continues before the state is saved
 
 
 def begin_or_resume(path, resume, model, optimizer, config):
-    """Load the checkpoint if there is one and it is wanted; check that one can be written.
+    """Load the checkpoint if there is one and `resume` is set; check that one can be written.
 
     Parameters
     ----------
     path : str or Path or None
-        None: nothing is saved in this run.
+        None: this run saves no checkpoint.
     resume : bool
-        Whether to go on from a file at `path`.
+        Whether to resume from an existing file at `path`.
     model, optimizer, config
         See `load_checkpoint`.
 
     Returns
     -------
     dict or None
-        The progress that was saved; None: begin at the beginning.
+        The saved progress; None: start from the beginning.
 
     Raises
     ------
     ValueError
-        If there is a file which a new run would overwrite, or only some ranks see it; if no file
-        can be written there; and what `load_checkpoint` raises.
+        If a file exists that a new run would overwrite, or only some ranks see it; if no file can
+        be written there; or as in `load_checkpoint`.
     """
     if path is None:
         return None
@@ -90,27 +90,27 @@ def begin_or_resume(path, resume, model, optimizer, config):
 
 
 def load_checkpoint(path, model, optimizer, config):
-    """Bring model, optimiser and random generators to the state of a checkpoint.
+    """Restore model, optimiser and random generators from a checkpoint.
 
     Parameters
     ----------
     path : str or Path
-        Of a file that `save_checkpoint` wrote.
+        A file that `save_checkpoint` wrote.
     model, optimizer
         Changed in place.
     config : dict
-        That of this job, to be compared with that of the job that wrote the file.
+        Settings of this job; must equal those of the job that wrote the file.
 
     Returns
     -------
     dict
-        `progress` as it was saved.
+        The saved progress.
 
     Raises
     ------
     ValueError
-        If the file is damaged or not one of `save_checkpoint`, if this job has another number of
-        ranks or another configuration, or if the ranks find different files.
+        If the file is damaged or not from `save_checkpoint`, if this job has a different number of
+        ranks or a different configuration, or if the ranks read different files.
     """
     state, digest = _read(path)
     remedy = "Put it where all machines see it."
@@ -122,7 +122,7 @@ def load_checkpoint(path, model, optimizer, config):
     return state["progress"]
 
 
-def _packed(state):
+def _serialise(state):
     """Return the bytes of a checkpoint."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
@@ -132,17 +132,17 @@ def _packed(state):
 
 
 def _target(path):
-    """Return the path that is to be replaced: at the end of links, if there are some."""
+    """Return the path of the file to replace, with symbolic links resolved."""
     return Path(os.path.realpath(path))
 
 
 def _check_writable(path):
-    """Write a file where `_replace` will do it, before there is something to lose."""
+    """Raise ValueError early if `_replace` would not be able to write."""
     target = _target(path)
     try:
         if target.exists() and not target.is_file():  # a folder, or perhaps /dev/null
             raise ValueError(f"{str(path)!r} is not a file: give the path of one")
-        with _file_beside(target, b""):
+        with _temporary_file(target, b""):
             pass
     except OSError as error:
         raise ValueError(
@@ -152,20 +152,20 @@ def _check_writable(path):
 
 
 def _replace(target, content):
-    """Write beside the target, force it to the disk, then rename: a rename is atomic."""
+    """Write and fsync a file next to the target, then rename it, which is atomic."""
     try:
-        with _file_beside(target, content) as part:
+        with _temporary_file(target, content) as part:
             os.replace(part, target)
     except OSError as error:
         raise OSError(
             f"the checkpoint cannot be written to {target} ({error.strerror}): make room there or "
-            "give another path. If there was a file before, it is whole: resume from it"
+            "give another path. If there was a file before, it is intact: resume from it"
         ) from error
 
 
 @contextmanager
-def _file_beside(target, content):
-    """Write a file beside the target; at the end it is gone, if it was not renamed."""
+def _temporary_file(target, content):
+    """Write a file next to the target; remove it at the end unless it was renamed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     try:
@@ -190,7 +190,7 @@ def _read(path):
     if hashlib.sha256(saved).digest() != digest:
         raise _no_checkpoint(path, "its SHA-256 is not the one at its end")
     try:
-        # weights_only: the file may hold tensors, numbers and containers, but run no code.
+        # weights_only: the file may contain tensors, numbers and containers, but no code.
         state = torch.load(io.BytesIO(saved), map_location="cpu", weights_only=True)
     except Exception as error:
         raise _no_checkpoint(path, type(error).__name__) from error
@@ -218,14 +218,14 @@ def _check_same_job(path, state, config):
     if ranks != world_size:
         raise ValueError(
             f"{path} was written by {ranks} ranks, this job has {world_size}: start {ranks} "
-            "processes (--nnodes times --nproc-per-node), or begin anew with another path"
+            "processes (--nnodes times --nproc-per-node), or start a new run with another path"
         )
     for name, value in config.items():
         saved = state["config"].get(name)
         if saved != value:
             raise ValueError(
                 f"{path} was written with {name} = {saved}, this job has {name} = {value}: give "
-                "the same value, or begin anew with another path"
+                "the same value, or start a new run with another path"
             )
 
 

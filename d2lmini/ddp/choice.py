@@ -1,4 +1,4 @@
-"""Choose what computes and what carries the messages, the same on all ranks."""
+"""Choose the device type and the communication backend, the same on all ranks."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -11,18 +11,18 @@ from d2lmini.devices import usable_gpus
 
 @dataclass(frozen=True)
 class Offer:
-    """What one process could compute on.
+    """The device that one process could use.
 
     Attributes
     ----------
     asked : {"auto", "cuda", "cpu"}
-        What its user wants.
+        What the user asked for.
     index : int or None
-        Number of the GPU that it would take, as it sees them; None if it can use none.
+        Index of the GPU that it would use, among those it sees; None if it can use none.
     gpu : str or None
-        Identifies that GPU on every machine.
+        UUID of that GPU.
     problem : str or None
-        What is wrong with GPUs that are there but cannot be used.
+        What is wrong with GPUs that are present but cannot be used.
     has_nccl : bool
         Whether this PyTorch was built with NCCL.
     """
@@ -35,15 +35,15 @@ class Offer:
 
 
 def make_offer(asked, local_rank):
-    """Look for this process's GPU.
+    """Find this process's GPU.
 
-    Usually each process sees all GPUs of its machine, and takes the one of its own number. Some
-    clusters show each process only its own: that one is number 0.
+    Usually each process sees all GPUs of its machine, and uses the one with its local rank. On some
+    clusters each process sees only its own, with index 0.
 
     Raises
     ------
     ValueError
-        If `asked` is none of "auto", "cuda" and "cpu".
+        If `asked` is not "auto", "cuda" or "cpu".
     """
     if asked not in ("auto", "cuda", "cpu"):
         raise ValueError(f"device is {asked!r}; choose 'auto', 'cuda' or 'cpu'")
@@ -56,24 +56,25 @@ def make_offer(asked, local_rank):
 
 
 def exchange(offer, store, rank, world_size):
-    """Return the offers of all ranks, in their order.
+    """Return the offers of all ranks, in rank order.
 
-    Whether two processes share a GPU cannot be said from their variables, only from what each
-    sees; and on several machines all have to choose the same.
+    Environment variables do not tell whether two processes share a GPU, only what each of them
+    sees; and processes on several machines must all make the same choice.
     """
     store.set(f"offer/{rank}", json.dumps(asdict(offer)))
     offers = [Offer(**json.loads(store.get(f"offer/{r}"))) for r in range(world_size)]
     store.set(f"heard/{rank}", "")
-    if rank == 0:  # it may hold the store, and must not leave before all have read
+    if rank == 0:  # it may host the store, and must not exit before all have read
         store.wait([f"heard/{r}" for r in range(world_size)])
     return offers
 
 
 def choose_backend(offers):
-    """Choose what computes and what carries the messages.
+    """Choose the backend and the device type.
 
-    GPUs if each process has its own and NCCL is there. gloo is left to CPUs: on Windows, which has
-    no NCCL, its allreduce of tensors on GPUs ends the process (PyTorch issue 186535).
+    GPUs with NCCL if each process has its own GPU and NCCL is available, else CPUs with gloo. gloo
+    is not used for GPUs: on Windows, which has no NCCL, its allreduce of tensors on GPUs crashes
+    the process (PyTorch issue 186535).
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def choose_backend(offers):
     Raises
     ------
     ValueError
-        If "cuda" was asked for and cannot be had.
+        If "cuda" was asked for but cannot be used.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def choose_backend(offers):
 
 
 def _obstacle(offers):
-    """Return why the processes cannot compute on GPUs, or None, and what can be done."""
+    """Return why the processes cannot use GPUs, or None, and the beginning of a remedy."""
     num_gpus = len({offer.gpu for offer in offers} - {None})
     problems = [offer.problem for offer in offers if offer.problem]
     if num_gpus < len(offers) and problems:

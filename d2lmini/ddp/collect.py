@@ -1,4 +1,4 @@
-"""Values of all ranks, made one."""
+"""Combine and compare values across ranks."""
 
 import hashlib
 
@@ -7,14 +7,14 @@ import torch.distributed as dist
 
 
 def sum_over_ranks(values, device="cpu"):
-    """Add numbers up over the ranks; every rank gets the sums.
+    """Sum numbers over ranks; every rank gets the sums.
 
     Parameters
     ----------
     values : sequence of float
-        Equally many on every rank; whole numbers stay exact up to 2**53.
+        As many on every rank; integers are exact up to 2**53.
     device : torch.device
-        Where the backend expects its tensors: this rank's device.
+        Device of this rank, where the backend expects its tensors.
 
     Returns
     -------
@@ -33,10 +33,10 @@ def sum_over_ranks(values, device="cpu"):
 
 
 def wait_for_all_ranks():
-    """Return when every rank has called it.
+    """Return once every rank has called it.
 
-    `torch.distributed.barrier` does the same, but first asks PyTorch for the kind of accelerator,
-    a question that fails once the simulated GPUs of this package are registered.
+    `torch.distributed.barrier` does the same, but first asks PyTorch for the accelerator type,
+    which fails once the simulated GPUs of this package are registered.
     """
     dist.all_gather_object([None] * dist.get_world_size(), None)
 
@@ -45,11 +45,11 @@ def wait_for_all_ranks():
 def average_buffers(model):
     """Replace every floating-point buffer by its mean over the ranks.
 
-    Each rank's batch normalisation collects running statistics of the images that this rank saw.
-    `DistributedDataParallel` by itself hands rank 0's to all and so throws the others' away. The
-    mean uses all images: for the running means it is what one process would have got from the
+    Each rank's batch normalisation has running statistics of the images that this rank saw.
+    `DistributedDataParallel` by default broadcasts those of rank 0 and discards the others. The
+    mean uses all images: for the running means it is what one process would have computed from the
     whole batches (for shares of equal size); for the running variances it lacks the variance
-    between the ranks' means, which is small as long as a share is not.
+    between the ranks' means, which is small unless shares are small.
 
     Parameters
     ----------
@@ -63,12 +63,12 @@ def average_buffers(model):
 
 
 def fingerprint(tensors):
-    """Return 16 hexadecimal digits that change with any bit of the tensors.
+    """Return a hash of 16 hexadecimal digits that depends on every bit of the tensors.
 
     Parameters
     ----------
     tensors : dict of str to torch.Tensor
-        A `state_dict`, for instance.
+        For example a `state_dict`.
 
     Examples
     --------
@@ -84,16 +84,16 @@ def fingerprint(tensors):
 
 
 def check_equal_on_ranks(what, value, remedy):
-    """Refuse to go on where the ranks hold different values.
+    """Raise ValueError if the value differs between ranks.
 
     Parameters
     ----------
     what : str
         Name of the value in the message.
     value : object
-        Compared with ``==``; small, since every rank gets everybody's.
+        Compared with ``==``; small, since every rank receives the values of all ranks.
     remedy : str
-        What the reader of the message should do.
+        What the user should do; ends the message.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Meet the other processes of a job, and part from them."""
+"""Join and leave the process group of a job."""
 
 import errno
 import os
@@ -17,31 +17,31 @@ from d2lmini.ddp.collect import wait_for_all_ranks
 from d2lmini.ddp.place import find_place
 from d2lmini.ddp.records import write_record
 
-# The launcher looks at its processes ten times a second. A survivor that reported its lost
-# connection at once would often be taken for the one that failed first.
+# The launcher polls its processes ten times a second. If a survivor reported its lost connection at
+# once, the launcher would often take it for the process that failed first.
 SECONDS_BEFORE_A_SURVIVOR_REPORTS = 3.0
 
-# To drop the last messages gloo's threads need the interpreter. A DDP model that outlives the group
-# waits for these threads and does not let go of the interpreter: they would wait for each other.
+# gloo's threads need the GIL to drop their last messages. A DDP model that outlives the group waits
+# for these threads while holding the GIL, which would be a deadlock.
 SECONDS_FOR_GLOO_TO_FINISH = 0.05
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One process among those of the job: what it is, and what it reports.
+    """One process of the job.
 
     Attributes
     ----------
     rank : int
-        Number of this process, from 0 to world_size - 1.
+        Index of this process, from 0 to world_size - 1.
     world_size : int
-        Number of processes, over all machines.
+        Number of processes on all machines.
     device : torch.device
-        Where this process computes.
+        Device of this process.
     backend : str
-        What carries the messages: "nccl" between GPUs, "gloo" between CPUs.
+        Communication backend: "nccl" between GPUs, "gloo" between CPUs.
     reason : str
-        Why that device and backend.
+        Why this device and backend were chosen.
     """
 
     rank: int
@@ -51,15 +51,15 @@ class Worker:
     reason: str
 
     def report(self, event, **values):
-        """Report a record, on rank 0 only: a line of JSON, or what `launch` returns.
+        """Report a record, on rank 0 only: `launch` returns it; without `launch` it is printed.
 
-        A number that is not finite becomes text: "NaN", "Infinity" or "-Infinity".
+        Numbers that are not finite become text: "NaN", "Infinity" or "-Infinity".
         """
         if self.rank == 0:
             write_record({"event": event, **values})
 
     def describe(self):
-        """Return what is worth reporting: sizes, devices, and where each rank runs."""
+        """Return a record of the job: sizes, devices, and the host and process of each rank."""
         ranks = [None] * self.world_size
         dist.all_gather_object(ranks, {"host": socket.gethostname(), "pid": os.getpid()})
         about = {"world_size": self.world_size, "device": str(self.device)}
@@ -68,16 +68,16 @@ class Worker:
 
 @contextmanager
 def process_group(device="auto", timeout=60.0):
-    """Join the job that the launcher describes, or be a job of one process; leave it at the end.
+    """Join the job of the launcher, or a job of one process; leave it at the end.
 
     Parameters
     ----------
     device : {"auto", "cuda", "cpu"}
-        "auto" takes GPUs if each process can have its own.
-    timeout : float
+        "auto" uses GPUs if each process can have its own.
+    timeout : float, default 60
         Seconds that a process waits for the others, at the start and in every collective, before
-        it gives up. Default 60 s. A job of which a process does not answer any more, but lives,
-        ends about 35 s later: the launcher gives that one 30 s to obey, before it kills it.
+        it gives up. If a process hangs, the job ends about 35 s after the timeout: the launcher
+        gives the process 30 s to exit before it kills it.
 
     Yields
     ------
@@ -86,11 +86,11 @@ def process_group(device="auto", timeout=60.0):
     Raises
     ------
     ValueError
-        If the launcher's variables are incomplete, restarts would hang, or GPUs are asked for that
-        are not there or cannot be used.
+        If the launcher's variables are incomplete, restarts would hang, or the requested GPUs are
+        missing or cannot be used.
     RuntimeError
-        If the port is taken, the others do not come, another process holds the GPU, or another
-        rank is lost.
+        If the port is taken, other processes do not join, another process occupies the GPU, or
+        contact with another rank is lost.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def process_group(device="auto", timeout=60.0):
     """
     place = find_place(os.environ)
     offer = make_offer(device, place.local_rank)
-    with _explained(place, timeout):
+    with _explain_failed_join(place, timeout):
         store = _open_store(place, timeout)
         offers = exchange(offer, store, place.rank, place.world_size)
     backend, device_type, reason = choose_backend(offers)
@@ -109,15 +109,15 @@ def process_group(device="auto", timeout=60.0):
     local_device = torch.device("cpu")
     if device_type == "cuda":
         local_device = options["device_id"] = torch.device("cuda", offer.index)
-        _take(local_device)
-    with _explained(place, timeout):
+        _select_gpu(local_device)
+    with _explain_failed_join(place, timeout):
         dist.init_process_group(**options)
     worker = Worker(place.rank, place.world_size, local_device, backend, reason)
     try:
         yield worker
-        wait_for_all_ranks()  # rank 0 may hold the store that the others still talk to
+        wait_for_all_ranks()  # rank 0 may host the store that the others still use
     except BaseException as error:
-        if backend == "gloo":  # NCCL would wait here for ranks that do not answer any more
+        if backend == "gloo":  # NCCL would wait here for ranks that no longer respond
             _leave(backend)
         if not _lost_contact(error):
             raise
@@ -131,22 +131,22 @@ def process_group(device="auto", timeout=60.0):
 
 
 def _open_store(place, timeout):
-    """Return the store at which the processes meet: the launcher's, or one that rank 0 keeps."""
+    """Return the store for the rendezvous of the processes, hosted by the launcher or by rank 0."""
     if place.address is None:
         return dist.HashStore()  # in memory: a job of one process needs no port
-    keeps_it = place.rank == 0 and not place.has_launchers_store
-    options = {"is_master": keeps_it, "timeout": timedelta(seconds=timeout)}
-    if keeps_it:
+    hosts_it = place.rank == 0 and not place.has_launchers_store
+    options = {"is_master": hosts_it, "timeout": timedelta(seconds=timeout)}
+    if hosts_it:
         options["use_libuv"] = sys.platform != "win32"  # PyTorch for Windows has no libuv
-        if place.address in ("127.0.0.1", "localhost"):  # one machine: nobody else may connect
+        if place.address in ("127.0.0.1", "localhost"):  # one machine: accept no other connections
             listener = socket.create_server(("127.0.0.1", place.port))
             options["master_listen_fd"] = listener.detach()
     return dist.TCPStore(place.address, place.port, place.world_size, **options)
 
 
 @contextmanager
-def _explained(place, timeout):
-    """Say what it means that a process could not meet the others."""
+def _explain_failed_join(place, timeout):
+    """Explain errors that mean that a process could not join the others."""
     try:
         yield
     except (dist.DistNetworkError, dist.DistStoreError, OSError) as error:
@@ -165,11 +165,11 @@ def _explained(place, timeout):
         ) from error
 
 
-def _take(device):
-    """Make the GPU this process's own: NCCL uses the current one."""
+def _select_gpu(device):
+    """Make the GPU the current device, which NCCL uses, and create its context."""
     try:
         torch.cuda.set_device(device)
-        torch.empty(1, device=device)  # the first that has to happen there
+        torch.empty(1, device=device)  # creates the context
     except RuntimeError as error:
         if "busy or unavailable" not in str(error):
             raise
@@ -187,7 +187,7 @@ def _leave(backend):
 
 
 def _lost_contact(error):
-    """Tell an error of the connection between ranks from one of this rank's own program."""
+    """Return whether an error comes from the connection to other ranks, not from this program."""
     if isinstance(error, dist.DistBackendError):
         return True
     signs = ("Connection closed", "Connection reset", "Broken pipe", "Timed out waiting")

@@ -1,4 +1,4 @@
-"""Images on the device of a rank: Fashion-MNIST, or made-up ones."""
+"""Images on the device of a rank: Fashion-MNIST, or synthetic ones."""
 
 import contextlib
 import sys
@@ -10,17 +10,18 @@ from d2lmini.ddp.collect import check_equal_on_ranks, fingerprint
 
 
 def load_images(device, num_synthetic=None):
-    """Return the images to train on and those to test on, the same on every rank.
+    """Return the training and test images, the same on every rank.
 
-    They stay on the device, as bytes: Fashion-MNIST takes 55 MB, and picking a batch there costs
-    less than sending it. A data set that does not fit is read by a `DataLoader` with a
+    They stay on the device, as bytes: Fashion-MNIST takes 55 MB, and gathering a batch there is
+    faster than copying it there. For a data set that does not fit, use a `DataLoader` with a
     `ShardedBatchSampler` as its ``batch_sampler``.
 
     Parameters
     ----------
     device : torch.device
     num_synthetic : int, optional
-        Make up so many images, and a sixth as many to test on; default: Fashion-MNIST.
+        Number of synthetic training images, with a sixth as many for testing; default:
+        Fashion-MNIST.
 
     Returns
     -------
@@ -35,7 +36,7 @@ def load_images(device, num_synthetic=None):
     if num_synthetic is not None:
         sets = [synthetic_images(num_synthetic), synthetic_images(num_synthetic // 6 + 1, seed=1)]
     else:
-        with contextlib.redirect_stdout(sys.stderr):  # standard output is for the records
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is reserved for records
             sets = [(data.images, data.labels) for data in load_data_fashion_mnist(1)]
     marks = [fingerprint({"images": images, "labels": labels}) for images, labels in sets]
     check_equal_on_ranks("the data", marks, "Give all machines the same files.")
@@ -43,7 +44,7 @@ def load_images(device, num_synthetic=None):
 
 
 def pick(data, indices):
-    """Return some images as the network takes them, and their labels.
+    """Return some images as inputs of the network, and their labels.
 
     Parameters
     ----------
@@ -77,8 +78,8 @@ def synthetic_images(num_images, seed=0, num_classes=10):
     ----------
     num_images : int
     seed : int
-        Of the noise and the labels; the patterns are always the same, so that one seed can serve
-        for training and another for testing.
+        Seed of the noise and the labels; the patterns are always the same, so that different seeds
+        give training and test sets of the same classes.
     num_classes : int
 
     Returns

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from d2lmini.ddp.records import FILE_VARIABLE, read_records
 
-# Otherwise restarted processes meet at the store of the first start, find the addresses of dead
-# processes there, and wait for these (PyTorch issue 135712).
+# Otherwise restarted processes use the store of the first start, find the addresses of dead
+# processes there, and wait for them (PyTorch issue 135712).
 OWN_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
 LOOPBACK_INTERFACE = {"linux": "lo", "darwin": "lo0"}
 
-# What the launcher takes at most to end its processes: it kills those that do not obey for 30 s.
+# The launcher needs at most this long to end its processes: after 30 s it kills them.
 SECONDS_TO_END = 40
 
 REMEDIES = {
@@ -27,33 +27,33 @@ def torchrun_command(
 ):
     """Return the command line that starts `script` under torchrun.
 
-    ``python -m torch.distributed.run`` is what the command ``torchrun`` does, with the certainty
-    that it is this Python's.
+    ``python -m torch.distributed.run`` is the same as ``torchrun``, and certain to use this Python.
 
     Parameters
     ----------
     script : str or Path
-        File of the program. Not a function: a worker is a fresh interpreter, which can import a
-        file but not a function that was typed into a cell.
+        File of the program. It cannot be a function: a worker is a new interpreter, which can run
+        a file, but cannot import a function from a notebook.
     *args
         The program's arguments.
     nproc_per_node : int
-        Processes on each machine; one per GPU, as a rule.
+        Processes per machine; usually one per GPU.
     nnodes : int
-        Machines. With more than one, the command is run on each of them.
+        Number of machines. If more than one, run the command on each of them.
     endpoint : str or Path, optional
-        ``host:port`` at which the machines meet; needed if there are several. With one machine,
-        the path of a file that is not there yet: while a job runs, the launcher's usual port
-        accepts connections from other machines, too, a file does not.
+        ``host:port`` for the rendezvous of the machines; required if there are several. With one
+        machine, the path of a file that does not exist yet: while a job runs, the launcher's
+        default port accepts connections from other machines, a file does not.
     max_restarts : int
-        How often a job is started again after one of its processes died.
+        How often the job is restarted after one of its processes died.
     python : str
         The interpreter; default: this one.
 
     Returns
     -------
     list of str
-        Complete: it can be printed and typed, on Linux and macOS also with `max_restarts`.
+        The complete command; typed into a shell it works as well (with `max_restarts` only on
+        Linux and macOS).
 
     Raises
     ------
@@ -71,16 +71,16 @@ def torchrun_command(
             "notebook: write it to a file and give the file's path"
         )
     command = [python, "-m", "torch.distributed.run", "--nproc-per-node", nproc_per_node]
-    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint]
+    rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint]
     if nnodes > 1:
         if endpoint is None:
             raise ValueError(f"{nnodes} machines need an endpoint such as 'first-machine:29400'")
-        command += ["--nnodes", nnodes, *meeting]
+        command += ["--nnodes", nnodes, *rendezvous]
     elif endpoint is None:
-        # A free port; and no name of the machine, which not every machine can resolve.
+        # A free port, and no host name, which not every machine can resolve.
         command += ["--standalone", "--local-addr", "127.0.0.1"]
     else:
-        command += [*meeting, "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1"]
+        command += [*rendezvous, "--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1"]
     if max_restarts:
         command += ["--max-restarts", max_restarts]
         if sys.platform != "win32":  # Windows has no such program
@@ -89,19 +89,20 @@ def torchrun_command(
 
 
 def launcher_environment(threads=1, nnodes=1):
-    """Return the variables that the launcher should be started with.
+    """Return the environment for the launcher.
 
     Parameters
     ----------
     threads : int
-        CPU threads of each process. More than cores / processes make all slower.
+        CPU threads per process; more than cores / processes slow all of them down.
     nnodes : int
-        Machines. With one, gloo's messages stay inside it, unless GLOO_SOCKET_IFNAME is set.
+        Number of machines. With one, gloo uses the loopback interface, unless GLOO_SOCKET_IFNAME is
+        set.
 
     Returns
     -------
     dict of str to str
-        This process's own, and those that matter.
+        The variables of this process, updated.
     """
     inside = {}
     if nnodes == 1 and sys.platform in LOOPBACK_INTERFACE:
@@ -112,33 +113,33 @@ def launcher_environment(threads=1, nnodes=1):
 def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, nnodes=1, **options):
     """Run a script under torchrun and return the records of rank 0.
 
-    A fresh interpreter for every process (nothing is forked): it does not matter whether this
-    one has used a GPU already. What the processes print is printed here, at the end; what they
-    write to standard error is shown if the job fails.
+    Every process is a new interpreter (nothing is forked), so it does not matter whether this one
+    has used a GPU. The standard output of the processes is printed here, at the end; their standard
+    error is shown if the job fails.
 
     Parameters
     ----------
     script, *args, nproc_per_node, nnodes, **options
         See `torchrun_command`.
     threads : int
-        CPU threads of each process, default 1.
+        CPU threads per process.
     timeout : float, optional
-        Seconds after which the job is ended.
+        Seconds after which the job is terminated.
 
     Returns
     -------
     list of dict
-        What rank 0 gave to `Worker.report`, as far as it runs on this machine.
+        The records that rank 0 gave to `Worker.report`, if rank 0 runs on this machine.
 
     Raises
     ------
     RuntimeError
-        If the job fails or takes too long, with the end of what it wrote to standard error.
+        If the job fails or takes too long; the message has the end of its standard error.
     """
     options |= {"nproc_per_node": nproc_per_node, "nnodes": nnodes}
     with tempfile.TemporaryDirectory() as folder:
-        if nnodes == 1:  # nobody else may connect
-            options.setdefault("endpoint", Path(folder) / "meeting")
+        if nnodes == 1:  # accept no connections from other machines
+            options.setdefault("endpoint", Path(folder) / "rendezvous")
         command = torchrun_command(script, *args, **options)
         path = Path(folder) / "records"
         env = launcher_environment(threads, nnodes) | {FILE_VARIABLE: str(path)}
@@ -153,7 +154,7 @@ def launch(script, *args, nproc_per_node=1, threads=1, timeout=None, nnodes=1, *
 
 
 def _run(command, env, timeout):
-    """Return how a command failed, if it did, and what it wrote to standard output and error."""
+    """Run a command; return how it failed, or None, its standard output and standard error."""
     how = {"text": True, "encoding": "utf-8", "errors": "replace"}
     with subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how
@@ -162,14 +163,14 @@ def _run(command, env, timeout):
             output = job.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             return f"did not end within {timeout:g} s", *_end(job)
-        except BaseException:  # the reader does not want to wait any more
+        except BaseException:  # such as KeyboardInterrupt
             _end(job)
             raise
     return f"ended with code {job.returncode}" if job.returncode else None, *output
 
 
 def _end(job):
-    """End a launcher such that it can end its processes; return what they wrote."""
+    """Terminate a launcher, with time to end its processes; return their output."""
     job.terminate()
     try:
         return job.communicate(timeout=SECONDS_TO_END)

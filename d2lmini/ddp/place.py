@@ -1,11 +1,11 @@
-"""A process's place in its job, from the variables that the launcher set."""
+"""A process's place in its job, from the environment variables of the launcher."""
 
 from dataclasses import dataclass
 
-# What a launcher such as torchrun tells each process about the job.
+# The variables by which a launcher such as torchrun describes the job to each process.
 LAUNCHER_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
-# What other launchers call the number of processes that they started.
+# Variables of other launchers with the number of processes.
 OTHER_SIZES = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 REMEDY = "start the script with python -m torch.distributed.run, which sets them all"
@@ -13,18 +13,18 @@ REMEDY = "start the script with python -m torch.distributed.run, which sets them
 
 @dataclass(frozen=True)
 class Place:
-    """One process's place.
+    """The place of one process in its job.
 
     Attributes
     ----------
     rank, world_size : int
-        Number of this process, and of all.
+        Index of this process, and number of processes.
     local_rank : int
-        Number of this process among those of its machine.
+        Index of this process among those on its machine.
     address, port : str and int, or None
-        Where the processes meet; None for a job of one.
+        Address of the rendezvous; None for a job of one process.
     has_launchers_store : bool
-        Whether the launcher keeps the store for its processes; otherwise rank 0 does.
+        Whether the launcher hosts the store for its processes; otherwise rank 0 does.
     """
 
     rank: int = 0
@@ -36,7 +36,7 @@ class Place:
 
 
 def find_place(environ):
-    """Read the launcher's variables; without any, the process is a job of its own.
+    """Read the launcher's variables; without them, the process is a job of its own.
 
     Raises
     ------
@@ -61,12 +61,12 @@ def find_place(environ):
             "may wait for dead ones at the old store"
         )
     numbers = [int(environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")]
-    meeting = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
-    return Place(*numbers, *meeting, has_launchers_store)
+    address = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
+    return Place(*numbers, *address, has_launchers_store)
 
 
 def _refuse_other_launchers(environ):
-    """Otherwise each of their processes would take itself for a job of one."""
+    """Raise ValueError under other launchers, where each process would run a job of its own."""
     for name in OTHER_SIZES:
         if int(environ.get(name) or 1) > 1:
             raise ValueError(

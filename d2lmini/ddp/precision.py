@@ -8,16 +8,16 @@ import torch
 def choose_precision(device, asked="auto"):
     """Return the dtype to compute in, and why.
 
-    bfloat16 pays where the hardware multiplies it directly; elsewhere it is emulated and slower.
-    Weights, gradients and their sum over the ranks stay float32 (`torch.autocast`).
+    bfloat16 is faster if the hardware multiplies it natively; otherwise it is emulated and slower.
+    Weights, gradients and their sum over ranks stay float32 (`torch.autocast`).
 
-    float32 is the dtype of the numbers. GPUs of compute capability 8.0 and later round the factors
-    of convolutions to TF32 all the same, unless ``torch.backends.cudnn.allow_tf32`` is False.
+    Even with float32, GPUs of compute capability 8.0 and later round the inputs of convolutions to
+    TF32, unless ``torch.backends.cudnn.allow_tf32`` is False.
 
     Parameters
     ----------
     device : torch.device
-        Where the model is.
+        Device of the model.
     asked : {"auto", "float32", "bfloat16"}
 
     Returns
@@ -29,7 +29,7 @@ def choose_precision(device, asked="auto"):
     Raises
     ------
     ValueError
-        If `asked` is none of the three.
+        If `asked` is not one of the three.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def choose_precision(device, asked="auto"):
 
 
 def autocast(device, dtype):
-    """Return a context in which operations run in `dtype` where that is safe.
+    """Return a context in which operations run in `dtype` if that is safe.
 
     Examples
     --------

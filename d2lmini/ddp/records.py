@@ -5,16 +5,16 @@ import math
 import os
 from pathlib import Path
 
-# Names the file for the records; standard output is everybody's: each rank may print there, and
-# so does NCCL, in the middle of a line if it comes to that.
+# The variable with the path for the records. Standard output is shared: all ranks may print there,
+# and so does NCCL, possibly in the middle of a line.
 FILE_VARIABLE = "D2LMINI_RECORDS"
 
 
 def write_record(record):
-    """Append a record to the file that `launch` named; without one, print it as a line of JSON.
+    """Append a record to the file of `launch`; without one, print it as a line of JSON.
 
-    JSON has finite numbers only. What is not finite is written as text, "NaN", "Infinity" or
-    "-Infinity", which `float` turns back into a number.
+    JSON has finite numbers only. Others are written as text, "NaN", "Infinity" or "-Infinity",
+    which `float` converts back to a number.
     """
     line = json.dumps(_finite(record), allow_nan=False)
     path = os.environ.get(FILE_VARIABLE)
@@ -22,19 +22,19 @@ def write_record(record):
         print(line, flush=True)
         return
     with open(path, "ab", buffering=0) as file:
-        # The first newline ends what a process that was killed while it wrote may have left.
+        # The first newline ends a partial line from a process that was killed while writing.
         file.write(f"\n{line}\n".encode())
 
 
 def read_records(path):
-    """Return the records of a file as a list of dicts; none if nobody wrote one."""
+    """Return the records in a file as a list of dicts, empty if there is no file."""
     path = Path(path)
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     return [record for record in map(_parse, lines) if record is not None]
 
 
 def _finite(value):
-    """Return the value with text in place of the numbers that JSON does not have."""
+    """Return the value with text in place of numbers that JSON cannot represent."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -47,5 +47,5 @@ def _finite(value):
 def _parse(line):
     try:
         return json.loads(line)
-    except json.JSONDecodeError:  # blank, or cut off by the death of the writer
+    except json.JSONDecodeError:  # blank, or incomplete because its writer died
         return None

@@ -1,4 +1,4 @@
-"""Share the images of a data set out to the ranks, each exactly once."""
+"""Distribute the images of a data set over ranks, each exactly once."""
 
 import torch
 from torch.utils.data import Sampler
@@ -7,29 +7,29 @@ from torch.utils.data import Sampler
 class ShardedBatchSampler(Sampler):
     """The part of every batch that one rank computes.
 
-    All ranks draw the same permutation of the data set, cut it into the same batches, and take
-    every `world_size`-th image of each. So the batches do not depend on the number of ranks; and
-    nothing is repeated or left out, where `torch.utils.data.DistributedSampler` repeats images
-    until all ranks have equally many (or, with ``drop_last=True``, leaves some out). For numbers
-    that divide, both give each rank the same images.
+    All ranks draw the same permutation of the data set, split it into the same batches, and take
+    every `world_size`-th image of each. So the batches do not depend on the number of ranks, and
+    no image is repeated or left out, whereas `torch.utils.data.DistributedSampler` repeats images
+    until all ranks have equally many (or, with ``drop_last=True``, leaves some out). If the sizes
+    are divisible, both give each rank the same images.
 
-    Works as ``batch_sampler`` of a `torch.utils.data.DataLoader`.
+    Use it as ``batch_sampler`` of a `torch.utils.data.DataLoader`.
 
     Parameters
     ----------
     num_images : int
         Size of the data set.
     batch_size : int
-        Images of one step, over all ranks. The last batch of an epoch holds what is left.
+        Images per step, on all ranks together. The last batch of an epoch has the rest.
     rank, world_size : int
-        This process and the number of processes.
+        Index of this process and number of processes.
     seed : int
-        Of the permutations; equal on all ranks.
+        Seed of the permutations; must be equal on all ranks.
 
     Raises
     ------
     ValueError
-        If there are no images, or no image for each rank in a full batch.
+        If there are no images, or a full batch has fewer images than there are ranks.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class ShardedBatchSampler(Sampler):
         self.set_epoch(0)
 
     def set_epoch(self, epoch, start_step=0):
-        """Choose the permutation of the next pass, and the step at which it begins."""
+        """Set the epoch, which determines the permutation, and the step to start from."""
         self.epoch = epoch
         self.start_step = start_step
 
@@ -65,11 +65,11 @@ class ShardedBatchSampler(Sampler):
         return -(-self.num_images // self.batch_size)
 
     def size(self, step):
-        """Return the number of images of a step, over all ranks."""
+        """Return the number of images in a step, on all ranks together."""
         return min(self.batch_size, self.num_images - step * self.batch_size)
 
     def __iter__(self):
-        """Yield this rank's indices of each step, int64 of shape (share,), possibly (0,)."""
+        """Yield this rank's indices for each step, int64 of shape (share,), possibly (0,)."""
         generator = torch.Generator().manual_seed(self.seed + self.epoch)
         batches = torch.randperm(self.num_images, generator=generator).split(self.batch_size)
         for batch in batches[self.start_step :]:
@@ -77,7 +77,7 @@ class ShardedBatchSampler(Sampler):
 
 
 def my_share(num_images, rank, world_size):
-    """Return the images that one rank evaluates: every one belongs to exactly one rank.
+    """Return the indices of the images that one rank evaluates; each belongs to exactly one rank.
 
     Returns
     -------

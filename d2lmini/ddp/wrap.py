@@ -1,11 +1,11 @@
-"""Wrap a network for data-parallel training, after a look at whether it is ready."""
+"""Wrap a network for data-parallel training, after checking that it is ready."""
 
 import inspect
 
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-# PyTorch 2.13 renamed the option and warns of the old name; 2.11 knows only the old one.
+# PyTorch 2.13 renamed the option and warns about the old name; 2.11 has only the old one.
 _OPTIONS = inspect.signature(DistributedDataParallel).parameters
 _NO_BUFFER_SYNC = {
     ("forward_sync_buffers" if "forward_sync_buffers" in _OPTIONS else "broadcast_buffers"): False
@@ -13,18 +13,18 @@ _NO_BUFFER_SYNC = {
 
 
 def wrap_model(net, device):
-    """Return the network in a `DistributedDataParallel` that leaves the buffers alone.
+    """Return the network in a `DistributedDataParallel` that does not synchronise buffers.
 
-    From then on, every backward pass also averages the gradients over the ranks. Buffers, the
-    running statistics of batch normalisation, stay each rank's own until `average_buffers`;
-    by default every step would overwrite them with rank 0's.
+    Every backward pass then also averages the gradients over the ranks. Buffers, such as the
+    running statistics of batch normalisation, differ between ranks until `average_buffers`; by
+    default every step would overwrite them with those of rank 0.
 
     Parameters
     ----------
     net : nn.Module
         Already on `device`.
     device : torch.device
-        Where this rank computes.
+        Device of this rank.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def wrap_model(net, device):
     Raises
     ------
     ValueError
-        If a parameter or buffer is elsewhere, or the network has a `SyncBatchNorm` on a CPU.
+        If a parameter or buffer is on another device, or a `SyncBatchNorm` is on a CPU.
     """
     for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
         if tensor.device != device:

@@ -1,9 +1,9 @@
 """The memory of a simulated device: allocated bytes, their peak, and the out-of-memory error.
 
 The counts nearly agree with those of PyTorch's caching allocator for CUDA, which rounds up in the
-same way. It also counts cuBLAS workspaces (8 MiB, on Hopper 32 MiB, for every stream that
-multiplies matrices), remainders of up to 1 MiB that it does not split off from blocks above 1 MiB,
-and, in the peak, the workspaces of convolutions.
+same way. The allocator also counts cuBLAS workspaces (8 MiB, on Hopper 32 MiB, for every stream
+that multiplies matrices), remainders of up to 1 MiB that it does not split off from blocks above
+1 MiB, and, in the peak, the workspaces of convolutions.
 """
 
 import gc
@@ -172,7 +172,7 @@ class _WatchedBlock(Block):
     __slots__ = ()
 
     def __del__(self):
-        self._sim_history.drop()
+        self._sim_history.mark_freed()
 
 
 def rounded(num_bytes: int) -> int:

@@ -1,11 +1,11 @@
 """What a GPU is: rates, capacities and overheads, each with its source.
 
 Start reading in ``specs.py`` and ``link.py`` (what a kernel and a copy cost); ``presets.py`` has
-the numbers, ``assumptions.py`` those that no data sheet gives; ``gpu_file.py`` reads a GPU from a
-file. Products on tensor cores are as efficient as their shapes allow (``matmul_efficiency.py``).
-``default.py`` says which GPU is simulated where nobody names one.
+the numbers, ``assumptions.py`` the ones that no data sheet gives; ``gpu_file.py`` reads a GPU from
+a file. How efficient a product on tensor cores is depends on its shape (``matmul_efficiency.py``).
+``default.py`` chooses the GPU and the link that are simulated when none is named.
 
-Imports nothing of the rest of the package, and no torch.
+Imports nothing from the rest of the package, and no torch.
 """
 
 from simgpu.hardware.assumptions import LINK_EFFICIENCY

@@ -1,19 +1,18 @@
-"""What no data sheet gives, and is assumed for all presets alike.
+"""Numbers that no data sheet gives: assumed, and the same for all presets.
 
-Two of these are chosen to agree with published measurements, `PAGEABLE_TO_HOST` and
-`STAGING_CHUNK`; the others are round numbers. `simgpu.calibrate` measures most of them where
-there is a real GPU.
+Two of them, `PAGEABLE_TO_HOST` and `STAGING_CHUNK`, are chosen to agree with published
+measurements; the others are round numbers. `simgpu.calibrate` measures most of them on a real GPU.
 """
 
-# Large, well-shaped products reach between six and nine tenths of a data sheet's peak (clocks drop
-# under load, tiles do not fit exactly); streaming kernels reach about four fifths of the bandwidth.
+# Large, well-shaped products reach 60 to 90 % of a data sheet's peak (clocks drop under load, tiles
+# do not fit exactly); streaming kernels reach about 80 % of the bandwidth.
 COMPUTE_EFFICIENCY = 0.75
 MEMORY_EFFICIENCY = 0.8
-# Python, dispatcher and driver together, for one operation of an eager program.
+# Time in Python, dispatcher and driver together, for one operation of an eager program.
 LAUNCH_OVERHEAD = 5e-6
-# From the end of one short kernel to the start of the next, in a queue that is full.
+# Gap between the end of one short kernel and the start of the next when both are already queued.
 KERNEL_OVERHEAD = 2e-6
-# The same for an operation that runs on the CPU itself: no driver, no queue.
+# Overhead of an operation that runs on the CPU itself: no driver, no queue.
 CPU_OVERHEAD = 2e-6
 # Packet headers and flow control take about a fifth of a link's raw rate. Large copies between GPUs
 # were measured at 0.77 (PCIe 4: 24 of 31.5 GB/s, NVIDIA/nccl issue 841), 0.89 (PCIe 5: 56 of 63,
@@ -22,16 +21,16 @@ CPU_OVERHEAD = 2e-6
 # NVIDIA/nccl issue 1264). Kernels get 0.8 of NVLink (20 of 25, NVIDIA/nccl-tests issue 149).
 LINK_EFFICIENCY = 0.8
 COPY_LATENCY = 5e-6
-# One host thread copies between ordinary memory and a pinned buffer. On the way to the host the
-# result lands in pages that the operating system must first find and clear, which is slower still.
-# Neither depends on the link.
+# One host thread copies between pageable memory and a pinned buffer. Copies to the host are slower
+# still: they land in pages that the operating system must first allocate and clear. Neither rate
+# depends on the link.
 PAGEABLE_TO_DEVICE = 6e9
-# No prediction: 3.2 GB in the 2.13 s that Dive into Deep Learning published for RTX 4090s (2.30 to
-# 2.78 s in an older edition). Hosts differ; 1.5 to 4 GB/s are common.
+# Fitted, not predicted: 3.2 GB in the 2.13 s that Dive into Deep Learning published for RTX 4090s
+# (2.30 to 2.78 s in an older edition). Hosts differ; 1.5 to 4 GB/s is common.
 PAGEABLE_TO_HOST = 1.5e9
-# Without peer access the driver passes a copy between GPUs through pinned host memory, in chunks:
-# one goes up while the next comes down. With this size (bytes) large copies reach 22.5 GB/s over
-# PCIe 4 and 40.6 over PCIe 5; p2pBandwidthLatencyTest measured 20.0 to 22.4 on RTX 4090s
-# (NVIDIA/nccl issue 814), and 36.3 to 38.9 on H100s and RTX 5090s (NVIDIA/nccl issue 1264,
-# NVIDIA/nccl-tests issue 287). Short copies took 12 to 14 us there, two latencies here.
+# Without peer access the driver stages a copy between GPUs in pinned host memory, chunk by chunk:
+# the target receives one chunk while the source sends the next. With this size (bytes) large copies
+# reach 22.5 GB/s over PCIe 4 and 40.6 over PCIe 5; p2pBandwidthLatencyTest measured 20.0 to 22.4 on
+# RTX 4090s (NVIDIA/nccl issue 814), and 36.3 to 38.9 on H100s and RTX 5090s (NVIDIA/nccl issue
+# 1264, NVIDIA/nccl-tests issue 287). Short copies took 12 to 14 us there; here, two latencies.
 STAGING_CHUNK = 2**20

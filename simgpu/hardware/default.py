@@ -1,7 +1,7 @@
-"""Which GPU and link are simulated where nobody names them.
+"""The GPU and link that are simulated when none is named.
 
-The default is a GPU that people rent today, on the board that they rent it with, for which
-measurements have been published: an A100 with NVLink and NVSwitch. `set_default_gpu` changes it.
+The default is a GPU that people rent today, on the board it is rented with, for which measurements
+have been published: an A100 with NVLink and NVSwitch. `set_default_gpu` changes it.
 """
 
 from dataclasses import replace
@@ -11,7 +11,7 @@ from simgpu.hardware.link import Link
 from simgpu.hardware.presets import LINKS, find_gpu, find_link
 from simgpu.hardware.specs import GPU
 
-# With what machines that have this GPU usually come.
+# The link that machines with this GPU usually have.
 _USUAL_LINK = {
     "k80": "pcie3",
     "t4": "pcie3",
@@ -28,38 +28,38 @@ _default = {"gpu": find_gpu(_FIRST), "link": find_link(_USUAL_LINK[_FIRST])}
 
 
 def set_default_gpu(gpu, link=None) -> None:
-    """Choose what is simulated from now on where no GPU is named.
+    """Choose the GPU and link that are simulated from now on when none is named.
 
-    One line at the top of a notebook: all that it simulates afterwards is this GPU, except where
-    a cell names another. GPUs that are simulated already stay what they are.
+    As the first line of a notebook, it makes every cell simulate this GPU unless the cell names
+    another. GPUs that are already simulated do not change.
 
     Parameters
     ----------
     gpu : str, path-like or GPU
         Name of a preset (`simgpu.GPUS`), a file of `simgpu.calibrate` or a spec.
     link : str or Link, optional
-        Name of a preset (`simgpu.LINKS`) or a spec; by default the one with which machines
-        with this GPU usually come (for a spec that is no preset's: NVLink 3).
+        Name of a preset (`simgpu.LINKS`) or a spec; by default the link that machines with this
+        GPU usually have (NVLink 3 if `gpu` is not a preset).
 
     Raises
     ------
     ValueError
-        If there is no such preset or file; the default stays what it was.
+        If there is no such preset or file; the default is then unchanged.
     """
     new = dict(zip(("gpu", "link"), find_gpu_and_link(gpu, link), strict=True))
     _default.update(new)
 
 
 def find_gpu_and_link(gpu=None, link=None) -> tuple[GPU, Link]:
-    """Return the specs of a GPU and a link that are named, or left open, or given as specs.
+    """Return the specs of a GPU and a link, each given by name or as a spec; None: the default.
 
-    A file of a GPU may name the link that is taken where `link` is left open, and say what copies
-    between GPU and host reach on whatever link (`simgpu.hardware.gpu_file`).
+    A GPU's file may name its default link, and give rates of copies between GPU and host that
+    override those of any link (`simgpu.hardware.gpu_file`).
 
     Raises
     ------
     ValueError
-        If there is no such preset (the message lists those there are), or a file is none of a GPU.
+        If there is no such preset (the message lists the presets), or a file is not valid.
 
     Examples
     --------

@@ -1,28 +1,28 @@
 """A GPU in a file, measured by ``simgpu calibrate`` or written by hand.
 
-A path that ends in ``.json`` can stand wherever a preset's name can:
+A path that ends in ``.json`` can be used like a preset's name:
 ``simgpu.configure(8, gpu="mine.json")``, ``simgpu run --gpu mine.json``. The file has these keys,
-the first two always:
+of which the first two are required:
 
 ``format``
     ``"simgpu GPU 1"``.
 ``gpu``
-    Fields of `simgpu.GPU`. Needed: ``name``; ``flops``, FLOP/s for each of ``float64``,
-    ``float32``, ``tf32``, ``bfloat16``, ``float16`` (and ``float8``, if there is such arithmetic);
+    Fields of `simgpu.GPU`. Required: ``name``; ``flops``, FLOP/s for each of ``float64``,
+    ``float32``, ``tf32``, ``bfloat16``, ``float16`` (and ``float8``, if the GPU supports it);
     ``memory_bandwidth``, bytes/s; ``memory``, bytes. Optional: ``launch_overhead`` and
     ``kernel_overhead``, seconds; ``compute_efficiency``, ``memory_efficiency`` and
-    ``matmul_efficiency``, shares of the peaks in (0, 1]; ``multiprocessors``, how many;
+    ``matmul_efficiency``, shares of the peaks in (0, 1]; ``multiprocessors``, their number;
     ``sources``, where each number comes from.
 ``link``
-    Name of a preset (`simgpu.LINKS`), with which machines with this GPU come.
+    Name of a preset (`simgpu.LINKS`): the link that machines with this GPU have.
 ``copies``
-    What copies between this GPU and its host reach, whatever the link: any of ``bandwidth`` (pinned
-    memory), ``pageable_bandwidth`` (ordinary memory, to the GPU), ``pageable_to_host``, bytes/s;
+    Rates of copies between this GPU and its host, for any link: any of ``bandwidth`` (pinned
+    memory), ``pageable_bandwidth`` (pageable memory, to the GPU), ``pageable_to_host``, bytes/s;
     ``latency``, seconds.
 ``measured``
-    How the numbers came about. Not read.
+    How the numbers were measured. Ignored.
 
-A GPU that nobody can buy yet::
+A hypothetical GPU::
 
     {
      "format": "simgpu GPU 1",
@@ -52,7 +52,7 @@ _NEEDED = [f.name for f in fields(GPU) if f.default is f.default_factory is MISS
 
 
 def is_gpu_file(gpu) -> bool:
-    """Whether what should be a GPU is the path of a file."""
+    """Return whether `gpu` is the path of a GPU's file."""
     return isinstance(gpu, (str, PathLike)) and str(gpu).endswith(".json")
 
 
@@ -63,18 +63,18 @@ def write(path, gpu, **more) -> None:
 
 
 def read(path, links) -> tuple:
-    """Return what a file says: a `GPU`, its `Link` or None, and a dict of its copies.
+    """Return the content of a file: a `GPU`, its `Link` or None, and the dict of its copies.
 
     Parameters
     ----------
     path : str or path-like
     links : dict of str to Link
-        Those whose names the file may give.
+        The links that the file may name.
 
     Raises
     ------
     ValueError
-        If there is no such file, or something in it is missing, unknown or bad.
+        If there is no such file, or something in it is missing, unknown or invalid.
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -98,12 +98,12 @@ def _parse(data, links):
     if not (link is None or (isinstance(link, str) and link in links)):
         raise ValueError(f"link is {link!r}; give one of {', '.join(links)}")
     _check_keys("copies", copies, known=COPIES)
-    replace(next(iter(links.values())), name="copies", **copies)  # refuses bad numbers
+    replace(next(iter(links.values())), name="copies", **copies)  # rejects invalid numbers
     return gpu, links.get(link), copies
 
 
 def _check_keys(what, data, needed=(), known=None):
-    """Refuse what is no object, or has not the right keys."""
+    """Raise ValueError unless `data` is a dict with the needed keys and no unknown ones."""
     if not isinstance(data, dict):
         raise ValueError(f"{what} is {str(data)[:50]!r}; give an object, {{...}}")
     missing = [key for key in needed if key not in data]

@@ -1,6 +1,6 @@
-"""What a simulated link is: a few numbers, checked. A copy lasts ``latency + bytes / bandwidth``.
+"""The specification of a simulated link. A copy takes ``latency + bytes / bandwidth`` seconds.
 
-The presets are in ``presets.py``, networks between nodes in ``networks.py``.
+The presets are in ``presets.py``, networks between nodes in ``simgpu/network/networks.py``.
 """
 
 import math
@@ -22,15 +22,15 @@ class Link:
     name : str
         Name of the preset.
     bandwidth : float
-        Copies from and to pinned host memory, bytes/s.
+        Copies to and from pinned host memory, bytes/s.
     pageable_bandwidth : float
-        Copies from ordinary host memory to the device, bytes/s.
+        Copies from pageable host memory to the device, bytes/s.
     pageable_to_host : float
-        Copies from the device into ordinary host memory that is fresh, bytes/s.
+        Copies from the device to newly allocated pageable host memory, bytes/s.
     latency : float
-        Seconds that every copy between host and device takes besides moving bytes.
+        Fixed cost of a copy between host and device, seconds.
     peer : bool
-        True: GPUs copy to each other directly. False: through pinned host memory, in chunks.
+        Whether GPUs copy to each other directly; otherwise copies are staged in pinned host memory.
     peer_bandwidth, peer_latency : float
         Copies from GPU to GPU, bytes/s and seconds; used only if `peer`.
     sources : dict of str to str
@@ -68,22 +68,22 @@ class Link:
             raise ValueError(f"Link {self.name!r}: peer is {self.peer!r}; give True or False")
 
     def host_seconds(self, nbytes: float, pinned: bool, to_host: bool) -> float:
-        """Time of one copy between host and device, in seconds.
+        """Return the time of one copy between host and device, in seconds.
 
         Parameters
         ----------
         nbytes : float
             Bytes to move.
         pinned : bool
-            Whether the host's side is page-locked memory.
+            Whether the host memory is page-locked.
         to_host : bool
-            Direction: True from the device to the host.
+            Direction: True for device to host.
         """
         pageable = self.pageable_to_host if to_host else self.pageable_bandwidth
         return self.latency + nbytes / (self.bandwidth if pinned else pageable)
 
     def staging(self, nbytes: float) -> tuple[float, float]:
-        """Time a copy from GPU to GPU through the host's memory, in seconds.
+        """Return the times of a copy from GPU to GPU that is staged in host memory, in seconds.
 
         Parameters
         ----------
@@ -93,16 +93,16 @@ class Link:
         Returns
         -------
         head : float
-            From the start of the way down to the start of the way up: the first chunk.
+            Time of the first chunk to the host; then the copy to the target starts.
         way : float
-            How long either way lasts.
+            Time of the whole copy in either direction.
         """
         chunks = max(1, math.ceil(nbytes / STAGING_CHUNK))
         head = self.latency + min(nbytes, STAGING_CHUNK) / self.bandwidth
         return head, chunks * self.latency + nbytes / self.bandwidth
 
     def peer_seconds(self, nbytes: float) -> float:
-        """Time of one copy from GPU to GPU, in seconds, direct or staged."""
+        """Return the time of one copy from GPU to GPU, direct or staged, in seconds."""
         if self.peer:
             return self.peer_latency + nbytes / self.peer_bandwidth
         return sum(self.staging(nbytes))

@@ -1,29 +1,30 @@
-"""How much of a peak a product on tensor cores reaches by its shape: one rule for all GPUs.
+"""The share of the peak that a product on tensor cores reaches, by shape: one rule for all GPUs.
 
-A library cuts the result into tiles and gives each multiprocessor one tile after the other (NVIDIA,
+A library cuts the result into tiles and gives each multiprocessor one tile after another (NVIDIA,
 *Matrix Multiplication Background User's Guide*, 2023). Four losses multiply:
 
-- *Tile quantisation*: tiles at the edges compute what nobody asked for.
-- *Wave quantisation*: in the last round of tiles some multiprocessors have none.
-- *Tile size*: a tile of a x b loads ``a + b`` values for every ``a * b`` that it adds up. Small
+- *Tile quantisation*: tiles at the edges also compute values outside the result.
+- *Wave quantisation*: in the last wave of tiles some multiprocessors have none.
+- *Tile size*: a tile of a x b loads ``a + b`` values for every ``a * b`` multiply-adds. Small
   tiles spend more time loading: ``ab / (a + b + TILE_LOSS)``, relative to the largest tile.
-- *Depth*: filling and emptying a tile costs as much as `DEPTH_LOSS` steps along k.
+- *Depth*: a tile's prologue and epilogue cost as much as `DEPTH_LOSS` steps along k.
 
-The library is taken to choose the best tile, and into how many parts it splits k so that there is
-enough to do (each part costs its own filling). Products with a side below `THIN` use no tiles: they
-do little with each value that they load, so that the memory limits them, not this.
+The library is assumed to choose the best tile, and the best number of parts to split k into so that
+there is enough work (each part has its own prologue and epilogue). Products with a side below
+`THIN` use no tiles and have none of these losses: they do little with each value that they load, so
+that memory limits them.
 
-What is left is the share that products of the best shape reach, which is measured: 86.9 % on an
+The remaining factor, the share that products of the best shape reach, is measured: 86.9 % on an
 A100, 80.3 % on an H100, 77.6 % on a B200 (S. Bekman, *Machine Learning Engineering*, bfloat16).
-`THIN`, `TILE_LOSS` and `DEPTH_LOSS` are round numbers, assumed, the same for all GPUs and fitted to
-nothing. They are for tensor cores, which are so fast that loading decides. The ordinary cores are
-eight times slower and more and lose less; for them all shapes are alike.
+`THIN`, `TILE_LOSS` and `DEPTH_LOSS` are round numbers, assumed, the same for all GPUs and not
+fitted. They apply to tensor cores, which are so fast that loading matters. The ordinary cores are
+at least eight times slower and lose less, so there the efficiency does not depend on the shape.
 """
 
 import functools
 import math
 
-BEST = 0.8  # share of the peak at the best shape, of GPUs for which nobody has published it
+BEST = 0.8  # share of the peak at the best shape, for GPUs without a published measurement
 TILES = ((256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64))
 TILE_LOSS = 16
 DEPTH_LOSS = 128
@@ -38,11 +39,11 @@ def matmul_efficiency(m, n, k, batch, multiprocessors, best=BEST):
     Parameters
     ----------
     m, n, k : int
-        Rows of the result, its columns, and the length that is summed over; from 1 on.
+        Rows and columns of the result, and the length that is summed over; at least 1.
     batch : int
         Products in one kernel.
     multiprocessors : int
-        That the GPU has.
+        Number of multiprocessors of the GPU.
     best : float
         Share of the peak at the best shape.
 
@@ -79,7 +80,7 @@ def matmul_efficiency(m, n, k, batch, multiprocessors, best=BEST):
 
 @functools.lru_cache(maxsize=4096)
 def products_efficiency(products, multiprocessors, best=BEST):
-    """Return the share of the peak that several products reach together, one after the other.
+    """Return the share of the peak that several products reach together, run in sequence.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def products_efficiency(products, multiprocessors, best=BEST):
 
 
 def _share(m, n, k, batch, multiprocessors, tile, parts):
-    """Return the share that one choice of tile and parts loses nothing of."""
+    """Return the efficiency of one tile and number of parts, relative to the best shape's."""
     rows, columns = tile
     tiles = batch * parts * math.ceil(m / rows) * math.ceil(n / columns)
     waves = math.ceil(tiles / multiprocessors)

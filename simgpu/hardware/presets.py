@@ -1,23 +1,22 @@
 """Presets of GPUs, links and CPUs to simulate, with the source of every number.
 
 Three dictionaries (`GPUS`, `LINKS`, `CPUS`) of the frozen dataclasses of ``specs.py`` and
-``link.py``, and a function for each to look one up. Vendors' peaks are for dense arithmetic at the
-highest clock; what is a modelling assumption says ``assumed`` in `sources` and is the same for
-every preset.
+``link.py``, and a lookup function for each. Vendors' peaks are for dense arithmetic at the highest
+clock. Modelling assumptions are marked ``assumed`` in `sources` and are the same for every preset.
 
-Not everything that can be combined can be bought, or used with today's PyTorch:
+Not every combination can be bought, or used with today's PyTorch:
 
-- The numbers of the V100, A100, H100, H200 and B200 are those of SXM modules. Such a module comes
-  with NVLink: a "v100 on pcie3" is no machine, but shows what one without NVLink would do. (The
+- The numbers of the V100, A100, H100, H200 and B200 are those of SXM modules, which come with
+  NVLink: no real machine is a "v100 on pcie3", but it shows what one without NVLink would do. (The
   PCIe boards of these GPUs are slower.)
 - The NVLink presets give a pair of GPUs all links of either GPU, as machines with NVSwitch do. In
-  an eight-GPU DGX-1 with V100s a pair has two links (50 GB/s a direction), one, or none; so it is
-  in ``boards.py``, with which collectives are charged.
+  an eight-GPU DGX-1 with V100s a pair has two links (50 GB/s per direction), one, or none;
+  ``simgpu/network/boards.py`` has these pairs, for the cost of collectives.
 - Capacities are nominal, the vendor's GB read as 2**30 bytes. CUDA reports less, since the driver
-  and error correction keep a part: 11.2 GiB on a K80, 14.6 on a T4, 15.8 on a V100, 79.3 on an
+  and error correction reserve some: 11.2 GiB on a K80, 14.6 on a T4, 15.8 on a V100, 79.3 on an
   A100, 23.6 on an RTX 4090.
-- PyTorch 2.13 runs on a V100 with its wheels for CUDA 12.6 only; those for CUDA 13, the default,
-  need a T4 or newer. No wheel of today runs on a K80, which CUDA 12 dropped.
+- PyTorch 2.13 runs on a V100 only with its wheels for CUDA 12.6; those for CUDA 13, the default,
+  need a T4 or newer. No current wheel runs on a K80, which CUDA 12 dropped.
 """
 
 from simgpu.hardware import gpu_file
@@ -168,7 +167,7 @@ _STAGED = (
 
 
 def _link(name, pcie, peer_peak=None, peer_source=None, peer=True):
-    """Build a preset: the host over PCIe of that generation, peers over it or over NVLink."""
+    """Build a preset: PCIe of generation `pcie` to the host; NVLink between peers, if given."""
     host_peak, host_source = _PCIE[pcie]
     host = LINK_EFFICIENCY * host_peak
     peer_bandwidth = LINK_EFFICIENCY * peer_peak if peer_peak else host
@@ -199,7 +198,7 @@ LINKS = {
     spec.name: spec
     for spec in (
         *(_link(f"pcie{generation}", generation) for generation in _PCIE),
-        # GeForce boards without peer access, the RTX 4090 among them.
+        # GeForce boards without peer access, such as the RTX 4090.
         _link("pcie4_staged", 4, peer=False),
         *(
             _link(f"nvlink{generation}", pcie, peak, source)
@@ -210,9 +209,9 @@ LINKS = {
 
 
 def _cpu(name, cores, gigahertz, flops_per_cycle, bandwidth, source):
-    """Build a preset: peak = cores x clock x FLOPs a core does in one cycle (float32)."""
+    """Build a preset: peak = cores x clock x FLOPs per core and cycle (float32)."""
     single = cores * gigahertz * 1e9 * flops_per_cycle
-    # No faster units for the short formats: float32's rate.
+    # No faster units for the narrower formats: they run at float32's rate.
     flops = {dtype: single / 2 if dtype == "float64" else single for dtype in DTYPES}
     sources = {"flops": source, "memory_bandwidth": source}
     for name_ in ("op_overhead", "compute_efficiency", "memory_efficiency"):
@@ -256,12 +255,12 @@ def find_gpu(name_or_spec) -> GPU:
     Parameters
     ----------
     name_or_spec : str, path-like or GPU
-        A path is one that ends in ``.json``; `simgpu.hardware.gpu_file` says what is in the file.
+        A path must end in ``.json``; `simgpu.hardware.gpu_file` describes the file.
 
     Raises
     ------
     ValueError
-        If there is no such preset (the message lists those there are), or a file is none of a GPU.
+        If there is no such preset (the message lists the presets), or a file is not valid.
     """
     if gpu_file.is_gpu_file(name_or_spec):
         return gpu_file.read(name_or_spec, LINKS)[0]
@@ -274,7 +273,7 @@ def find_link(name_or_spec) -> Link:
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists those there are.
+        If there is no such preset; the message lists the presets.
     """
     return _find(name_or_spec, Link, LINKS)
 
@@ -285,6 +284,6 @@ def find_cpu(name_or_spec) -> CPU:
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists those there are.
+        If there is no such preset; the message lists the presets.
     """
     return _find(name_or_spec, CPU, CPUS)

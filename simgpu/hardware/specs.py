@@ -1,8 +1,8 @@
-"""What a simulated GPU or CPU is: a few numbers, checked, and the formula on them.
+"""The specifications of simulated GPUs and CPUs, and the time of a kernel on them.
 
-A kernel lasts ``overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``
-(the roofline of Williams, Waterman and Patterson, 2009). Links are in ``link.py``, the
-presets in ``presets.py``; what no data sheet gives is in ``assumptions.py``.
+A kernel takes ``overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``
+seconds (the roofline of Williams, Waterman and Patterson, 2009). Links are in ``link.py``, the
+presets in ``presets.py``, numbers that no data sheet gives in ``assumptions.py``.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2
 
 
 def _peak(spec, dtype):
-    """Return the peak for a type."""
+    """Return the peak FLOP/s for a dtype."""
     if dtype not in spec.flops:
         raise ValueError(
             f"{spec.name} has no peak for dtype {dtype!r}; known: {', '.join(spec.flops)}"
@@ -37,7 +37,7 @@ def _peak(spec, dtype):
 
 
 def _roofline(spec, flops, nbytes, dtype, efficiency, taken=(0.0, 0.0)):
-    """Seconds that the slower of arithmetic and memory traffic takes, with what is left of both."""
+    """Return the longer of arithmetic and memory time; `taken`: shares of both that others use."""
     arithmetic = flops / (_peak(spec, dtype) * efficiency)
     traffic = nbytes / (spec.memory_bandwidth * spec.memory_efficiency)
     return max(arithmetic / (1 - taken[0]), traffic / (1 - taken[1]))
@@ -45,7 +45,7 @@ def _roofline(spec, flops, nbytes, dtype, efficiency, taken=(0.0, 0.0)):
 
 @dataclass(frozen=True)
 class GPU:
-    """One GPU: what it could do at best, and how much of that a program gets.
+    """One GPU: its peak rates, and the shares of them that programs reach.
 
     Attributes
     ----------
@@ -53,26 +53,26 @@ class GPU:
         Name of the preset or of the measured device.
     flops : dict of str to float
         Peak FLOP/s for each of ``"float64"``, ``"float32"``, ``"tf32"``, ``"bfloat16"``,
-        ``"float16"``, and ``"float8"`` where there is such arithmetic. ``"tf32"`` is what
-        float32 data get where tensor cores may round them: convolutions by default on Ampere and
-        later, matrix products only when ``torch.backends.cuda.matmul.allow_tf32`` is set.
+        ``"float16"``, and ``"float8"`` if the GPU supports it. ``"tf32"`` applies to float32 data
+        that tensor cores may round: convolutions by default on Ampere and later, matrix products
+        only when ``torch.backends.cuda.matmul.allow_tf32`` is set.
     memory_bandwidth : float
-        Peak of the device memory, bytes/s.
+        Peak bandwidth of the device memory, bytes/s.
     memory : int
         Capacity, bytes.
     launch_overhead : float
-        Host seconds that issuing one operation takes.
+        Host time to issue one operation, seconds.
     kernel_overhead : float
-        Device seconds that every kernel takes besides its work.
+        Fixed device time of every kernel, seconds.
     compute_efficiency, memory_efficiency : float
-        Share of the two peaks that kernels reach, in (0, 1]; products on tensor cores have an
-        efficiency of their own if `multiprocessors` is given.
+        Share of the two peaks that kernels reach, in (0, 1]; for products on tensor cores,
+        `compute_efficiency` applies only if `multiprocessors` is None.
     multiprocessors : int, optional
-        How many there are. If given, the efficiency of a matrix product or convolution on tensor
-        cores depends on its shape (``simgpu/hardware/matmul_efficiency.py``).
+        Number of multiprocessors. If given, the efficiency of a matrix product or convolution on
+        tensor cores depends on its shape (``simgpu/hardware/matmul_efficiency.py``).
     matmul_efficiency : float, optional
-        Share of the peak that products of the best shape reach there, in (0, 1]; by default
-        `simgpu.hardware.matmul_efficiency.BEST`.
+        Share of the peak that products of the best shape reach on tensor cores, in (0, 1]; by
+        default `simgpu.hardware.matmul_efficiency.BEST`.
     sources : dict of str to str
         Where each number comes from.
 
@@ -107,20 +107,20 @@ class GPU:
             check_efficiencies(self, ("matmul_efficiency",))
 
     def efficiency(self, dtype, products=()) -> float:
-        """Share of the peak that the arithmetic of one kernel reaches.
+        """Return the share of the peak that the arithmetic of one kernel reaches.
 
         Parameters
         ----------
         dtype : str
-            Key of `flops`. Where its peak is above float32's, tensor cores are at work.
+            Key of `flops`. If its peak is above float32's, the kernel uses tensor cores.
         products : tuple of tuple of int
-            Shapes ``(m, n, k, batch)`` of the matrix products that the kernel consists of. If there
-            are none, or no tensor cores, or `multiprocessors` is unknown, the share is
+            Shapes ``(m, n, k, batch)`` of the matrix products that the kernel consists of. Without
+            products, tensor cores or a known number of `multiprocessors`, the share is
             `compute_efficiency`.
 
         Examples
         --------
-        A large product, and one that fills only some of the multiprocessors:
+        A large product, and one too small to occupy all multiprocessors:
 
         >>> from simgpu.hardware.presets import find_gpu
         >>> gpu = find_gpu("a100")
@@ -136,7 +136,7 @@ class GPU:
         return products_efficiency(tuple(products), self.multiprocessors, best)
 
     def seconds(self, flops, nbytes, dtype="float32", products=()) -> float:
-        """Device time of one kernel, in seconds.
+        """Return the device time of one kernel, in seconds.
 
         Parameters
         ----------
@@ -144,38 +144,38 @@ class GPU:
             Floating-point operations.
         nbytes : float
             Bytes read plus bytes written.
-        dtype : str
-            Key of `flops`; default ``"float32"``.
+        dtype : str, default "float32"
+            Key of `flops`.
         products : tuple of tuple of int
             As for `efficiency`.
 
         Examples
         --------
-        What reads and writes 64 MB, in milliseconds:
+        A kernel that reads and writes 64 MB, in milliseconds:
 
         >>> from simgpu.hardware.presets import find_gpu
         >>> round(1e3 * find_gpu("v100").seconds(0, 2 * 64e6), 2)
         0.18
         """
-        if flops == 0 and dtype in self.flops:  # most kernels: as below, in less time
+        if flops == 0 and dtype in self.flops:  # fast path: most kernels have no FLOPs to count
             return self.kernel_overhead + nbytes / (self.memory_bandwidth * self.memory_efficiency)
         efficiency = self.efficiency(dtype, products)
         return self.kernel_overhead + _roofline(self, flops, nbytes, dtype, efficiency)
 
     def seconds_beside(self, flops, nbytes, dtype, products, multiprocessors, memory) -> float:
-        """Device time of one kernel while a collective takes a part of the GPU, in seconds.
+        """Return the device time of one kernel while a collective uses part of the GPU, in seconds.
 
         Parameters
         ----------
         flops, nbytes, dtype, products
             As for `seconds`.
         multiprocessors, memory : float
-            Shares of the multiprocessors and of the memory's achieved bandwidth that are taken, in
-            [0, 1).
+            Shares of the multiprocessors and of the achieved memory bandwidth that the collective
+            uses, in [0, 1).
 
         Examples
         --------
-        A kernel that is all arithmetic takes a quarter longer on four fifths of the GPU:
+        A compute-bound kernel takes 25 % longer on 80 % of the multiprocessors:
 
         >>> from simgpu.hardware.presets import find_gpu
         >>> gpu = find_gpu("a100")
@@ -187,7 +187,7 @@ class GPU:
         return self.kernel_overhead + _roofline(self, flops, nbytes, dtype, efficiency, taken)
 
     def matmul_seconds(self, m, n, k, batch=1, dtype="float32"):
-        """Device time of `batch` products ``(m, k) @ (k, n)`` in one kernel, in seconds.
+        """Return the device time of `batch` products ``(m, k) @ (k, n)`` in one kernel, in seconds.
 
         Parameters
         ----------
@@ -219,9 +219,9 @@ class CPU:
     flops : dict of str to float
         Peak FLOP/s by dtype, with the keys of `GPU.flops`.
     memory_bandwidth : float
-        Bytes/s of the main memory.
+        Peak bandwidth of the main memory, bytes/s.
     op_overhead : float
-        Seconds that every operation takes besides its work.
+        Fixed time of every operation, seconds.
     compute_efficiency, memory_efficiency : float
         Share of the two peaks that operations reach, in (0, 1].
     sources : dict of str to str
@@ -255,5 +255,5 @@ class CPU:
         check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
 
     def seconds(self, flops: float, nbytes: float, dtype: str = "float32") -> float:
-        """Time of one operation on the host, in seconds; arguments as in `GPU.seconds`."""
+        """Return the time of one operation, in seconds; arguments as in `GPU.seconds`."""
         return self.op_overhead + _roofline(self, flops, nbytes, dtype, self.compute_efficiency)

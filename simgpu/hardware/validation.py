@@ -1,4 +1,4 @@
-"""Refuse specifications that would stop the simulated clock or turn it back."""
+"""Validate specifications: invalid ones could stop the simulated clock or turn it back."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
 
 
 def check_positive(spec, names):
-    """Refuse numbers that would stop the simulated clock or turn it back."""
+    """Raise ValueError unless the named fields are positive and finite."""
     for name in names:
         value = getattr(spec, name)
         if not _is_number(value) or not math.isfinite(value) or value <= 0:
@@ -18,7 +18,7 @@ def check_positive(spec, names):
 
 
 def check_times(spec, names):
-    """Refuse times that are negative or no numbers."""
+    """Raise ValueError unless the named fields are finite and not negative."""
     for name in names:
         value = getattr(spec, name)
         if not _is_number(value) or not math.isfinite(value) or value < 0:
@@ -29,7 +29,7 @@ def check_times(spec, names):
 
 
 def check_efficiencies(spec, names):
-    """Refuse shares of a peak outside (0, 1]."""
+    """Raise ValueError unless the named fields are in (0, 1]."""
     check_positive(spec, names)
     for name in names:
         if getattr(spec, name) > 1:
@@ -40,7 +40,7 @@ def check_efficiencies(spec, names):
 
 
 def check_flops(spec):
-    """Refuse peaks that are not given for each type, or not positive."""
+    """Raise ValueError unless `spec.flops` gives a positive peak for each of `DTYPES`."""
     kind = type(spec).__name__
     if not isinstance(spec.flops, Mapping):
         raise ValueError(f"{kind} {spec.name!r}: flops is {spec.flops!r}; give a dict by dtype")
@@ -53,7 +53,7 @@ def check_flops(spec):
     for dtype, peak in spec.flops.items():
         if not _is_number(peak) or not math.isfinite(peak) or peak <= 0:
             raise ValueError(
-                f"{kind} {spec.name!r}: flops[{dtype!r}] is {peak!r}; give a positive FLOP/s"
+                f"{kind} {spec.name!r}: flops[{dtype!r}] is {peak!r}; give a positive number"
             )
 
 
@@ -62,6 +62,6 @@ def _is_number(value):
 
 
 def check_name(spec):
-    """Refuse a name that is empty or no string."""
+    """Raise ValueError unless the name is a non-empty string."""
     if not isinstance(spec.name, str) or not spec.name:
         raise ValueError(f"{type(spec).__name__}: name is {spec.name!r}; give a non-empty string")

@@ -1,9 +1,9 @@
-"""What joins GPUs: boards, network cards, NCCL's choices, and what a collective costs there.
+"""What connects GPUs: boards, networks, NCCL's algorithms, and the cost of collectives.
 
-``cluster.py`` puts boards (``boards.py``) and a network (``networks.py``) together. Start reading
-in ``collective_costs.py``: how long a collective takes, by the algorithm that NCCL would choose
+``cluster.py`` combines boards (``boards.py``) and a network (``networks.py``). Start reading in
+``collective_costs.py``: the time of a collective, from the algorithm that NCCL would choose
 (``nccl_choices.py``, with the numbers of ``nccl_parameters.py``) and the traffic on each edge
-(``traffic.py``). ``bus_bandwidth.py`` converts times to what ``nccl-tests`` reports.
+(``traffic.py``). ``bus_bandwidth.py`` converts times to the bandwidths that ``nccl-tests`` reports.
 
 Imports `simgpu.hardware`, and no torch.
 """

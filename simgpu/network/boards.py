@@ -1,8 +1,8 @@
-"""The inside of a node: which wires its GPUs share, and how fast kernels move bytes over them.
+"""The interconnect inside a node: its topology, and how fast kernels move bytes over it.
 
-The rates are those that NCCL's search counts with (``src/graph/topo.h`` of NVIDIA/nccl: 20 GB/s for
-each NVLink of a V100 or A100, 20.6 of an H100, 40.1 of a B200), per GPU and direction. They are
-what kernels reach that pass chunks on, less than large copies do (`Link.peer_bandwidth`).
+The rates are those of NCCL's topology search (``src/graph/topo.h`` of NVIDIA/nccl: 20 GB/s for each
+NVLink of a V100 or A100, 20.6 of an H100, 40.1 of a B200), per GPU and direction. Kernels that
+forward chunks reach these rates; large copies reach more (`Link.peer_bandwidth`).
 """
 
 import functools
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from simgpu.hardware.link import Link
 
-# All that passes through a host's memory or root complex at once, bytes/s: assumed, eight channels
-# DDR4-3200 (204.8 GB/s) at four fifths, each byte written once and read once.
+# Total rate of all copies through a host's memory or root complex, bytes/s. Assumed: eight channels
+# of DDR4-3200 (204.8 GB/s) at 80 %, each byte written once and read once.
 HOST_RATE = 80e9
 KINDS = ("host", "mesh", "switch")
 
@@ -26,25 +26,25 @@ class Board:
     name : str
         Name of the preset.
     kind : str
-        ``"host"``: over PCIe through one host, whose `host_rate` they share. ``"mesh"``: wires
-        between some pairs (`pairs`), the others through the host. ``"switch"``: all have their
-        full rate to any other.
+        ``"host"``: over PCIe through one host, whose `host_rate` they share. ``"mesh"``: direct
+        links between some pairs (`pairs`), through the host for the others. ``"switch"``: every
+        GPU reaches every other at full rate.
     rate : float
-        Bytes/s a direction that collectives reach: of a GPU; in a mesh of one wire.
+        Bytes/s per direction that collectives reach: per GPU, or in a mesh per link.
     gpus : int
-        Most GPUs that it carries.
+        Maximum number of GPUs.
     generation : str
         Row of NCCL's tables: ``"volta"``, ``"ampere"``, ``"hopper"``, ``"blackwell"``.
     channels : int
-        Thread blocks, each on a multiprocessor of its own, with which collectives run.
+        Thread blocks of a collective on each GPU; each occupies one multiprocessor.
     host_rate : float
-        Bytes/s that all copies through the host together get.
+        Total bytes/s of all copies through the host.
     pcie_rate : float
-        Bytes/s a direction of a GPU's way to the host and to other nodes.
+        Bytes/s per direction between a GPU and the host or other nodes.
     in_switch : float
         Share of `rate` that reductions inside the switch reach; 0: the switch cannot reduce.
     pairs : tuple of (int, int, int)
-        The wires of a mesh: two GPUs, and how many wires join them.
+        The links of a mesh: two GPUs, and the number of links between them.
     sources : dict of str to str
         Where the numbers come from.
     """
@@ -74,68 +74,73 @@ class Board:
 
     @property
     def hardware(self):
-        """Key into NCCL's latencies: ``"nvlink"`` or ``"pci"``."""
+        """Key of NCCL's latency tables: ``"nvlink"`` or ``"pci"``."""
         return "pci" if self.kind == "host" else "nvlink"
 
     def ring_rate(self, gpus):
-        """Bytes/s that each of these GPUs passes on in rings of all of them; 0: no ring of wires.
+        """Return the bytes/s that each of these GPUs forwards in rings over all of them.
 
         Parameters
         ----------
         gpus : tuple of int
-            Numbers on the board.
+            Indices on the board.
+
+        Returns
+        -------
+        float
+            0 if the direct links of a mesh form no ring.
         """
         if self.kind != "mesh":
             return self.rate
         return self.rate * _count_rings(self.pairs, tuple(sorted(gpus)))
 
     def pair_rate(self, a, b):
-        """Bytes/s from GPU `a` to GPU `b` without the host; 0: there is no such way."""
+        """Return the bytes/s from GPU `a` to GPU `b` without the host; 0: no direct connection."""
         if self.kind == "host":
             return 0.0
         if self.kind == "switch":
             return self.rate
-        return self.rate * sum(wires for *ends, wires in self.pairs if set(ends) == {a, b})
+        return self.rate * sum(links for *ends, links in self.pairs if set(ends) == {a, b})
 
 
-@functools.lru_cache(maxsize=256)  # there are 255 groups of 8 GPUs
+@functools.lru_cache(maxsize=256)  # 8 GPUs have 255 non-empty subsets
 def _count_rings(pairs, gpus):
-    """Count directed rings through all `gpus` that share no wire in the same direction."""
-    wires = {}
+    """Count the directed rings through all `gpus` that use no link twice in the same direction."""
+    links = {}
     for a, b, count in pairs:
-        wires[a, b] = wires[b, a] = count
-    if len(gpus) == 2:  # the way there and back is one ring a wire
-        return wires.get(gpus, 0)
+        links[a, b] = links[b, a] = count
+    if len(gpus) == 2:  # there and back: one ring per link
+        return links.get(gpus, 0)
     first, *rest = gpus
     cycles = [
         tuple(zip((first, *order), (*order, first), strict=True))
         for order in itertools.permutations(rest)
         if order[0] < order[-1]
     ]
-    cycles = [c for c in cycles if all(edge in wires for edge in c)]
-    return 2 * _most_cycles(cycles, wires)  # a wire carries one ring each way
+    cycles = [c for c in cycles if all(edge in links for edge in c)]
+    return 2 * _most_cycles(cycles, links)  # a link carries one ring in each direction
 
 
-def _most_cycles(cycles, wires):
-    """Return how many of `cycles` (repeats allowed) fit on `wires`, by trying."""
+def _most_cycles(cycles, links):
+    """Return how many of `cycles` (repeats allowed) fit on `links`, by exhaustive search."""
     best = 0
     for i, cycle in enumerate(cycles):
-        if any(wires[edge] < 1 for edge in cycle):
+        if any(links[edge] < 1 for edge in cycle):
             continue
-        left = dict(wires)
+        left = dict(links)
         for a, b in cycle:
             left[a, b] -= 1
             left[b, a] -= 1
         usable = [c for c in cycles[i:] if all(left[edge] for edge in c)]
         best = max(best, 1 + _most_cycles(usable, left))
-        if 2 * best * len(cycle) >= sum(wires.values()) - len(cycle):
-            break  # so few wires are left that no further ring fits
+        if 2 * best * len(cycle) >= sum(links.values()) - len(cycle):
+            break  # too few links are left for another ring
     return best
 
 
-_TOPO = "NVIDIA/nccl, src/graph/topo.h: {} wires x {} GB/s"
+_TOPO = "NVIDIA/nccl, src/graph/topo.h: {} links x {} GB/s"
 _CHANNELS = "PyTorch 2.13, torch/_inductor/comm_analysis.py (_GPU_NCHANNELS)"
-# `nvidia-smi topo -m` of a DGX-1 with V100s: two squares with diagonals, joined corner by corner.
+# `nvidia-smi topo -m` of a DGX-1 with V100s: two fully connected quads, joined GPU by GPU.
 _CUBE = (
     (0, 1, 1), (0, 2, 1), (0, 3, 2), (1, 2, 2), (1, 3, 1), (2, 3, 2),
     (4, 5, 1), (4, 6, 1), (4, 7, 2), (5, 6, 2), (5, 7, 1), (6, 7, 2),
@@ -147,8 +152,8 @@ _HOST = {"host_rate": "assumed (HOST_RATE)", "pcie_rate": "the link's copies of 
 _REDUCES = "NVIDIA/nccl, src/graph/tuning.cc (nvlsEfficiency)"
 
 
-def _sources(wires, rate, channels, **more):
-    return {"rate": _TOPO.format(wires, rate), "channels": channels, **_HOST, **more}
+def _sources(links, rate, channels, **more):
+    return {"rate": _TOPO.format(links, rate), "channels": channels, **_HOST, **more}
 
 
 _BY_LINK = {
@@ -176,10 +181,10 @@ _BY_LINK = {
 
 
 def board_of(link: Link) -> Board:
-    """Return the board that a link stands for: that of its generation, for up to 8 GPUs.
+    """Return the board of up to 8 GPUs that goes with a link.
 
-    ``nvlink2`` is the cube mesh of a DGX-1 with V100s, ``nvlink3`` an NVSwitch, ``nvlink4`` and
-    ``nvlink5`` an NVSwitch that reduces. Any other link goes through one host.
+    ``nvlink2`` is the hybrid cube mesh of a DGX-1 with V100s, ``nvlink3`` an NVSwitch, ``nvlink4``
+    and ``nvlink5`` an NVSwitch that reduces. Any other link goes through one host.
 
     Parameters
     ----------

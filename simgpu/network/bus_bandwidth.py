@@ -1,4 +1,4 @@
-"""The collectives, and how nccl-tests turns their times into bandwidths (its PERFORMANCE.md)."""
+"""The names of the collectives, and how nccl-tests computes bandwidths from their times."""
 
 COLLECTIVES = (
     "all_reduce",
@@ -14,13 +14,13 @@ COLLECTIVES = (
 
 
 def check_collective(collective):
-    """Refuse the name of a collective that there is not."""
+    """Raise ValueError if `collective` is unknown."""
     if collective not in COLLECTIVES:
         raise ValueError(f"unknown collective {collective!r}; give one of {', '.join(COLLECTIVES)}")
 
 
 def bus_factor(collective, num_members):
-    """Return what nccl-tests multiplies size / time with to get ``busbw`` (its PERFORMANCE.md).
+    """Return the factor from size / time to ``busbw`` (PERFORMANCE.md of nccl-tests).
 
     Examples
     --------
@@ -35,5 +35,5 @@ def bus_factor(collective, num_members):
 
 
 def seconds_at(collective, num_bytes, num_members, bus_bandwidth):
-    """Return the time that a published ``busbw`` (bytes/s) stands for."""
+    """Return the time of a collective from its published ``busbw`` (bytes/s)."""
     return num_bytes * bus_factor(collective, num_members) / bus_bandwidth

@@ -1,7 +1,7 @@
-"""A cluster: nodes of GPUs on a board, joined by a network, and the edges that transfers share.
+"""Clusters: nodes of GPUs on a board, connected by a network.
 
 Start with `build_cluster` (from the names of a GPU, a link and a network) or `find_cluster` (whole
-systems by name). What transfers cost is in ``collective_costs.py``.
+systems by name). The cost of collectives is in ``collective_costs.py``.
 """
 
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from simgpu.network.networks import Network, find_network
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes that are all alike; rank r is GPU ``r % gpus_per_node`` of node ``r // gpus_per_node``.
+    """Identical nodes; rank r is GPU ``r % gpus_per_node`` of node ``r // gpus_per_node``.
 
     Attributes
     ----------
     name : str
-        What messages call it.
+        Name in messages.
     gpu : GPU
     link : Link
         How a GPU reaches its host.
@@ -28,12 +28,13 @@ class Cluster:
         How the GPUs of a node reach each other.
     gpus_per_node, nodes : int
     network : Network, optional
-        What joins the nodes; a single node needs none.
+        What connects the nodes; a single node needs none.
 
     Raises
     ------
     ValueError
-        If a number is not positive, the board carries fewer GPUs, or several nodes have no network.
+        If a number is not positive, a node has more GPUs than the board can, or several nodes have
+        no network.
     """
 
     name: str
@@ -63,12 +64,12 @@ class Cluster:
             )
 
     def __hash__(self):
-        """Be quick: clusters are keys of what has been worked out for them."""
+        """Hash a few fields only: clusters are keys of caches, where hashing must be fast."""
         return hash((self.name, self.nodes, self.gpus_per_node))
 
     @property
     def world_size(self):
-        """How many GPUs there are."""
+        """Number of GPUs."""
         return self.nodes * self.gpus_per_node
 
     def node(self, rank):
@@ -76,11 +77,11 @@ class Cluster:
         return rank // self.gpus_per_node
 
     def local(self, rank):
-        """Return the number of a rank's GPU on its node."""
+        """Return the index of a rank's GPU on its node."""
         return rank % self.gpus_per_node
 
     def nic(self, rank):
-        """Return the number of the network card that a rank uses, on its node."""
+        """Return the index of the network card that a rank uses on its node."""
         return self.local(rank) * self.network.nics // self.gpus_per_node
 
 
@@ -90,11 +91,10 @@ def build_cluster(world_size, gpu=None, link=None, nodes=1, network=None) -> Clu
     Parameters
     ----------
     world_size : int
-        GPUs in all, a multiple of `nodes`, at most 8 a node.
+        Total number of GPUs: a multiple of `nodes`, at most 8 per node.
     gpu : str or GPU, optional
     link : str or Link, optional
-        As for `simgpu.configure`. Stands for the board of its generation
-        (`simgpu.network.boards.board_of`).
+        As for `simgpu.configure`. Determines the board (`simgpu.network.boards.board_of`).
     nodes : int
     network : str or Network, optional
 
@@ -119,7 +119,7 @@ def build_cluster(world_size, gpu=None, link=None, nodes=1, network=None) -> Clu
     )
 
 
-# Real systems, by the names of their parts; each number's source is with the part.
+# Real systems: the names of GPU, link and network, where the sources of the numbers are.
 SYSTEMS = {
     "dgx1-v100": ("v100", "nvlink2", "edr"),
     "dgx-a100": ("a100", "nvlink3", "hdr"),
@@ -134,19 +134,19 @@ SYSTEMS = {
 
 
 def find_cluster(name_or_spec, nodes=1, gpus_per_node=8) -> Cluster:
-    """Return that many nodes of a real system; a `Cluster` is returned as it is.
+    """Return a cluster of `nodes` nodes of a real system; a `Cluster` is returned as it is.
 
     Parameters
     ----------
     name_or_spec : str or Cluster
         A name in `SYSTEMS`.
     nodes, gpus_per_node : int
-        How much of it is used.
+        Size of the cluster.
 
     Raises
     ------
     ValueError
-        If there is no such system, or it is not as large.
+        If there is no such system, or its nodes have fewer GPUs.
 
     Examples
     --------

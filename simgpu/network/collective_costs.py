@@ -1,12 +1,12 @@
-"""How long collectives take on a cluster, as NCCL would run them.
+"""The time that collectives take on a cluster, as NCCL would run them.
 
-``seconds = latency + bytes x (seconds that a byte keeps the busiest edge busy) / efficiency``, for
-each algorithm and protocol that NCCL has for the collective; the fastest runs. Latencies and
-efficiencies are NCCL's own (``nccl_parameters.py``), which wires are used is worked out for the
-members (``traffic.py``).
+``seconds = latency + bytes x (seconds per byte on the busiest edge) / efficiency``, for each
+algorithm and protocol that NCCL has for the collective; the fastest is chosen. Latencies and
+efficiencies are NCCL's own (``nccl_parameters.py``); the load of each edge depends on where the
+members are (``traffic.py``).
 
 Sizes are those of nccl-tests: all_reduce, broadcast, reduce, send: the buffer. all_gather: the
-result. reduce_scatter, all_to_all: what one rank gives in. gather, scatter: all of the root's data.
+result. reduce_scatter, all_to_all: the input of one rank. gather, scatter: all of the root's data.
 """
 
 import functools
@@ -17,22 +17,22 @@ from simgpu.network.bus_bandwidth import bus_factor, check_collective
 from simgpu.network.nccl_choices import check_algorithm, choices, members_by_node, protocols
 from simgpu.network.traffic import Plan, plan
 
-# Thread blocks of a collective whose members are all on different nodes: one card is soon filled.
+# Thread blocks of a collective with one member per node: few are enough to saturate one card.
 NETWORK_CHANNELS = 2
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one collective takes.
+    """The time of one collective, and the resources that it uses.
 
     Attributes
     ----------
     collective : str
     num_bytes : int
-        Its size, as nccl-tests counts.
+        Its size, as nccl-tests counts it.
     num_members : int
     seconds : float
-        From the last member's start to the end.
+        From when the last member starts to the end.
     latency : float
         The part of `seconds` that does not depend on the size.
     algorithm : str
@@ -40,9 +40,9 @@ class Cost:
     protocol : str
         ``"LL"``, ``"LL128"`` or ``"Simple"``.
     channels : int
-        Thread blocks that it occupies on each member's GPU, a multiprocessor each.
+        Thread blocks on each member's GPU; each occupies one multiprocessor.
     memory_bytes : float
-        Bytes that each member's memory reads and writes meanwhile.
+        Bytes read from and written to each member's memory.
     plan : Plan
         The edges that it uses; None for a single member.
     """
@@ -60,56 +60,57 @@ class Cost:
 
     @property
     def algorithm_bandwidth(self):
-        """Size over time, bytes/s; 0 for no bytes."""
+        """Size divided by time, bytes/s; 0 if the time is 0."""
         return self.num_bytes / self.seconds if self.seconds else 0.0
 
     @property
     def bus_bandwidth(self):
-        """What nccl-tests prints as ``busbw``, in bytes/s."""
+        """The ``busbw`` of nccl-tests, in bytes/s."""
         return self.algorithm_bandwidth * bus_factor(self.collective, self.num_members)
 
     def sm_share(self, gpu):
-        """Share of the multiprocessors of `gpu` that it keeps from other kernels; 0 if unknown."""
+        """Return the share of the multiprocessors of `gpu` that it occupies; 0 if unknown."""
         return self.channels / gpu.multiprocessors if gpu.multiprocessors else 0.0
 
     def memory_share(self, gpu, seconds=None):
-        """Share of the achieved memory bandwidth of `gpu` that it takes while it runs.
+        """Return the share of the achieved memory bandwidth of `gpu` that it uses.
 
         Parameters
         ----------
         gpu : GPU
         seconds : float, optional
-            How long it runs, if that is not the attribute `seconds`.
+            How long it runs; default: the attribute `seconds`.
         """
         seconds = self.seconds if seconds is None else seconds
         achieved = gpu.memory_bandwidth * gpu.memory_efficiency
         return self.memory_bytes / (seconds * achieved) if seconds else 0.0
 
     def busy(self):
-        """Return how many seconds it keeps each edge (see ``traffic.py``) busy, as a dict."""
+        """Return the seconds for which it keeps each edge (see ``traffic.py``) busy, as a dict."""
         edges = {} if self.plan is None else self.plan.edges
         wire = max(self.seconds - self.latency, 0.0)
         return {edge: wire * load / self.plan.slowest for edge, load in edges.items()}
 
 
 def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) -> Cost:
-    """Predict one collective.
+    """Predict the cost of one collective.
 
     Parameters
     ----------
     collective : str
         One of `simgpu.network.bus_bandwidth.COLLECTIVES`.
     num_bytes : int
-        The size, as nccl-tests counts.
+        The size, as nccl-tests counts it.
     members : sequence of int
-        Ranks of `cluster`, each once, the root (or the sender) first.
+        Distinct ranks of `cluster`, the root (or the sender) first.
     cluster : Cluster
     algorithm : str, optional
-        One of `simgpu.network.nccl_choices.ALGORITHMS`, instead of the fastest that NCCL has.
-        ``"hierarchical"`` runs only when asked for: NCCL's own answers to several nodes are
-        ``"tree"`` and ``"nvls_tree"``.
+        One of `simgpu.network.nccl_choices.ALGORITHMS`, instead of NCCL's fastest.
+        ``"hierarchical"`` is used only on request: over several nodes NCCL itself chooses between
+        ``"ring"``, ``"tree"`` and ``"nvls_tree"``.
     alongside : sequence of sequences of int, optional
-        Members of other groups that do the same at the same time: what they load adds up.
+        Members of other groups that run the same collective at the same time; the loads of shared
+        edges add up.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) 
     Raises
     ------
     ValueError
-        If the collective, a member or the algorithm is unknown or does not fit.
+        If the collective, a member or the algorithm is unknown, or they do not fit together.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) 
 
 @functools.lru_cache(maxsize=4096)
 def _cheapest(collective, num_bytes, members, cluster, algorithm, others):
-    """Return the cheapest `Cost`; remembered, since a program repeats its collectives."""
+    """Return the lowest `Cost`; cached, since programs repeat their collectives."""
     algorithms = (algorithm,) if algorithm else choices(collective, members, cluster)
     found = (
         _price(collective, num_bytes, members, cluster, name, protocol, others)
@@ -161,13 +162,13 @@ def _check_members(collective, members, cluster):
 
 @functools.lru_cache(maxsize=4096)
 def _check_ranks(members, cluster):
-    """Refuse ranks that are not there; remembered, since the same groups come again and again."""
+    """Raise ValueError for ranks not in the cluster; cached, since programs repeat their groups."""
     if not members:
         raise ValueError("a collective got no members; give the ranks that take part")
     for rank in members:
         if not isinstance(rank, int) or not 0 <= rank < cluster.world_size:
             raise ValueError(
-                f"{rank!r} is no rank of {cluster.name}; give ranks from 0 to "
+                f"{rank!r} is not a rank of {cluster.name}; give ranks from 0 to "
                 f"{cluster.world_size - 1}"
             )
     if len(set(members)) < len(members):
@@ -201,7 +202,7 @@ def _price(collective, num_bytes, members, cluster, algorithm, protocol, others)
 
 
 def _slow_down(found, per_byte, num_bytes, cluster, algorithm, protocol):
-    """Return the seconds a byte with the protocol's efficiency, caps and corrections."""
+    """Apply the protocol's efficiency, rate cap and correction to the seconds per byte."""
     if algorithm in ("nvls", "nvls_tree"):
         return per_byte / cluster.board.in_switch
     kind = "tree" if algorithm == "tree" else "ring"
@@ -231,10 +232,10 @@ def _switches(found, cluster):
 
 
 def _memory_traffic(collective, algorithm, n):
-    """Bytes that a member's memory reads and writes for each byte of the size.
+    """Return the bytes read from and written to a member's memory for each byte of the size.
 
-    What is sent is read and what arrives is written; a sum also reads the member's own part. Where
-    the switch adds up, each byte is read once and written once.
+    Data are read to be sent and written on arrival; a sum also reads the member's own part. If the
+    switch reduces, each byte is read once and written once.
     """
     if algorithm in ("nvls", "nvls_tree"):
         return 2.0

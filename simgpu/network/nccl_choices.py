@@ -1,4 +1,4 @@
-"""Which algorithms and protocols NCCL has for a collective, and which fit the members."""
+"""The algorithms and protocols that NCCL has for a collective and its members."""
 
 import functools
 from collections import Counter
@@ -6,7 +6,7 @@ from collections import Counter
 from simgpu.network import nccl_parameters as nccl
 
 ALGORITHMS = ("ring", "tree", "nvls", "nvls_tree", "hierarchical", "direct")
-# NCCL keeps the ring for up to 4 GPUs: NVIDIA/nccl issue 1455, 365 to 370 GB/s from 2 to 4.
+# NCCL uses rings for up to 4 GPUs (NVIDIA/nccl issue 1455: 365 to 370 GB/s with 2 to 4 GPUs).
 IN_SWITCH_FROM = 5
 _SCATTERED = ("all_reduce", "all_gather", "reduce_scatter")
 DIRECT = ("all_to_all", "gather", "scatter", "send")
@@ -14,7 +14,7 @@ DIRECT = ("all_to_all", "gather", "scatter", "send")
 
 @functools.lru_cache(maxsize=4096)
 def members_by_node(members, cluster):
-    """Return how many members each node has."""
+    """Return the number of members on each node that has any."""
     return tuple(Counter(cluster.node(rank) for rank in members).values())
 
 
@@ -33,7 +33,7 @@ def choices(collective, members, cluster):
 
 
 def check_algorithm(collective, algorithm, members, cluster):
-    """Refuse an algorithm that cannot run the collective on these members, and say why."""
+    """Raise ValueError, with the reason, if `algorithm` cannot run the collective on `members`."""
     if algorithm not in ALGORITHMS:
         raise ValueError(f"unknown algorithm {algorithm!r}; give one of {', '.join(ALGORITHMS)}")
     counts = members_by_node(members, cluster)
@@ -43,38 +43,38 @@ def check_algorithm(collective, algorithm, members, cluster):
 
 
 def _wrong_collective(collective, algorithm):
-    """Return why `algorithm` never runs `collective`, None if it can."""
+    """Return why `algorithm` cannot run `collective`; None if it can."""
     if collective in DIRECT:
-        return None if algorithm == "direct" else "its data go from one to another; use 'direct'"
+        return None if algorithm == "direct" else "it sends directly between pairs; use 'direct'"
     if algorithm == "direct":
-        return "its data are passed on; use 'ring'"
+        return "its members forward data to each other; use 'ring'"
     if algorithm == "hierarchical" and collective not in _SCATTERED:
-        return "it has no part for each member; use 'ring'"
+        return "its data have no part for each member; use 'ring'"
     if algorithm in ("tree", "nvls", "nvls_tree") and collective != "all_reduce":
-        return "it sums to all; use 'ring'"
+        return "that algorithm runs all_reduce only; use 'ring'"
     return None
 
 
 def _wrong_place(algorithm, counts, cluster):
-    """Return why `algorithm` does not fit members on these nodes, None if it does."""
+    """Return why `algorithm` cannot run with `counts` members per node; None if it can."""
     if algorithm in ("nvls", "nvls_tree") and not cluster.board.in_switch:
-        return f"the {cluster.board.name} has no switch that sums; use 'ring'"
+        return f"the {cluster.board.name} has no switch that reduces; use 'ring'"
     if algorithm == "nvls" and len(counts) > 1:
-        return "a switch reaches one node; use 'nvls_tree'"
+        return "a switch connects one node only; use 'nvls_tree'"
     if algorithm == "nvls_tree" and len(counts) == 1:
-        return "there is one node; use 'nvls'"
+        return "all members are on one node; use 'nvls'"
     if algorithm == "hierarchical" and len(counts) == 1:
-        return "there is one node; use 'ring'"
+        return "all members are on one node; use 'ring'"
     if algorithm == "hierarchical" and len(set(counts)) > 1:
         return "nodes have different numbers of members; use 'ring'"
     return None
 
 
 def protocols(algorithm, cluster):
-    """Return the protocols that an algorithm has on a cluster."""
+    """Return the protocols that an algorithm can use on a cluster."""
     if algorithm in ("nvls", "nvls_tree"):
         return ("Simple",)
     if algorithm == "direct":
         return ("LL", "Simple")
-    # LL128 relies on stores of 128 bytes that arrive whole, which PCIe does not promise.
+    # LL128 needs 128-byte stores to arrive whole, which PCIe does not guarantee.
     return nccl.PROTOCOLS if cluster.board.hardware == "nvlink" else ("LL", "Simple")

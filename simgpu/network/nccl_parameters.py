@@ -1,9 +1,9 @@
 """NCCL's own parameters: latencies, protocol efficiencies, corrections.
 
-Facts from ``src/graph/tuning.cc`` of NVIDIA/nccl (ncclTunerConstantsDefaults), as PyTorch 2.13 also
-has them in ``torch/_inductor/comm_analysis.py``. Times in seconds, rates in bytes/s. Two things of
-NCCL's model are left out: the caps per channel, which do not bind on the boards that are known
-here, and the plateau of rings over nodes, which newer versions dropped.
+From ``src/graph/tuning.cc`` of NVIDIA/nccl (ncclTunerConstantsDefaults); PyTorch 2.13 has the same
+numbers in ``torch/_inductor/comm_analysis.py``. Times in seconds, rates in bytes/s. Two parts of
+NCCL's model are left out: the caps per channel, which do not limit the boards in ``boards.py``, and
+the plateau of rings over nodes, which newer versions dropped.
 """
 
 import math
@@ -15,7 +15,7 @@ BASE_LATENCY = {
     "tree": {"LL": 6.8e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
     "ring": {"LL": 6.6e-6, "LL128": 14.0e-6, "Simple": 8.4e-6},
 }
-# Seconds of one step over that kind of wire.
+# Seconds of one step over each kind of connection.
 STEP_LATENCY = {
     "nvlink": {
         "tree": {"LL": 0.6e-6, "LL128": 1.25e-6, "Simple": 4.0e-6},
@@ -34,18 +34,18 @@ IN_SWITCH_LATENCY = 25e-6  # NVLS, and the inside of NVLSTree
 IN_SWITCH_NET_LATENCY = 20.9e-6  # each level of NVLSTree's tree over nodes
 NET_OVERHEAD = {"LL": 1e-6, "LL128": 1e-6, "Simple": 3e-6}  # least step in a ring over nodes
 
-# Share of a wire's rate that is data: LL sends a flag with every 4 bytes, LL128 with every 120.
+# Share of the raw rate that is data: LL sends a flag with every 4 bytes, LL128 with every 120.
 _EFFICIENCY = {
     "ring": {"LL": 0.5, "LL128": 0.92, "Simple": 1.0},
     "tree": {"LL": 0.92 / 3.8, "LL128": 0.92 * 7 / 9, "Simple": 0.92},
 }
 _TREE_LL128_OVER_NODES = 0.92 * 120 / 128
 
-# Most that protocol LL moves: on one node by GPU, on two and on more nodes.
+# Maximum rate of protocol LL: on one node (by GPU generation), on two nodes, on more.
 LL_RATE = {"volta": 39e9, "ampere": 87.7e9, "hopper": 141e9, "blackwell": 282e9}
 LL_RATE_TWO_NODES, LL_RATE_MORE_NODES = 39e9, 20.4e9
 
-# Trees lose pace at medium sizes: factor on their rate at 64 B, 128 B, ..., 512 MiB.
+# Trees are slower at medium sizes: factor on their rate at 64 B, 128 B, ..., 512 MiB.
 TREE_CORRECTION = {
     "LL": (
         1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5,
@@ -63,14 +63,14 @@ TREE_CORRECTION = {
 
 
 def efficiency(algorithm, protocol, num_nodes):
-    """Return the share of a wire's rate at which data move, ring or tree."""
+    """Return the share of the raw rate at which data move in a ring or tree."""
     if (algorithm, protocol) == ("tree", "LL128") and num_nodes > 1:
         return _TREE_LL128_OVER_NODES
     return _EFFICIENCY[algorithm][protocol]
 
 
 def ll_rate(generation, num_nodes):
-    """Return the most bytes/s that protocol LL moves."""
+    """Return the maximum rate of protocol LL, in bytes/s."""
     if num_nodes == 1:
         return LL_RATE[generation]
     return LL_RATE_TWO_NODES if num_nodes == 2 else LL_RATE_MORE_NODES
@@ -79,7 +79,7 @@ def ll_rate(generation, num_nodes):
 def tree_correction(protocol, num_bytes):
     """Return the factor on a tree's rate, linear in log2(size) between NCCL's entries.
 
-    NCCL takes the entry of the next lower power of two, so that its time jumps down there.
+    NCCL itself uses the entry of the next lower power of two, so its times jump at each of them.
     """
     table = TREE_CORRECTION[protocol]
     place = math.log2(max(num_bytes, 64) / 64)

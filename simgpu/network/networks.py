@@ -1,8 +1,8 @@
-"""What joins the nodes: network cards, their rate and latency, one level of switches or two."""
+"""Networks between nodes: network cards, their rate and latency, one or two levels of switches."""
 
 from dataclasses import dataclass
 
-# NCCL counts 12 GB/s for a 100 Gbit/s card (src/graph/topo.h, NET_BW): headers, 4 percent.
+# NCCL assumes 12 GB/s for a 100 Gbit/s card (src/graph/topo.h, NET_BW): 4 % for headers.
 NETWORK_EFFICIENCY = 0.96
 
 
@@ -15,15 +15,15 @@ class Network:
     name : str
         Name of the preset.
     nics : int
-        Network cards of a node. GPU `i` of `g` uses card ``i * nics // g``.
+        Network cards per node. GPU `i` of `g` uses card ``i * nics // g``.
     rate : float
-        Line rate of one card, bytes/s a direction.
+        Line rate of one card, bytes/s per direction.
     latency : float
-        Seconds that each switch level adds to a message, besides what NCCL itself needs.
+        Seconds that each switch adds to a message, besides NCCL's own latency.
     nodes_per_leaf : int, optional
-        Nodes on one switch of the first level; None: all nodes are on one switch.
+        Nodes per leaf switch (the first level); None: all nodes are on one switch.
     oversubscription : float
-        What the cards of a leaf switch could send, as a multiple of what goes up to the second
+        Total rate of the cards of a leaf switch, divided by the rate of its uplinks to the second
         level.
     source : str
         Where the numbers come from.
@@ -49,16 +49,16 @@ class Network:
 
     @property
     def nic_rate(self):
-        """Bytes/s a direction that collectives get from one card."""
+        """Bytes/s per direction that collectives reach on one card."""
         return self.rate * NETWORK_EFFICIENCY
 
     def leaf(self, node):
-        """Return the number of the first-level switch of a node."""
+        """Return the index of the leaf switch of a node."""
         return 0 if self.nodes_per_leaf is None else node // self.nodes_per_leaf
 
     @property
     def uplink_rate(self):
-        """Bytes/s a direction between one leaf switch and the second level."""
+        """Bytes/s per direction between one leaf switch and the second level."""
         return (self.nodes_per_leaf or 1) * self.nics * self.nic_rate / self.oversubscription
 
 
@@ -91,7 +91,7 @@ def find_network(name_or_spec) -> Network:
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists those there are.
+        If there is no such preset; the message lists the presets.
     """
     if isinstance(name_or_spec, Network):
         return name_or_spec

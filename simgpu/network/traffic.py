@@ -1,10 +1,10 @@
-"""Which wires a collective uses, how much of the data each carries, and in how many steps.
+"""The edges that a collective uses, the load of each, and the number of steps.
 
-A `Plan` says, for each *edge* that a collective uses, how many seconds a byte of its size keeps
-that edge busy. The slowest edge sets the rate; edges that two collectives share add up. Plans do
-not depend on size and protocol, and are remembered.
+A `Plan` gives, for each *edge* that a collective uses, the seconds for which each byte of its size
+keeps that edge busy. The slowest edge determines the rate; on an edge that two collectives share,
+their loads add up. Plans do not depend on size and protocol, and are cached.
 
-An edge is a tuple: ``("gpu", rank, "in" or "out")``, ``("host", node)``,
+An edge is a tuple: ``("gpu", rank, "in" or "out")``, ``("host", node)``, ``("wire", rank, rank)``,
 ``("nic", node, card, "in" or "out")`` or ``("uplink", leaf, "in" or "out")``.
 """
 
@@ -23,14 +23,14 @@ class Plan:
     Attributes
     ----------
     edges : dict
-        Seconds that a byte of the collective's size keeps each edge busy.
+        Seconds for which each byte of the collective's size keeps each edge busy.
     bus_bytes : float
-        Bytes that a wire carries for each byte of the size, as NCCL's caps count them.
+        Bytes on each connection for each byte of the size, as NCCL's rate caps count them.
     inside, across : float
-        Steps one after the other, within nodes and between them.
+        Consecutive steps within nodes and between nodes.
     num_nodes : int
     levels : int
-        Switches between two nodes: 0, 1 or 3 (up to the second level and down).
+        Switches between two nodes: 0, 1 or 3 (leaf, second level, leaf).
     """
 
     edges: dict
@@ -42,12 +42,12 @@ class Plan:
 
     @functools.cached_property
     def slowest(self):
-        """Seconds that a byte keeps the busiest edge busy."""
+        """Seconds per byte on the busiest edge."""
         return max(self.edges.values())
 
 
-class _Wires:
-    """Adds up the load of the edges between `members`."""
+class _Loads:
+    """The loads of the edges between `members`, added up."""
 
     def __init__(self, members, cluster):
         self.cluster, self.members = cluster, members
@@ -59,7 +59,7 @@ class _Wires:
         self.levels = min(len(self.nodes) - 1, 1) if len(leaves) < 2 else 3
 
     def inside(self, node, load):
-        """Charge every member on `node` with a `load` that it takes in and passes on inside."""
+        """Add a `load` that every member on `node` receives and sends within the node."""
         cluster, ranks = self.cluster, self.nodes[node]
         if len(ranks) == 1:
             return
@@ -73,7 +73,7 @@ class _Wires:
                 self.edges["gpu", rank, way] += load / rate
 
     def across(self, node, load, ways=WAYS, senders=None):
-        """Charge a `load` that leaves and enters `node`, over its members' cards or `senders`'."""
+        """Add a `load` that leaves and enters `node` on the cards of its members, or `senders`."""
         cluster, network = self.cluster, self.cluster.network
         cards = {cluster.nic(rank) for rank in senders or self.nodes[node]}
         for way in ways:
@@ -81,7 +81,7 @@ class _Wires:
                 self.edges["nic", node, card, way] += load / len(cards) / network.nic_rate
 
     def uplinks(self, load):
-        """Charge a `load` that leaves and enters every leaf switch, if there is a second level."""
+        """Add a `load` that leaves and enters every leaf switch, if there are several."""
         if self.levels < 3:
             return
         network = self.cluster.network
@@ -94,119 +94,119 @@ class _Wires:
         return Plan(dict(self.edges), bus_bytes, inside, across, k, self.levels)
 
 
-def _ring(collective, wires):
-    """Pass data round one ring, node after node; each card of a node carries its share."""
-    n, k = len(wires.members), len(wires.nodes)
+def _ring(collective, loads):
+    """Plan one ring, node after node; each card of a node carries its share."""
+    n, k = len(loads.members), len(loads.nodes)
     rounds = 2 if collective == "all_reduce" else 1
     load = 1.0 if collective in ("broadcast", "reduce") else rounds * (n - 1) / n
-    for node in wires.nodes:
-        wires.inside(node, load)
+    for node in loads.nodes:
+        loads.inside(node, load)
         if k > 1:
-            wires.across(node, load)
-    wires.uplinks(load)
-    return wires.plan(load, rounds * (n - k), rounds * (k - 1))
+            loads.across(node, load)
+    loads.uplinks(load)
+    return loads.plan(load, rounds * (n - k), rounds * (k - 1))
 
 
 def _over_nodes(k):
-    """Bytes that enter each node in two binary trees, each for half of the data (NCCL's)."""
+    """Return the load of a node in NCCL's two binary trees, each for half of the data."""
     return 1.0 if k == 2 else 2.0
 
 
-def _tree(wires):
-    """Send sums up and results down: chains in the nodes, two trees over them."""
-    n, k = len(wires.members), len(wires.nodes)
-    for node in wires.nodes:
-        wires.inside(node, 2.0)
+def _tree(loads):
+    """Plan a reduction up and a broadcast down: chains in the nodes, two trees over the nodes."""
+    n, k = len(loads.members), len(loads.nodes)
+    for node in loads.nodes:
+        loads.inside(node, 2.0)
         if k > 1:
-            wires.across(node, _over_nodes(k))
-    wires.uplinks(_over_nodes(k))
-    return wires.plan(2.0, 2 * (n / k - 1), 2 * (k.bit_length() - 1))
+            loads.across(node, _over_nodes(k))
+    loads.uplinks(_over_nodes(k))
+    return loads.plan(2.0, 2 * (n / k - 1), 2 * (k.bit_length() - 1))
 
 
-def _in_switch(wires):
-    """Let the switch add up what the GPUs offer and hand the sum to all; trees over nodes."""
-    k = len(wires.nodes)
-    for node, ranks in wires.nodes.items():
-        wires.inside(node, 1 + 1 / len(ranks))
+def _in_switch(loads):
+    """Plan a reduction and broadcast by the switch, with two trees over the nodes."""
+    k = len(loads.nodes)
+    for node, ranks in loads.nodes.items():
+        loads.inside(node, 1 + 1 / len(ranks))
         if k > 1:
-            wires.across(node, _over_nodes(k))
+            loads.across(node, _over_nodes(k))
     if k > 1:
-        wires.uplinks(_over_nodes(k))
-    return wires.plan(2.0, 1, 2 * (k.bit_length() - 1))
+        loads.uplinks(_over_nodes(k))
+    return loads.plan(2.0, 1, 2 * (k.bit_length() - 1))
 
 
-def _hierarchical(collective, wires):
-    """Scatter inside, ring across one GPU a node, gather inside; chunk by chunk, all at once."""
-    k, g = len(wires.nodes), len(wires.members) // len(wires.nodes)
+def _hierarchical(collective, loads):
+    """Plan reduce-scatter inside, rings over nodes, all-gather inside, all pipelined by chunks."""
+    k, g = len(loads.nodes), len(loads.members) // len(loads.nodes)
     rounds = 2 if collective == "all_reduce" else 1
     load = rounds * (k - 1) / k
-    for node in wires.nodes:
-        wires.inside(node, rounds * (g - 1) / g)
-        wires.across(node, load)
-    wires.uplinks(load)
-    return wires.plan(
-        rounds * (len(wires.members) - 1) / len(wires.members), rounds * (g - 1), rounds * (k - 1)
+    for node in loads.nodes:
+        loads.inside(node, rounds * (g - 1) / g)
+        loads.across(node, load)
+    loads.uplinks(load)
+    return loads.plan(
+        rounds * (len(loads.members) - 1) / len(loads.members), rounds * (g - 1), rounds * (k - 1)
     )
 
 
-def _direct(collective, wires):
-    """Let every pair that has something to exchange do so itself."""
-    n, (root, *others) = len(wires.members), wires.members
+def _direct(collective, loads):
+    """Plan direct messages between the pairs that exchange data."""
+    n, (root, *others) = len(loads.members), loads.members
     share = 1.0 if collective == "send" else 1 / n
     if collective == "all_to_all":
-        _all_pairs(wires, share)
+        _all_pairs(loads, share)
     for other in others if collective != "all_to_all" else ():
-        _message(wires, *((other, root) if collective == "gather" else (root, other)), share)
+        _message(loads, *((other, root) if collective == "gather" else (root, other)), share)
     load = 1.0 if collective == "send" else (n - 1) / n
-    largest = max(map(len, wires.nodes.values()))
+    largest = max(map(len, loads.nodes.values()))
     inside, across = largest - 1, n - largest
-    return wires.plan(load, inside, across)
+    return loads.plan(load, inside, across)
 
 
-def _all_pairs(wires, share):
-    """Charge a message from each to each; leaving a node by card and by leaf."""
-    n, leaves = len(wires.members), defaultdict(int)
-    for node, ranks in wires.nodes.items():
+def _all_pairs(loads, share):
+    """Add a message from every member to every other; sum up those that leave a node or leaf."""
+    n, leaves = len(loads.members), defaultdict(int)
+    for node, ranks in loads.nodes.items():
         for a, b in itertools.permutations(ranks, 2):
-            _message(wires, a, b, share)
-        if len(wires.nodes) > 1:
-            leaves[wires.cluster.network.leaf(node)] += len(ranks)
+            _message(loads, a, b, share)
+        if len(loads.nodes) > 1:
+            leaves[loads.cluster.network.leaf(node)] += len(ranks)
             for rank in ranks:
-                wires.across(node, share * (n - len(ranks)), senders=(rank,))
+                loads.across(node, share * (n - len(ranks)), senders=(rank,))
     for leaf, count in leaves.items() if len(leaves) > 1 else ():
         for way in WAYS:
             load = share * count * (n - count)
-            wires.edges["uplink", leaf, way] += load / wires.cluster.network.uplink_rate
+            loads.edges["uplink", leaf, way] += load / loads.cluster.network.uplink_rate
 
 
-def _message(wires, a, b, load):
-    """Charge one message from rank `a` to rank `b`."""
-    cluster = wires.cluster
+def _message(loads, a, b, load):
+    """Add the loads of one message from rank `a` to rank `b`."""
+    cluster = loads.cluster
     nodes = cluster.node(a), cluster.node(b)
     if nodes[0] != nodes[1]:
-        wires.across(nodes[0], load, ("out",), (a,))
-        wires.across(nodes[1], load, ("in",), (b,))
+        loads.across(nodes[0], load, ("out",), (a,))
+        loads.across(nodes[1], load, ("in",), (b,))
         network = cluster.network
         leaves = network.leaf(nodes[0]), network.leaf(nodes[1])
         if leaves[0] != leaves[1]:
-            wires.edges["uplink", leaves[0], "out"] += load / network.uplink_rate
-            wires.edges["uplink", leaves[1], "in"] += load / network.uplink_rate
+            loads.edges["uplink", leaves[0], "out"] += load / network.uplink_rate
+            loads.edges["uplink", leaves[1], "in"] += load / network.uplink_rate
         return
     board = cluster.board
     rate = board.pair_rate(cluster.local(a), cluster.local(b))
     if board.kind == "mesh" and rate:
-        wires.edges["wire", a, b] += load / rate
+        loads.edges["wire", a, b] += load / rate
         return
     if not rate:
-        wires.edges["host", nodes[0]] += load / board.host_rate
+        loads.edges["host", nodes[0]] += load / board.host_rate
         rate = min(board.rate, board.pcie_rate) if board.kind == "host" else board.pcie_rate
-    wires.edges["gpu", a, "out"] += load / rate
-    wires.edges["gpu", b, "in"] += load / rate
+    loads.edges["gpu", a, "out"] += load / rate
+    loads.edges["gpu", b, "in"] += load / rate
 
 
 @functools.lru_cache(maxsize=4096)
 def plan(collective, algorithm, members, cluster) -> Plan:
-    """Return how `algorithm` moves the data of `collective` between `members`.
+    """Return the plan by which `algorithm` runs `collective` on `members`.
 
     Parameters
     ----------
@@ -217,13 +217,13 @@ def plan(collective, algorithm, members, cluster) -> Plan:
         At least two ranks of `cluster`; the first is the root.
     cluster : Cluster
     """
-    wires = _Wires(members, cluster)
+    loads = _Loads(members, cluster)
     if algorithm == "ring":
-        return _ring(collective, wires)
+        return _ring(collective, loads)
     if algorithm == "tree":
-        return _tree(wires)
+        return _tree(loads)
     if algorithm in ("nvls", "nvls_tree"):
-        return _in_switch(wires)
+        return _in_switch(loads)
     if algorithm == "hierarchical":
-        return _hierarchical(collective, wires)
-    return _direct(collective, wires)
+        return _hierarchical(collective, loads)
+    return _direct(collective, loads)

@@ -34,7 +34,7 @@ class Detector(Clocks):
         super().__init__()
         self.action = action
         self.saw_work = False
-        self.dropped = deque()  # histories of freed memory
+        self.freed = deque()  # histories of freed memory
         self.reusable = {}  # (stream, is small): the last access by each stream to freed memory
 
     def touch(self, device, name, reads=(), writes=(), peer=None):
@@ -97,8 +97,8 @@ class Detector(Clocks):
 
     def collect(self):
         """Keep the last accesses to freed memory, by the stream that may allocate it again."""
-        while self.dropped:
-            history = self.dropped.popleft()
+        while self.freed:
+            history = self.freed.popleft()
             if history.stream is None:
                 continue  # allocated before the `check_races` block, in an unknown stream
             reusable = self.reusable.setdefault((history.stream, history.is_small), {})

@@ -53,7 +53,7 @@ class History:
         ]
         return min(races, key=lambda old: old.is_past, default=None)
 
-    def drop(self):
+    def mark_freed(self):
         """Hand the history of freed memory to the detector; runs within ``__del__``.
 
         The memory is not reused before the work now in the streams of record_stream is done.
@@ -66,7 +66,7 @@ class History:
             for key, access in self.accesses.items()
             if access.tick > done.get(access.stream, 0)
         }
-        self.detector.dropped.append(self)
+        self.detector.freed.append(self)
 
     def explain(self, old, new):
         """Return an error message: the two accesses of a race, and how to order them."""

@@ -1,9 +1,9 @@
-"""Timelines: what ran where, drawn, counted, written and read.
+"""Timelines of what ran where: draw, summarise, write and read them.
 
 Start reading in ``timeline.py``. ``lanes``, ``layout``, ``kinds`` and ``svg`` draw; ``chrome``
-writes the format of Chrome and Perfetto and reads it, with ``files``, ``profiler``,
-``collectives`` and ``ranks`` for what PyTorch's profiler writes; ``widget`` and ``scripts/`` make
-the drawing explorable on a page. Imports the spans of `simgpu.clock`, and nothing else of it.
+writes and reads the format of Chrome and Perfetto, with ``files``, ``profiler``, ``collectives``
+and ``ranks`` for the traces of PyTorch's profiler; ``widget`` and ``scripts/`` make the drawing
+interactive on a page. Imports the spans of `simgpu.clock`, and nothing else from it.
 """
 
 from simgpu.timeline.timeline import Busy, Timeline

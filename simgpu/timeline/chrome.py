@@ -58,27 +58,27 @@ def _metadata(what, pid, tid, name):
 
 
 def read(paths, name=None):
-    """Read spans from a file of ours, or from one or several of a PyTorch profiler.
+    """Read spans from a file that `write` wrote, or from one or more PyTorch profiler traces.
 
     Parameters
     ----------
     paths : path, or list of paths
-        One file, or one of each rank of a job.
+        One file, or one file per rank of a job.
     name : str, optional
-        What messages call the file; default: its path.
+        Name of the file in messages; default: its path.
 
     Returns
     -------
     spans : list of Span
-        Those of a PyTorch profiler start at 0.
+        Those of PyTorch profiler traces start at 0.
     models : dict
-        The devices' models, as far as the file has them.
+        The models of the devices that the file names.
 
     Raises
     ------
     ValueError
-        If a file is no JSON trace, or holds no operation that a timeline can show, or if the
-        files cannot be put on one clock.
+        If a file is not a JSON trace, or has no operation that a timeline can show, or if the
+        clocks of the files cannot be aligned.
     """
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not paths:
@@ -92,7 +92,7 @@ def read(paths, name=None):
         traces.append(trace)
         work.append(profiler.activities(trace))
         models.append(profiler.models(trace))
-        trace.events.clear()  # of all ranks together they would fill the memory
+        trace.events.clear()  # the events of all ranks might not fit in memory
         if not work[-1]:
             raise ValueError(
                 f"{trace.name} holds no operations of PyTorch's profiler (of the categories "
@@ -116,7 +116,7 @@ def _merge(traces, work, models):
 
 
 def _spans(activities, origin, prefix=""):
-    """Make spans of a profiler's activities; `origin` in microseconds becomes 0."""
+    """Convert a profiler's activities to spans; `origin`, in microseconds, becomes 0."""
     lanes = name_lanes(activities)
     return [
         Span(
@@ -135,7 +135,7 @@ def _own(trace, event):
     device, engine = (trace.text(event, field, args.get(field)) for field in ("device", "engine"))
     start, duration = trace.number(event, "ts"), trace.number(event, "dur")
     if duration < 0:
-        raise trace.misused(event, "dur", duration)
+        raise trace.invalid_field(event, "dur", duration)
     return Span(
         device, engine, trace.integer(event, "stream", args.get("stream")), name,
         start * 1e-6, duration * 1e-6, count(args.get("flops")), count(args.get("bytes")),

@@ -1,10 +1,10 @@
-"""Communication in a profiler's trace: which events are collectives, and what they say."""
+"""Recognise collectives in a profiler's trace, and read their arguments."""
 
 import re
 
 from simgpu.timeline.files import clean
 
-# The host's own part of a collective; NCCL's annotations only enclose the launch of its kernels.
+# Collectives that run on the host; NCCL's annotations only enclose the launch of its kernels.
 _HOST_LIBRARY = re.compile(r"(gloo|mpi|ucc|xccl|oneccl|ccl|hccl)::?")
 _LIBRARY = re.compile(r"nccl|rccl|msccl|oneccl|xccl|hccl|nvshmem", re.IGNORECASE)
 _COLLECTIVE = re.compile(
@@ -18,26 +18,26 @@ _ITEM_SIZES = {
 
 
 def host_library(name):
-    """Return the library of a host operation that is a collective ("gloo"), or None."""
+    """Return the library ("gloo") of a host operation that is a collective, else None."""
     found = _HOST_LIBRARY.match(name)
     return found and found[1]
 
 
 def library_of(name, args=()):
-    """Return the library of a communication kernel ("nccl"), "comm" if unknown, None of others."""
+    """Return the library of a communication kernel ("nccl", or "comm" if unknown), else None."""
     function = re.split(r"[<(]", name, maxsplit=1)[0]
     found = _LIBRARY.search(function)
     if found:
         return found[0].lower()
     if "Collective name" in args:
         return "comm"
-    # The compiler's fused kernels list in their names all that they were made of.
+    # The names of the compiler's fused kernels list all the operations that were fused.
     generated = function.startswith("triton_")
     return "comm" if _COLLECTIVE.search(function) and not generated else None
 
 
 def collective_of(args):
-    """Return bytes, collective, group and ranks as far as the arguments of a kernel have them."""
+    """Return bytes, collective, group and ranks from a kernel's arguments; 0 or "" if missing."""
     dtype = args.get("dtype")
     size = _item_size(dtype) if isinstance(dtype, str) else 0
     items = max(count(args.get("In msg nelems")), count(args.get("Out msg nelems")))
@@ -51,7 +51,7 @@ def collective_of(args):
 
 
 def count(value):
-    """Return a count from a trace; 0 if there is none that makes sense."""
+    """Return a count from a trace; 0 if it is missing or invalid."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         return int(value)
     if type(value) in (int, float) and 0 <= value < 2**63:
@@ -64,5 +64,5 @@ def _item_size(dtype):
 
 
 def _text(value):
-    """Return a short text, which an argument may be or not."""
+    """Return an argument as a short text; "" if it is neither a text nor an integer."""
     return clean(str(value)[:80]) if type(value) in (str, int) else ""

@@ -1,4 +1,4 @@
-"""Files of Chrome's trace format, opened and checked: whoever wrote them, one clear error."""
+"""Open and validate files in Chrome's trace format."""
 
 import gzip
 import json
@@ -8,87 +8,87 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-MAX_BYTES = 2**31  # of JSON, unpacked; as Python objects they take ten times as much
+MAX_BYTES = 2**31  # of decompressed JSON; as Python objects it takes ten times as much
 LARGEST = 1e18  # microseconds: 30,000 years
 _INTEGER = re.compile(r"(?:stream )?(0x[0-9a-fA-F]{1,16}|-?[0-9]{1,20})")
 
 
 @dataclass
 class Trace:
-    """One file: its name for messages, its fields beside the events, its complete events."""
+    """One file: its name in messages, its top-level fields except events, its complete events."""
 
     name: str
     fields: dict
     events: list
 
-    def misused(self, event, field, value):
-        """Make the error for a field of an event that is missing or of no use."""
+    def invalid_field(self, event, field, value):
+        """Return the error for a missing or invalid field of an event."""
         return ValueError(
-            f"{self.name}: an event lacks or misuses the field {field!r}: it is "
+            f"{self.name}: the field {field!r} of an event is missing or invalid: it is "
             f"{reprlib.repr(value)} in {reprlib.repr(event.get('name'))} of the category "
             f"{reprlib.repr(event.get('cat'))}; export the trace again, or drop that event"
         )
 
     def number(self, event, field):
-        """Return a finite number of an event."""
+        """Return a field of an event that must be a finite number."""
         value = event.get(field)
         if type(value) not in (int, float) or not -LARGEST < value < LARGEST:
-            raise self.misused(event, field, value)
+            raise self.invalid_field(event, field, value)
         return value
 
     def text(self, event, field, value):
-        """Return a text of an event."""
+        """Return `value`, a field of an event that must be a text."""
         if not isinstance(value, str):
-            raise self.misused(event, field, value)
+            raise self.invalid_field(event, field, value)
         return clean(value)
 
     def integer(self, event, field, value):
-        """Return a number of a device or a stream: an integer, or a text that writes one."""
+        """Return `value`, a device or stream number: an integer, or a text of one."""
         if isinstance(value, str) and (found := _INTEGER.fullmatch(value)):
             value = int(found[1], 0 if "x" in found[1] else 10)
         if type(value) is not int or abs(value) >= 2**64:
-            raise self.misused(event, field, value)
+            raise self.invalid_field(event, field, value)
         return value
 
     def args(self, event):
-        """Return the arguments of an event; none are an empty dict."""
+        """Return the arguments of an event; an empty dict if there are none."""
         args = event.get("args")
         if args is not None and not isinstance(args, dict):
-            raise self.misused(event, "args", args)
+            raise self.invalid_field(event, "args", args)
         return args or {}
 
 
 def clean(text):
-    """Return a text without halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
+    """Replace lone surrogates, which JSON can contain and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def load(path, name=None):
-    """Read one file, packed by gzip or not.
+    """Read one file, compressed by gzip or not.
 
     Parameters
     ----------
     path : str or path-like
         The file.
     name : str, optional
-        What messages call it; default: its path.
+        Name of the file in messages; default: its path.
 
     Raises
     ------
     ValueError
-        If it is no JSON, or no trace.
+        If the file is not JSON, or not a trace, or too large.
     """
     name = str(path) if name is None else name
     try:
-        data = json.loads(_unpacked(Path(path), name))
+        data = json.loads(_decompressed(Path(path), name))
     except RecursionError:
-        raise ValueError(f"{name} is no JSON trace: its values are nested too deeply") from None
+        raise ValueError(f"{name} is not a JSON trace: its values are nested too deeply") from None
     except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         if isinstance(error, _TooLargeError):
             raise
         raise ValueError(
-            f"{name} is no JSON trace ({error}); give a file written by Timeline.to_chrome or by "
-            "torch.profiler's export_chrome_trace"
+            f"{name} is not a JSON trace ({error}); give a file written by Timeline.to_chrome or "
+            "by torch.profiler's export_chrome_trace"
         ) from error
     fields = data if isinstance(data, dict) else {"traceEvents": data}
     events = fields.pop("traceEvents", None)
@@ -98,13 +98,13 @@ def load(path, name=None):
 
 
 class _TooLargeError(ValueError):
-    """The file is a trace, perhaps, but too large."""
+    """The file is too large to parse."""
 
 
-def _unpacked(path, name):
+def _decompressed(path, name):
     with path.open("rb") as file:
-        packed = file.peek(2)[:2] == b"\x1f\x8b"
-        data = (gzip.GzipFile(fileobj=file) if packed else file).read(MAX_BYTES + 1)
+        compressed = file.peek(2)[:2] == b"\x1f\x8b"
+        data = (gzip.GzipFile(fileobj=file) if compressed else file).read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise _TooLargeError(f"{name} holds more than 2 GiB of JSON; record fewer steps")
     return data

@@ -1,6 +1,6 @@
-"""Which operations of a trace belong together, and how their boxes look.
+"""Kinds of operations, and how their boxes look.
 
-A kind is told apart twice: by colour (visible on white and on black) and by hatching.
+Kinds differ in colour (visible on white and on black) and in hatching.
 """
 
 import re
@@ -20,7 +20,7 @@ class Look:
     hatch: str
 
 
-# Kinds that mean the same in every figure look the same in every figure.
+# Kinds with the same look in every figure.
 _FIXED = {
     "matrix product": Look(BLUE, "#fff", "none"),
     "convolution": Look(ORANGE, "#000", "none"),
@@ -33,7 +33,7 @@ _FIXED = {
     "launch": Look(GREY, "#000", "none"),
     "wait": Look(PALE, "#000", "dotted"),
 }
-# Every other operation is a kind of its own, as long as there are looks left.
+# Every other operation is its own kind, as long as looks are left.
 _SPARE = (
     Look(GREEN, "#000", "none"),
     Look(PURPLE, "#000", "upright"),
@@ -42,7 +42,7 @@ _SPARE = (
     Look(VERMILION, "#000", "level"),
 )
 OTHER = "other"
-_LONGEST = 40  # characters of the name of an operation that is a kind of its own
+_LONGEST = 40  # characters of an operation's name that becomes a kind
 _OTHER_LOOK = Look(GREY, "#000", "crossed")
 
 _BY_ENGINE = {
@@ -76,7 +76,7 @@ _COMPILED = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern i
 
 
 def short_name(name: str) -> str:
-    """Shorten a profiler's name to what a reader looks for.
+    """Return the part of a profiler's name that identifies the operation.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def short_name(name: str) -> str:
 
 
 def kind_of(span) -> str:
-    """Name the kind that a span belongs to; an operation of no known kind is its own."""
+    """Return the kind of a span; an operation of no known kind is its own kind."""
     return _BY_ENGINE.get(span.engine) or _kind_of_name(span.name)
 
 
@@ -107,9 +107,9 @@ def _kind_of_name(name):
 
 
 def looks_of(spans) -> dict:
-    """Assign a look to every kind of the spans: ``{kind: Look}``, longest total time first.
+    """Return the look of every kind of the spans, ``{kind: Look}``, longest total time first.
 
-    The kinds that get no look of their own are those with the least time; draw them as `OTHER`.
+    If there are too few looks, the kinds with the least time get none; draw them as `OTHER`.
     """
     seconds = defaultdict(float)
     for span in spans:

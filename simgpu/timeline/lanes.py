@@ -1,4 +1,4 @@
-"""Lanes: what runs on each is one thing after the other, as far as the hardware has it so."""
+"""Names, order and choice of the lanes of a timeline: one per engine, stream or thread."""
 
 import re
 from collections import defaultdict
@@ -12,8 +12,8 @@ def name_lanes(activities):
     """Name the lanes of a profile: ``{(device, base, stream): name}``.
 
     The host's main thread has "cpu", "launch" and "sync", other threads "cpu thread 1" and so on.
-    Elsewhere the stream with the most work has the bare name, the others carry their number:
-    "compute" and "stream 20"; "h2d" and "h2d stream 22".
+    On a device, the stream with the most work has the bare name, and the names of the others
+    contain their numbers: "compute" and "stream 20"; "h2d" and "h2d stream 22".
     """
     seconds = defaultdict(lambda: defaultdict(float))
     for a in activities:
@@ -30,22 +30,22 @@ def name_lanes(activities):
 
 
 def lane_of(span):
-    """Return the name of the lane of a span, beside its device."""
+    """Return the name of a span's lane, without the device."""
     return span.lane or span.engine
 
 
 def is_host(device):
-    """Tell whether a device is the host, of whichever rank."""
+    """Return whether a device is the host, of any rank."""
     return _DEVICE.fullmatch(device)[2] == "host"
 
 
 def is_simulated(device):
-    """Tell whether a device is a simulated GPU, of whichever rank."""
+    """Return whether a device is a simulated GPU, of any rank."""
     return _DEVICE.fullmatch(device)[2] == "sim"
 
 
 def order(lane, spans):
-    """Sort key of lanes: by rank, the host first, then devices by number, engines, streams."""
+    """Return the sort key of a lane: by rank, host first, then by device, engine and stream."""
     device, name = lane
     rank, kind, number = _DEVICE.fullmatch(device).groups()
     engine = spans[0].engine
@@ -57,19 +57,19 @@ def order(lane, spans):
 
 
 def choose(lanes, heights, room):
-    """Choose the lanes that a figure has room for; return them in order.
+    """Return the lanes that a figure has room for, in order.
 
-    Lanes with bare names come before those of further streams and threads, busy ones before idle
-    ones.
+    Lanes with bare names are preferred to those of other streams and threads, then busy ones to
+    idle ones.
 
     Parameters
     ----------
     lanes : dict
         ``{(device, name): spans}``.
     heights : dict
-        How many rows each lane needs.
+        Number of rows that each lane needs.
     room : int
-        How many rows there are.
+        Number of rows available.
     """
 
     def importance(lane):

@@ -1,4 +1,4 @@
-"""Where everything of a timeline goes: lanes, boxes and ticks, in pixels."""
+"""Layout of a timeline: positions of lanes, boxes and ticks, in pixels."""
 
 import math
 from collections import Counter
@@ -8,15 +8,15 @@ from simgpu.timeline.kinds import kind_of, looks_of
 from simgpu.timeline.lanes import choose, lane_of
 from simgpu.units import time_unit
 
-PLOT, LABELS = 560, 120  # widths of the scrolling part, and at least of the lane names, pixels
-CHARACTER = 6.4  # generous width of one character, pixels
+PLOT, LABELS = 560, 120  # width of the scrolling part, minimum width of the lane names, pixels
+CHARACTER = 6.4  # upper estimate of the width of one character, pixels
 USUAL_LABEL, LONGEST_LABEL = 19, 34  # characters
 ROW, GAP, TOP, AXIS = 24, 6, 6, 24  # heights, pixels
-NARROW = 4.0  # neighbours of one kind are joined if both are narrower, pixels
+NARROW = 4.0  # neighbours of one kind are merged if both are narrower, pixels
 MAX_BOXES = 240  # about 70 kB of text
-BOXES_IN_ROW = 15  # on average, where many rows need more than MAX_BOXES
-MAX_ROWS = 8  # of one lane
-MAX_HEIGHT = 48  # rows of all lanes: at most 1,500 pixels
+BOXES_IN_ROW = 15  # on average, if many rows need more than MAX_BOXES
+MAX_ROWS = 8  # per lane
+MAX_HEIGHT = 48  # rows of all lanes, at most 1,500 pixels
 
 
 @dataclass
@@ -27,15 +27,15 @@ class Box:
     right: float
     spans: list
     kind: str | None  # None: of several kinds
-    narrow: bool  # the spans in it are too narrow to tell apart
+    narrow: bool  # its spans are too narrow to distinguish
 
 
 @dataclass
 class Figure:
-    """What is drawn, placed: lanes are ``(label, y, [row, ...])`` with rows of boxes.
+    """A figure with all positions: lanes are ``(label, y, [row, ...])`` with rows of boxes.
 
-    The axis counts from `start`, in seconds of the clock; `hints` are what shows when the pointer
-    rests on the lanes' labels; `left_out` names the lanes for which there is no room.
+    The axis starts at `start`, in seconds of the clock; `hints` are the tooltips of the lanes'
+    labels; `left_out` names the lanes for which there is no room.
     """
 
     lanes: list
@@ -53,7 +53,7 @@ class Figure:
 
 
 def layout(timeline):
-    """Place the timeline's spans: choose lanes, rows, boxes, unit and ticks."""
+    """Lay out a timeline: choose lanes, rows, boxes, unit and ticks."""
     length = (timeline.end - timeline.start) or 1e-9
     scale = PLOT / length
     spans = timeline.lanes()
@@ -103,10 +103,10 @@ def _label_width(labels):
 
 
 def _stack(spans):
-    """Give spans that overlap in time rows of their own; `spans` are sorted by start."""
+    """Put spans that overlap in time on different rows; `spans` are sorted by start."""
     ends, rows = [], []
     for span in spans:
-        # A rounding error between neighbours is no overlap.
+        # An overlap of the size of a rounding error does not count.
         free = (i for i, end in enumerate(ends) if span.start >= end - 1e-12)
         row = next(free, min(len(rows), MAX_ROWS - 1))
         if row == len(rows):
@@ -118,10 +118,10 @@ def _stack(spans):
 
 
 def _join(row, start, scale, limit):
-    """Make boxes of one row's spans.
+    """Return the boxes of one row of spans.
 
-    Neighbours too narrow to draw share a box: those of one kind always, others as long as their
-    box is at most `limit` pixels wide.
+    Neighbours too narrow to draw share a box: always if they are of one kind, otherwise as long as
+    the box is at most `limit` pixels wide.
     """
     boxes = []
     for span in row:
@@ -155,7 +155,7 @@ def _ticks(length):
 
 
 def kind_of_box(box):
-    """Name the kind that took most of a box's time."""
+    """Return the kind that took most of a box's time."""
     if box.kind:
         return box.kind
     seconds = Counter()

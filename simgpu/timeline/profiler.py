@@ -1,9 +1,9 @@
-"""What PyTorch's profiler writes: which events are work, on which device, engine and stream.
+"""Read traces of PyTorch's profiler: which events are work, on which device, engine and stream.
 
 Categories and arguments are those of Kineto, PyTorch's tracer: of PyTorch 1.8 ("Operator",
 "Runtime", "Kernel", ...) and of later versions ("cpu_op", "cuda_runtime", "kernel", ...), on GPUs
-of NVIDIA and AMD ("cuda_runtime"), Intel ("xpu_runtime"), MTIA and others ("privateuse1_runtime",
-or the vendor's own word). Passed over is what stands for no work of its own: annotations, Python
+from NVIDIA and AMD ("cuda_runtime"), Intel ("xpu_runtime"), MTIA and others ("privateuse1_runtime",
+or the vendor's own word). Events that are no work of their own are skipped: annotations, Python
 functions, marks of synchronisation on a device, counters, overhead.
 """
 
@@ -16,10 +16,10 @@ from functools import lru_cache
 from simgpu.timeline.collectives import collective_of, count, host_library, library_of
 from simgpu.timeline.files import clean
 
-EPOCH = 1e14  # larger times are microseconds since 1970, smaller ones count from the file's base
+EPOCH = 1e14  # larger times are microseconds since 1970, smaller ones relative to the file's base
 
 _DEVICE_WORK = ("kernel", "memcpy", "memset")
-# PyTorch calls AMD's GPUs "cuda", too.
+# PyTorch calls AMD's GPUs "cuda" as well.
 _DEVICE_TYPES = {"hip": "cuda", "privateuse1": "privateuseone"}
 _BLOCKS = re.compile(r"Synchronize|urQueueFinish|urEventWait\b")
 # "HtoD" or "H2D"; "HostToDevice"; "M" is the host's memory in Intel's traces.
@@ -32,9 +32,9 @@ _ROUNDING = 1  # microsecond: the resolution of traces before PyTorch 2.4
 
 @dataclass(slots=True)
 class Activity:
-    """One piece of work: where it ran, and from when for how long, in microseconds.
+    """One piece of work: where it ran, its start and its duration, in microseconds.
 
-    `base` names its lane, as long as nothing else needs telling apart.
+    `base` is the name of its lane, to which a stream or thread number may be added.
     """
 
     device: str
@@ -53,8 +53,8 @@ class Activity:
 def activities(trace):
     """Return the work in a trace of PyTorch's profiler.
 
-    Of nested host operations only the outermost is kept. The host's threads are numbered, the
-    main thread first.
+    Only the outermost of nested host operations are kept. The host's threads are numbered from 0,
+    the main thread.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def activities(trace):
     Warns
     -----
     UserWarning
-        If events are left out because the profiler has not seen their start or end.
+        If events are left out because the profiler did not record their start or end.
     """
     device_type = _device_type(trace.events)
     on_devices, threads, unfinished = [], {}, []
@@ -85,15 +85,15 @@ def activities(trace):
         found = [a for a in found if a.start > 0]
     if unfinished:
         warnings.warn(
-            f"{trace.name}: left out {len(unfinished)} events whose start or end the profiler has "
-            f"not seen, the first of them {unfinished[0].name[:80]!r}",
+            f"{trace.name}: left out {len(unfinished)} events whose start or end the profiler did "
+            f"not record, the first of them {unfinished[0].name[:80]!r}",
             stacklevel=4,
         )
     return found
 
 
 def models(trace):
-    """Return the models of the devices, ``{"cuda:0": "NVIDIA H100"}``, where the trace has them."""
+    """Return the models of the devices, ``{"cuda:0": "NVIDIA H100"}``, that the trace names."""
     device_type = _device_type(trace.events)
     listed = trace.fields.get("deviceProperties")
     return {
@@ -106,14 +106,14 @@ def models(trace):
 
 
 def _work(event):
-    """Tell which work an event stands for; None: for none."""
+    """Return the type of work of an event; None if it is no work."""
     category = event.get("cat")
     work = _work_of(category) if isinstance(category, str) else None
     name = event.get("name")
-    if work == "annotation":  # of interest only where it is all there is of a collective
+    if work == "annotation":  # work only if it is the only record of a collective
         return "comm" if isinstance(name, str) and host_library(name) else None
     if work == "op" and isinstance(name, str):
-        if name.startswith("ProfilerStep#"):  # an operation, for PyTorch 1.8
+        if name.startswith("ProfilerStep#"):  # PyTorch 1.8 records it as an operation
             return None
         return "comm" if host_library(name) else "op"
     return work
@@ -136,7 +136,7 @@ def _work_of(category):
 
 
 def _device_type(events):
-    """Tell what PyTorch calls the devices of a trace, by the calls that the host makes to them."""
+    """Return PyTorch's name of the devices of a trace, from the runtime calls of the host."""
     vendors = Counter()
     for event in events:
         category = event.get("cat")
@@ -170,16 +170,16 @@ def _activity(trace, event, work, device_type):
 
 
 def _device(trace, event, args):
-    """Return the number of the device; a copy between devices has no argument "device"."""
+    """Return the index of the device; a copy between devices has no argument "device"."""
     places = (args.get("device"), args.get("inDevice"), event.get("pid"))
     return trace.integer(event, "device", next((p for p in places if p is not None), None))
 
 
 def _copy_engine(name, args):
-    """Tell which engine copies.
+    """Return the engine of a copy.
 
-    A copy within one device has no engine of its own here: it reads and writes the memory that
-    the device's kernels use, and takes its turn among those of its stream.
+    A copy within one device counts as compute: it uses the device's memory bandwidth, as kernels
+    do, and runs in order with the kernels of its stream.
     """
     source, target = args.get("fromDevice"), args.get("toDevice")
     if source is not None and target is not None and source != target:
@@ -197,12 +197,12 @@ def _thread(trace, event):
     pid, tid = event.get("pid"), event.get("tid")
     for field, value in (("pid", pid), ("tid", tid)):
         if type(value) not in (int, str):
-            raise trace.misused(event, field, value)
+            raise trace.invalid_field(event, field, value)
     return str(pid), str(tid)
 
 
 def _number_threads(threads):
-    """Return the work of all threads, `stream` being the number of the thread."""
+    """Return the work of all threads, with the number of the thread as `stream`."""
     order = sorted(
         threads,
         key=lambda thread: (thread[0] != thread[1], min(a.start for a in threads[thread]), thread),
@@ -218,7 +218,7 @@ def _number_threads(threads):
 
 
 def _outermost(operations):
-    """Drop operations that run inside another one of the same thread."""
+    """Return the operations of a thread that are not nested in another one."""
     end, kept = float("-inf"), []
     for operation in sorted(operations, key=lambda a: (a.start, -a.duration)):
         its_end = operation.start + operation.duration

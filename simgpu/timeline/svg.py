@@ -1,7 +1,7 @@
-"""Drawing of timelines as SVG, inside HTML for notebooks or as a document of its own.
+"""Draw timelines as SVG, inside HTML for notebooks or as a standalone document.
 
-The text depends on the spans alone (fixed ids, rounded coordinates), so that a stored figure can be
-compared exactly. Text and lines take the page's own colour, so that they show on light and on dark.
+The output depends on the spans alone (deterministic ids, rounded coordinates), so stored figures
+can be compared exactly. Text and lines have the page's text colour, for light and dark pages.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _STYLE = (
     ".d2l-tl-lane{fill:currentColor;fill-opacity:.06}"
     ".d2l-tl-grid{stroke:currentColor;stroke-opacity:.25}"
 )
-# The book's theme puts light plates behind HTML outputs in dark mode; this figure needs none.
+# The book's theme puts a light background behind HTML outputs in dark mode; this removes it.
 _HTML_STYLE = (
     "html[data-theme=dark] .bd-content div.cell_output .text_html:has(div.d2l-tl.d2l-tl)"
     "{background:none;color:var(--pst-color-text-base);padding:0}"
@@ -58,12 +58,12 @@ _NOTE = (
 
 
 def escape(text, quote=True):
-    """Make any text safe inside SVG and HTML, characters included that XML does not know."""
+    """Escape a text for SVG and HTML; characters that XML forbids are replaced."""
     return _html.escape(_NOT_XML.sub("\ufffd", text), quote)
 
 
 def _describe(box, start):
-    """Write what shows when the pointer rests on a box; `start` is where the axis begins."""
+    """Return the tooltip of a box, escaped; `start` is the time at which the axis begins."""
     spans = box.spans
     first = spans[0]
     busy = sum(span.duration for span in spans)
@@ -77,7 +77,7 @@ def _describe(box, start):
             lines[0] += f", ... ({len(spans)} operations)"
     lines.append(f"at {quantity(max(0.0, first.start - start), 's')}, lasts {quantity(busy, 's')}")
     streams = sorted({span.stream for span in spans} - {0})
-    if streams and not (is_host(first.device) and first.lane):  # a lane of a thread names it
+    if streams and not (is_host(first.device) and first.lane):  # there, the lane names the thread
         lines.append("stream " + ", ".join(map(str, streams)))
     if len(spans) == 1 and first.collective:
         lines.append(_collective(first))
@@ -96,7 +96,7 @@ def _collective(span):
 
 
 def _label(box, width):
-    """Write into the box what fits: the operation, or how many of which."""
+    """Return the most informative text that fits in a box, or "" if none does."""
     names = {short_name(span.name) for span in box.spans}
     name, count = min(names), len(box.spans)
     if len(names) > 1:
@@ -129,7 +129,7 @@ def _draw_box(box, y, figure, prefix):
 
 
 def _draw_plot(figure, prefix):
-    """Draw everything right of the lane names."""
+    """Draw everything to the right of the lane names."""
     bottom = figure.height - AXIS
     parts = []
     for _, y, rows in figure.lanes:
@@ -150,7 +150,7 @@ def _draw_plot(figure, prefix):
 
 
 def _draw_labels(figure):
-    """Draw the names of the lanes, and of the axis below them."""
+    """Draw the names of the lanes, and of the axis below."""
     axis = f"{'simulated ' if figure.simulated else ''}time ({figure.unit})"
     names = [
         (label, y + 14, f"<title>{escape(hint)}</title>" if hint else "")
@@ -178,13 +178,13 @@ def _draw_patterns(looks, prefix):
 
 
 def _prefix(figure):
-    """Make ids that differ from figure to figure, and never from run to run."""
+    """Return a prefix for ids that differs between figures, but not between runs."""
     text = _draw_labels(figure) + _draw_plot(figure, "")
     return "tl" + hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _left_out(figure, length=400):
-    """Write which lanes are not drawn."""
+    """Return the note that names the lanes not drawn."""
     names = ", ".join(figure.left_out)
     names = names if len(names) <= length else names[:length].rpartition(", ")[0] + ", ..."
     count = len(figure.left_out)
@@ -192,7 +192,7 @@ def _left_out(figure, length=400):
 
 
 def html(timeline):
-    """Return the figure for a notebook or a page; it scrolls sideways where it does not fit."""
+    """Return the figure as HTML; it scrolls horizontally if it does not fit."""
     figure = layout(timeline)
     prefix = _prefix(figure)
     legend = "".join(
@@ -217,7 +217,7 @@ def html(timeline):
 
 
 def document(timeline):
-    """Return the figure as an SVG document of its own, legend below."""
+    """Return the figure as a standalone SVG document, with the legend below."""
     figure = layout(timeline)
     prefix = _prefix(figure)
     left = figure.label_width

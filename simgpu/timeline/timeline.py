@@ -1,7 +1,7 @@
 """Timelines: what ran where, as a figure, as a table, and as a file for Chrome and Perfetto.
 
-A timeline is made from the spans of simulated GPUs (`simgpu.clock.trace`) or from a run under
-`torch.profiler` on real ones; both read the same.
+A timeline shows the spans of simulated GPUs (`simgpu.clock.trace`), or a `torch.profiler` run on
+real ones, in the same way.
 """
 
 import math
@@ -16,7 +16,7 @@ from simgpu.units import time_unit
 
 
 class Busy(dict):
-    """Busy fractions, ``{(device, engine): fraction}``, that print as a table."""
+    """Busy fractions, ``{(device, engine): fraction}``; its repr is a table."""
 
     def __repr__(self):
         rows = [(device, engine, f"{value:.3f}") for (device, engine), value in self.items()]
@@ -24,13 +24,13 @@ class Busy(dict):
 
 
 class Timeline:
-    """Spans of a run, in one window of time.
+    """Spans of a run within a window of time.
 
-    Jupyter shows a timeline as a figure: one lane for each engine of each simulated GPU, one for
-    each kind of work of each stream of a real one (see `from_chrome`), the host's first. Kinds of
-    operations differ in colour and in hatching; resting the pointer on a box shows name, times,
-    work and achieved rate. Boxes too narrow to draw are joined; lanes for which there is no room
-    are named below the figure.
+    Jupyter shows a timeline as a figure, with one lane for each engine of each simulated GPU, or
+    for each kind of work of each stream of a real one (see `from_chrome`), the host's lanes first.
+    Kinds of operations differ in colour and in hatching; hovering over a box shows name, times,
+    work and achieved rate. Boxes too narrow to draw are merged; lanes for which there is no room
+    are listed below the figure.
 
     Parameters
     ----------
@@ -39,16 +39,16 @@ class Timeline:
     start, end : float, optional
         Window to show, in seconds; default: from the first start to the last end.
     models : dict, optional
-        What the devices are, ``{"cuda:0": "NVIDIA H100"}``.
+        Models of the devices, ``{"cuda:0": "NVIDIA H100"}``.
 
     Attributes
     ----------
     spans : tuple of Span
-        Those that touch the window, by start.
+        Spans that overlap the window, sorted by start.
     start, end : float
         The window, in seconds.
     models : dict
-        What is known of the models of its devices.
+        Models of its devices, where known.
     simulated : bool
         Whether the spans come from simulated GPUs.
 
@@ -103,51 +103,51 @@ class Timeline:
     def from_chrome(cls, path):
         """Read a file of `to_chrome`, or of ``export_chrome_trace`` of a PyTorch profiler.
 
-        Of a profile, the lanes are these:
+        A profile has these lanes:
 
-        - ``("host", "cpu")``: operations, the outermost ones only; ``"launch"``: calls of the
-          CUDA runtime or driver, or of another vendor's; ``"sync"``: those that wait for a device.
-          They are the main thread's; those of another thread are ``"cpu thread 1"`` and so on.
+        - ``("host", "cpu")``: operations, only the outermost; ``"launch"``: calls of the CUDA
+          runtime or driver, or another vendor's; ``"sync"``: calls that wait for a device. These
+          lanes are the main thread's; other threads have ``"cpu thread 1"`` and so on.
         - ``("cuda:0", "compute")``: kernels, and copies and fills within the device's memory, which
-          take their turn among the kernels of their stream and use the same memory. They are
-          those of the stream with the most such work; another stream has a lane of its own,
-          ``"stream 20"``.
+          run in order with the kernels of their stream and use the same memory bandwidth. This
+          lane is that of the stream with the most such work; another stream has a lane of its
+          own, ``"stream 20"``.
         - ``("cuda:0", "h2d")``, ``"d2h"``, ``"p2p"``: copies from the host, to the host, between
-          devices; ``"copy"``: those whose direction the trace does not tell. Again the stream
+          devices; ``"copy"``: copies whose direction the trace does not state. Again the stream
           with the most of them has the bare name, another one is ``"d2h stream 20"``.
-        - ``("cuda:0", "nccl")``: kernels that communicate, under the name of their library
-          (``"comm"`` if it is unknown), with the collective, its bytes, its group and how many
-          ranks it has in their spans, where the trace tells. Collectives that run on the host are
-          under ``("host", "gloo")``.
+        - ``("cuda:0", "nccl")``: communication kernels, under the name of their library (``"comm"``
+          if it is unknown). Their spans have the collective, its bytes, its group and its number
+          of ranks, if the trace states them. Collectives that run on the host are under
+          ``("host", "gloo")``.
 
-        Within one stream, spans follow each other, except for CUDA graphs and for kernels that are
-        launched to start early; those share a lane, in rows of their own. Devices have the
-        names that PyTorch gives them: ``cuda:0`` is also AMD's, ``xpu:0`` Intel's,
-        ``privateuseone:0`` that of a backend outside PyTorch. AMD's tracer calls a copy between
-        devices one within a device. PyTorch's profiler does not see Apple's GPUs.
+        Spans of one stream do not overlap, except in CUDA graphs and for kernels that are launched
+        to start early; these share a lane, on separate rows. Devices have PyTorch's names:
+        ``cuda:0`` may also be AMD's, ``xpu:0`` is Intel's, ``privateuseone:0`` that of a backend
+        outside PyTorch. AMD's tracer records a copy between devices as one within a device.
+        PyTorch's profiler does not see Apple's GPUs.
 
         Parameters
         ----------
         path : str or path-like, or list of them
-            The file, packed by gzip or not. Several files are those of the ranks of one job: they
-            are put on one clock, as well as the clocks of their machines agree, and names of
-            devices begin with the rank: ``("rank 3 cuda:3", "compute")``.
+            The file, compressed by gzip or not. Several files are those of the ranks of one job:
+            their clocks are aligned, as well as the clocks of their machines agree, and device
+            names begin with the rank: ``("rank 3 cuda:3", "compute")``.
 
         Returns
         -------
         Timeline
-            From 0 on, if the file is a profiler's.
+            Starting at 0 if the file is a profiler's.
 
         Raises
         ------
         ValueError
-            If a file is no such trace, or holds no operations, or fields that make no sense; or if
-            several files cannot be put on one clock, or do not tell their ranks apart.
+            If a file is not such a trace, has no operations, or has invalid fields; or if the
+            clocks of several files cannot be aligned, or their ranks are unknown or not distinct.
 
         Warns
         -----
         UserWarning
-            If events are left out because the profiler has not seen their start or end.
+            If events are left out because the profiler did not record their start or end.
         """
         spans, models = chrome.read(path)
         return cls(spans, models=models)
@@ -156,22 +156,22 @@ class Timeline:
     def from_profiler(cls, prof):
         """Make a timeline from a finished `torch.profiler.profile`.
 
-        Its lanes are those of `from_chrome`. Streams keep the numbers of the profiler (7 is
-        CUDA's default stream there). FLOPs are not part of such a trace.
+        Its lanes are those of `from_chrome`. Streams keep the profiler's numbers (there, 7 is
+        CUDA's default stream). Such a trace has no FLOPs.
 
         Parameters
         ----------
         prof : torch.profiler.profile
-            After its ``with`` block has ended. PyTorch writes the trace of a profile only once: if
+            Its ``with`` block must have ended. PyTorch writes the trace of a profile only once: if
             it was exported before, use `from_chrome` on that file.
 
         Raises
         ------
         ValueError
-            If `prof` is no finished profile, was exported before, or holds no operations.
+            If `prof` is not a finished profile, was exported before, or has no operations.
         """
         if not hasattr(prof, "export_chrome_trace"):
-            raise ValueError(f"{prof!r} is no profile; give a finished torch.profiler.profile")
+            raise ValueError(f"{prof!r} is not a profile; give a finished torch.profiler.profile")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
             try:
@@ -198,7 +198,7 @@ class Timeline:
     def lanes(self):
         """Return the spans of each lane: ``{(device, engine): [Span, ...]}``, host first.
 
-        A lane is an engine of a simulated GPU; for others see `from_chrome`.
+        On a simulated GPU each engine is a lane; for real ones see `from_chrome`.
         """
         lanes = defaultdict(list)
         for span in self.spans:
@@ -206,13 +206,13 @@ class Timeline:
         return dict(sorted(lanes.items(), key=lambda lane: order(*lane)))
 
     def busy(self):
-        """Return the share of the window in which each lane has something to do.
+        """Return the share of the window in which each lane is busy.
 
         Returns
         -------
         Busy
-            A dict ``{(device, engine): fraction}`` that prints as a table. Overlapping spans
-            count once.
+            A dict ``{(device, engine): fraction}`` whose repr is a table. Overlapping spans count
+            once.
         """
         length = self.end - self.start
         return Busy(
@@ -221,7 +221,7 @@ class Timeline:
         )
 
     def _covered(self, spans):
-        """Seconds of the window that the spans cover; they are sorted by start."""
+        """Return the seconds of the window that the spans, sorted by start, cover."""
         covered, reached = 0.0, self.start
         for span in spans:
             end = min(span.end, self.end)
@@ -271,7 +271,7 @@ class Timeline:
 
 
 def _touches(span, start, end):
-    if span.end == span.start:  # or all but: a duration may be lost in rounding
+    if span.end == span.start:  # short durations can be lost in rounding
         return start <= span.start <= end
     return span.start < end and span.end > start
 
@@ -284,7 +284,7 @@ def _longest_kind(spans):
 
 
 def _table(header, rows):
-    """Plain text, columns aligned to the left."""
+    """Return a plain-text table with left-aligned columns."""
     rows = [header, *rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
     return "\n".join(

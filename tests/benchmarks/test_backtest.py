@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from d2lmini import sim
-from simgpu.hardware import assumptions
 
 PUBLISHED = {"v100": (0.48, 0.15), "rtx4090": (0.122, 0.20)}  # seconds, tolerance
 PRODUCTS, SIZE = 50, 4000
@@ -44,6 +43,15 @@ def test_fifty_products_take_the_published_time(gpu):
     published, tolerance = PUBLISHED[gpu]
     assert seconds(devices, lambda: run(x0)) == pytest.approx(published, rel=tolerance)
     assert seconds(devices, lambda: run(x1)) == pytest.approx(published, rel=tolerance)
+
+
+def test_the_published_time_rejects_tf32_and_peak_rates():
+    published, tolerance = PUBLISHED["rtx4090"]
+    gpu = sim.GPUS["rtx4090"]
+    at_peak = dataclasses.replace(gpu, compute_efficiency=1.0)
+    for wrong, dtype in ((gpu, "bfloat16"), (at_peak, "float32")):
+        seconds = PRODUCTS * wrong.seconds(2 * SIZE**3, 3 * 4 * SIZE**2, dtype)
+        assert seconds != pytest.approx(published, rel=tolerance)
 
 
 def both_over_one(gpu, wait=sim.synchronize):
@@ -83,14 +91,3 @@ def test_peer_copies_through_the_host_are_near_the_measured_rates(link, low, hig
     down, up = [next(s for s in sim.trace() if s.engine == way) for way in ("d2h", "h2d")]
     assert down.start < up.start < down.start + 0.1 * down.duration
     assert up.duration == down.duration
-
-
-def test_nothing_is_tuned_per_preset():
-    for gpu in sim.GPUS.values():
-        assert gpu.compute_efficiency == assumptions.COMPUTE_EFFICIENCY
-        assert gpu.memory_efficiency == assumptions.MEMORY_EFFICIENCY
-        assert gpu.launch_overhead == assumptions.LAUNCH_OVERHEAD
-        assert gpu.kernel_overhead == assumptions.KERNEL_OVERHEAD
-    for link in sim.LINKS.values():
-        assert link.pageable_to_host == assumptions.PAGEABLE_TO_HOST
-        assert link.latency == assumptions.COPY_LATENCY

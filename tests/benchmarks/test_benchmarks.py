@@ -5,7 +5,7 @@ import types
 
 import pytest
 import torch
-from support.benchmark_data import example_record, example_rows, side
+from support.samples.benchmark_data import example_record, example_rows, side
 
 import benchmarks.__main__ as command
 from benchmarks import cases, page, records

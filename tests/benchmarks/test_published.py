@@ -4,10 +4,11 @@ import json
 import re
 
 import pytest
-from support.published_tables import COLLECTIVES, VTRAIN
+from support.samples.published_tables import COLLECTIVES, VTRAIN
 
 from benchmarks.published import __main__ as published
-from benchmarks.published import collectives, systems, tables, vtrain
+from benchmarks.published import systems, tables
+from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import calibrated, rank_correlation, ranks, score
 

@@ -5,12 +5,8 @@ import json
 import pytest
 
 from benchmarks.published import __main__ as published
-from benchmarks.published import (
-    best_splits,
-    large_models,
-    nanotron,
-    tables,
-)
+from benchmarks.published import best_splits, tables
+from benchmarks.published.families import large_models, nanotron
 from benchmarks.published.jobs.simulate import Simulated
 from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import score

@@ -9,9 +9,9 @@ import yaml
 from myst_parser.config.main import MdParserConfig
 from myst_parser.mdit_to_docutils.base import DocutilsRenderer
 from myst_parser.parsers.mdit import create_md_parser
-from support.benchmark_data import example_record, side
-from support.chart_faults import faults
 from support.paths import ROOT
+from support.samples.benchmark_data import example_record, side
+from support.samples.chart_faults import faults
 
 from benchmarks import charts, page, records
 from benchmarks.measure import Row

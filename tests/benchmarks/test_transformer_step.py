@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from benchmarks.published.transformer_step import Split, Transformer, predict_step
+from benchmarks.published.families.transformer_step import Split, Transformer, predict_step
 from simgpu.network.cluster import find_cluster
 from simgpu.network.collective_costs import cost
 

@@ -5,11 +5,12 @@ import re
 import pytest
 from support.paths import ROOT
 
-from benchmarks.published import blocks, claims, page, summary, tables
+from benchmarks.published import tables
+from benchmarks.published.page import blocks, claims, summary, write
 from benchmarks.published.rows import Prediction
 
-STORED = (ROOT / page.PAGE).read_text(encoding="utf-8")
-ANEW = f"write {page.PAGE} anew"
+STORED = (ROOT / write.PAGE).read_text(encoding="utf-8")
+ANEW = f"write {write.PAGE} anew"
 COLUMNS = {"resnet50": {"system": "A", "gpus": "1", "precision": "AMP", "images_per_s": "9"}}
 
 

@@ -7,11 +7,11 @@ import re
 import nbformat
 import pytest
 from nbval.plugin import get_sanitize_patterns
-from support.contents import toc_files
 from support.paths import ROOT
+from support.samples.contents import toc_files
 
 import d2lmini
-from benchmarks.published.page import PAGE
+from benchmarks.published.page.write import PAGE
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
 

@@ -4,8 +4,8 @@ import html
 import re
 
 import pytest
-from support.contents import toc_files
 from support.paths import ROOT
+from support.samples.contents import toc_files
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(600)]  # the first test waits for the book
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 import torch
-from support.calculator_programs import OPTIMIZERS, peak_bytes, step_seconds
 from support.paths import ROOT
+from support.programs.calculator_programs import OPTIMIZERS, peak_bytes, step_seconds
 
 from d2lmini import sim
 from simgpu.hardware.presets import GPUS, LINKS

@@ -7,8 +7,8 @@ import nbformat
 import pytest
 from support.paths import ROOT
 
+from tools.pages.terms import COMMON, forms
 from tools.readers.book import slug
-from tools.terms import COMMON, forms
 
 PAGE = (ROOT / "glossary.md").read_text(encoding="utf-8")
 BODY = re.search(r"```\{glossary\}\n(.*?)\n```", PAGE, re.DOTALL)[1]

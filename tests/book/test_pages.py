@@ -10,10 +10,10 @@ from pathlib import Path
 import axe_core_python
 import pytest
 from support import live
-from support.contents import toc_files
 from support.paths import ROOT
+from support.samples.contents import toc_files
 
-from tools.visits import new_visitor, served, visit_all
+from tools.chromium.visits import new_visitor, served, visit_all
 
 pytestmark = pytest.mark.timeout(600)  # the first test waits for the book
 

@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-from support.solutions import make_tests, refuses, returns_nothing
+from support.samples.solutions import make_tests, refuses, returns_nothing
 
 from d2lmini.checks import collectives as checks
 from d2lmini.checks.collectives import averages
@@ -127,7 +127,7 @@ WRONG["bucket_size"] = {
     ),
     "the largest reaches the plateau": lambda seconds, sizes, share: max(sizes),
     "a smaller one is, too": lambda *given: 2 * bucket_size(*given),
-    "are reached": lambda *given: bucket_size(*given) // 2,
+    "that reaches only": lambda *given: bucket_size(*given) // 2,
     "one of the sizes": lambda *given: bucket_size(*given) + 1,
     "must be a number": returns_nothing,
 }

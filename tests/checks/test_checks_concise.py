@@ -1,7 +1,7 @@
 """The checkers of the concise chapter accept right solutions and name what is wrong with others."""
 
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 from torch.utils.data import DistributedSampler
 
 from d2lmini.checks import concise as checks

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
-from support.solutions import make_tests, refuses, returns_nothing
+from support.samples.solutions import make_tests, refuses, returns_nothing
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DistributedSampler, TensorDataset

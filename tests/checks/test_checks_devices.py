@@ -3,7 +3,7 @@
 import math
 
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 
 from d2lmini import sim
 from d2lmini.checks import devices as checks
@@ -163,7 +163,7 @@ def scale_of(largest):
 
 RIGHT["loss_scale"] = right_scale, lambda g: torch.tensor(right_scale(g))
 WRONG["loss_scale"] = {
-    "is no power of two": lambda g: LARGEST / max(x.abs().max().item() for x in g),
+    "is not a power of two": lambda g: LARGEST / max(x.abs().max().item() for x in g),
     "becomes infinite in float16": lambda g: 2 * right_scale(g),
     "becomes infinite": (
         lambda g: scale_of(g[0].abs().max().item()),  # the first layer alone

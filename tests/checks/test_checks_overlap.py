@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode

@@ -4,7 +4,7 @@ from graphlib import TopologicalSorter
 
 import pytest
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 
 from d2lmini import Stream, current_stream, sim
 from d2lmini.checks import parallelism as checks

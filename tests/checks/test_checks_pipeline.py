@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from support.solutions import make_tests, refuses, returns_nothing
+from support.samples.solutions import make_tests, refuses, returns_nothing
 from torch import nn
 from torch.nn import functional as F
 
@@ -65,7 +65,7 @@ WRONG["schedule"] = {
     "comes before its forward pass": backwards_first,
     "deadlock": crossed,
     "schedule returned None": returns_nothing,
-    "is no pair": lambda rank, p, m, limit: ["forward", "backward"] * m,
+    "is not a pair": lambda rank, p, m, limit: ["forward", "backward"] * m,
 }
 
 
@@ -170,12 +170,12 @@ def one_after_the_other(rank, p):
 RIGHT["order_of"] = even_and_odd
 WRONG["order_of"] = {
     "Both sides send first": all_send_first,
-    "Nobody can go on": lambda rank, p: all_send_first(rank, p)[::-1],
+    "No rank can go on": lambda rank, p: all_send_first(rank, p)[::-1],
     "14 rounds|one rank after the other": one_after_the_other,
     "once": lambda rank, p: [c for c in all_send_first(rank, p) if c[0] == "send"],
     "order_of returned None": returns_nothing,
-    "None is no pair": lambda rank, p: [None, None],
-    "is no pair such as": lambda rank, p: torch.zeros(1),
+    "None is not a pair": lambda rank, p: [None, None],
+    "is not a pair such as": lambda rank, p: torch.zeros(1),
     "a neighbour must be": lambda rank, p: [("send", "right")],
 }
 
@@ -259,7 +259,7 @@ def replaces(find=nn.BatchNorm2d, make=nn.GroupNorm, deep=True):
 
 RIGHT["for_pipeline"] = replaces()
 WRONG["for_pipeline"] = {
-    "is batch normalisation still": lambda network, groups: network,
+    "is still batch normalisation": lambda network, groups: network,
     "children of children": replaces(deep=False),
     "is BatchNorm1d": replaces(make=nn.BatchNorm1d),
     "leave others as they are": replaces(find=(nn.BatchNorm2d, nn.ReLU)),

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 from torch.nn import functional as F
 
 from d2lmini import training
@@ -100,7 +100,7 @@ def moves_nothing(X, y, devices):
 RIGHT["split_batch"] = split_batch
 WRONG["split_batch"] = {
     "shards hold 6 examples": equal_shards,
-    "one a device": lambda X, y, devices: ([X], [y]),
+    "one per device": lambda X, y, devices: ([X], [y]),
     r"uneven shards \[3, 3, 1\]": lambda X, y, ds: (X.chunk(len(ds)), y.chunk(len(ds))),
     "labels do not match": lambda X, y, devices: moves_nothing(X, y.flip(0), devices),
     "not on its device": moves_nothing,

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from support.solutions import make_tests, refuses, returns_nothing
+from support.samples.solutions import make_tests, refuses, returns_nothing
 
 from d2lmini import training
 from d2lmini.checks import scratch as checks
@@ -103,7 +103,7 @@ def predict(k, batch_size, rate, nbytes, bandwidth, latency):
 RIGHT["predict_step"] = predict
 WRONG["predict_step"] = {
     "predict_step returned|must be a number": returns_nothing,
-    "one GPU has nobody to send to": lambda k, *others: predict(k, *others) + (k == 1) * others[-1],
+    "one GPU sends nothing": lambda k, *others: predict(k, *others) + (k == 1) * others[-1],
     "forgets the allreduce": lambda k, n, rate, N, b, latency: n / k / rate,
     "forgets the latencies": lambda k, n, rate, N, b, latency: predict(k, n, rate, N, b, 0),
     "forgets the bytes": lambda k, n, rate, N, b, latency: predict(k, n, rate, 0, b, latency),

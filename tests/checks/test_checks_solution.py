@@ -7,7 +7,7 @@ import time
 
 import pytest
 import torch
-from support.solutions import refuses
+from support.samples.solutions import refuses
 
 from d2lmini import sim
 from d2lmini.checks import check_allreduce, check_split_batch, check_train_batch

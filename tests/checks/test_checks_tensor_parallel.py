@@ -4,7 +4,7 @@ import math
 
 import torch
 import torch.distributed as dist
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 from torch.nn import functional as F
 
 from d2lmini.checks import tensor_parallel as checks

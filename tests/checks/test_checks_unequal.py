@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from support.solutions import make_tests, returns_nothing
+from support.samples.solutions import make_tests, returns_nothing
 
 from d2lmini.checks import unequal as checks
 

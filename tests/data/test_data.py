@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import tiny_data
+from support.samples import tiny_data
 from torch.nn import functional
 
 from benchmarks.import_torchvision import torchvision

@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pooch
 import pytest
-from support import tiny_data
 from support.paths import PYTHONPATH
-from support.tiny_data import CONTENTS, IMAGES, LABELS, LAST, Mirror, send
+from support.samples import tiny_data
+from support.samples.tiny_data import CONTENTS, IMAGES, LABELS, LAST, Mirror, send
 
 from d2lmini.data import DataError, cache, fashion
 from d2lmini.data.fashion import read_folder
@@ -190,7 +190,7 @@ def test_interrupted_download_goes_on(folder, mirror):
 
 SCRIPT = """
 import sys
-from support import tiny_data
+from support.samples import tiny_data
 from d2lmini.data import cache, fashion
 fashion.FILES, fashion.MIRRORS = tiny_data.FILES, (sys.argv[1],)
 cache.fill()

@@ -11,9 +11,9 @@ from unittest import mock
 
 import pytest
 import torch
-from support import tiny_data
-from support.damage import flips_and_cuts
-from support.tiny_data import CONTENTS, IMAGES, LABELS
+from support.samples import tiny_data
+from support.samples.damage import flips_and_cuts
+from support.samples.tiny_data import CONTENTS, IMAGES, LABELS
 
 from benchmarks.import_torchvision import torchvision
 from d2lmini.data import FASHION_MNIST_CLASSES, DataError, fashion_mnist_labels

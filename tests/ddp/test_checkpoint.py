@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 import torch
-from support.damage import flips_and_cuts
+from support.samples.damage import flips_and_cuts
 from torch import nn
 
 from d2lmini import ddp
@@ -127,7 +127,7 @@ class TestDamaged:
         content = path.read_bytes()
         with (
             mock.patch.object(checkpoint, "hashlib", any_hash),
-            mock.patch.object(checkpoint, "_packed", return_value=content),
+            mock.patch.object(checkpoint, "_serialise", return_value=content),
             pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"),
         ):
             check_flips_and_cuts(path, parts)

@@ -150,7 +150,7 @@ def test_a_gpu_that_another_process_holds_is_named(failing):
     with calls["set_device"] as set_device, calls["empty"] as empty:
         {"set_device": set_device, "empty": empty}[failing].side_effect = busy
         with pytest.raises(RuntimeError, match=r"cuda:1 serves one process.*EXCLUSIVE_PROCESS"):
-            group._take(torch.device("cuda:1"))
+            group._select_gpu(torch.device("cuda:1"))
 
 
 def test_other_errors_of_a_gpu_stay_what_they_are():
@@ -158,7 +158,7 @@ def test_other_errors_of_a_gpu_stay_what_they_are():
         mock.patch("torch.cuda.set_device", side_effect=RuntimeError("out of memory")),
         pytest.raises(RuntimeError, match=r"^out of memory$"),
     ):
-        group._take(torch.device("cuda:0"))
+        group._select_gpu(torch.device("cuda:0"))
 
 
 @pytest.mark.parametrize("name", ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"])
@@ -185,7 +185,7 @@ def test_a_job_of_one_takes_its_gpu(visible, monkeypatch):
     for name in place.LAUNCHER_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     asked = {}
-    monkeypatch.setattr(group, "_take", lambda device: asked.update(taken=device))
+    monkeypatch.setattr(group, "_select_gpu", lambda device: asked.update(taken=device))
     monkeypatch.setattr(dist, "init_process_group", lambda **options: asked.update(options))
     monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
     monkeypatch.setattr(group, "wait_for_all_ranks", lambda: None)

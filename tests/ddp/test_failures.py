@@ -11,7 +11,7 @@ import time
 
 import pytest
 import train_ddp
-from support.ddp_jobs import (
+from support.programs.ddp_jobs import (
     RUN,
     SCRIPT,
     Blow,

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
-from support.ddp_jobs import is_running
+from support.programs.ddp_jobs import is_running
 
 from d2lmini import ddp
 from d2lmini.ddp import records

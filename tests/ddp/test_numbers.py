@@ -3,8 +3,8 @@
 import pytest
 import torch
 import train_ddp
-from support import ddp_scenarios
-from support.ddp_jobs import run_scenarios
+from support.programs import ddp_scenarios
+from support.programs.ddp_jobs import run_scenarios
 from torch.utils.data import DistributedSampler
 
 from d2lmini import ddp

@@ -1,5 +1,5 @@
 """The browser that tests drive is the one of the tools."""
 
-from tools.browser import NoAnswerError, Tab, browser, find_browser, wait_for
+from tools.chromium.browser import NoAnswerError, Tab, browser, find_browser, wait_for
 
 __all__ = ["NoAnswerError", "Tab", "browser", "find_browser", "wait_for"]

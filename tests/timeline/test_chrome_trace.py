@@ -8,7 +8,14 @@ from itertools import pairwise
 
 import pytest
 import torch
-from support.profiler_traces import PID, busy_gpu, device_event, host_event, plain_count, write
+from support.samples.profiler_traces import (
+    PID,
+    busy_gpu,
+    device_event,
+    host_event,
+    plain_count,
+    write,
+)
 
 from d2lmini import recording
 from simgpu.clock.span import Span
@@ -59,13 +66,6 @@ def test_every_stream_has_lanes_of_its_own_on_which_nothing_overlaps(tmp_path):
             assert following.start >= one.end - 1e-12
     assert {s.stream for s in lanes["cuda:3", "stream 20"]} == {20}
     assert {s.stream for s in lanes["cuda:3", "h2d"]} == {22}  # the most work, the bare name
-
-
-def test_engines_stay_what_they_are_on_lanes_of_other_names(tmp_path):
-    timeline = read(tmp_path, busy_gpu(2))
-    launches = sum(span.engine == "launch" for span in timeline.spans)
-    assert launches == sum(len(s) for lane, s in timeline.lanes().items() if "launch" in lane[1])
-    assert launches == 120
 
 
 def test_kernels_of_one_stream_that_overlap_share_its_lane(tmp_path):
@@ -334,8 +334,8 @@ def test_every_span_of_every_rank_is_kept(tmp_path):
         ({"distributedInfo": {"rank": 0}, "baseTimeNanoseconds": 1}, "both of rank 0; give one"),
         ({"distributedInfo": {"rank": 1}}, "no valid 'baseTimeNanoseconds'; record it with"),
         ({"distributedInfo": {"rank": 1}, "baseTimeNanoseconds": "1"}, "no valid 'baseTime"),
-        ({"distributedInfo": {"rank": "1"}, "baseTimeNanoseconds": 1}, "does not tell its rank"),
-        ({"distributedInfo": None, "baseTimeNanoseconds": 1}, "does not tell its rank"),
+        ({"distributedInfo": {"rank": "1"}, "baseTimeNanoseconds": 1}, "does not state its rank"),
+        ({"distributedInfo": None, "baseTimeNanoseconds": 1}, "does not state its rank"),
     ],
 )
 def test_ranks_that_cannot_be_merged(tmp_path, fields, message):
@@ -387,7 +387,7 @@ GOOD = device_event("kernel", "k", 0, 5)
 )  # fmt: skip
 def test_absurd_fields_are_named(tmp_path, change, field):
     write(tmp_path / "bad.json", [GOOD, {**GOOD, **change}])
-    with pytest.raises(ValueError, match=rf"bad\.json: an event lacks or misuses .*'{field}'"):
+    with pytest.raises(ValueError, match=rf"bad\.json: the field '{field}' of an event is"):
         Timeline.from_chrome(tmp_path / "bad.json")
 
 
@@ -413,11 +413,15 @@ def test_fields_of_no_use_are_no_harm(tmp_path):
     ("text", "message"),
     [
         ("[" * 100_000 + "]" * 100_000, "nested too deeply"),
-        ('{"traceEvents": [{"ts": ' + "9" * 5000 + "}]}", "no JSON trace|holds no operations"),
-        ('{"traceEvents": [{"ph": "X", "Process Group Description": , }]}', "no JSON trace"),
+        ('{"traceEvents": [{"ts": ' + "9" * 5000 + "}]}", "not a JSON trace|holds no operations"),
+        ('{"traceEvents": [{"ph": "X", "Process Group Description": , }]}', "not a JSON trace"),
         ('{"traceEvents": {"ph": "X"}}', "no list 'traceEvents'"),
+        ("{}", "no list 'traceEvents'"),
+        ('{"traceEvents": []}', "holds no operations"),
+        ('{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "a"}]}', "no operations"),
+        ('{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 0}]}', "field"),
         ("5", "no list 'traceEvents'"),
-        ("", "no JSON trace"),
+        ("", "not a JSON trace"),
     ],
 )
 def test_files_that_are_no_traces(tmp_path, text, message):
@@ -430,7 +434,7 @@ def test_files_that_are_no_traces(tmp_path, text, message):
 @pytest.mark.parametrize("data", [b"\x1f\x8b\x08", b"\x1f\x8bnonsense", b"\xff\xfe\x00{", b"\x80"])
 def test_broken_files(tmp_path, data):
     (tmp_path / "bad.json.gz").write_bytes(data)
-    with pytest.raises(ValueError, match=r"bad\.json\.gz is no JSON trace"):
+    with pytest.raises(ValueError, match=r"bad\.json\.gz is not a JSON trace"):
         Timeline.from_chrome(tmp_path / "bad.json.gz")
 
 
@@ -440,13 +444,6 @@ def test_durations_lost_in_rounding_lose_no_span(tmp_path):
         timeline = read(tmp_path, events)
     assert len(timeline.spans) == 1
     assert len(read(tmp_path, events[:2]).spans) == 2
-
-
-def test_a_packed_file_that_breaks_off(tmp_path):
-    path = write(tmp_path / "t.json.gz", busy_gpu(1), packed=True)
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="no JSON trace"):
-        Timeline.from_chrome(path)
 
 
 def test_a_file_too_large_is_refused(tmp_path, monkeypatch):

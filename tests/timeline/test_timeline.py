@@ -1,6 +1,5 @@
 """Timelines: windows, busy fractions, figures, Chrome JSON, profiler runs."""
 
-import gzip
 import json
 import os
 import random
@@ -13,28 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.paths import PYTHONPATH
+from support.timelines import US, overlap
 from torch.profiler import ProfilerActivity, profile
 
 from simgpu.clock.span import Span
 from simgpu.timeline import Timeline
 from simgpu.timeline.kinds import kind_of, looks_of
 from simgpu.timeline.layout import MAX_BOXES, MAX_ROWS, PLOT, _ticks
-
-US = 1e-6
-
-
-def overlap():
-    """Six products; each result travels while the next is computed."""
-    spans = []
-    for i in range(6):
-        spans.append(Span("host", "launch", 0, "mm", i * 5 * US, 5 * US))
-        spans.append(
-            Span("sim:0", "compute", 0, "mm", (5 + i * 190) * US, 180 * US, 2 * 10**9, 12 * 10**6)
-        )
-        spans.append(
-            Span("sim:0", "d2h", 1, "copy sim:0 -> cpu", (195 + i * 190) * US, 150 * US, 0, 10**6)
-        )
-    return spans
 
 
 def training(steps):
@@ -126,7 +111,7 @@ def test_between_and_last_zoom():
         (lambda: Timeline(overlap()).last(0), "seconds is 0"),
         (lambda: Timeline([Span("sim:0", "compute", 0, "mm", 0, -1)]), "no valid time"),
         (lambda: Timeline([Span("sim:0", "compute", 0, "mm", float("nan"), 1)]), "no valid time"),
-        (lambda: Timeline.from_profiler([1]), "no profile"),
+        (lambda: Timeline.from_profiler([1]), "not a profile"),
     ],
 )
 def test_bad_input_is_named(make, message):
@@ -305,7 +290,8 @@ def test_the_figure_is_the_same_in_another_process():
         "sys.stdout.buffer.write(Timeline(overlap() + training(300))._repr_html_().encode())"
     )
     # Another hash seed, hence another order of sets.
-    env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": str(Path(__file__).parent)}
+    path = f"{Path(__file__).parent}{os.pathsep}{PYTHONPATH}"
+    env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}
     other = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
     assert other.stdout.decode() == Timeline(overlap() + training(300))._repr_html_()
 
@@ -344,78 +330,6 @@ def test_chrome_json_is_valid_and_comes_back(tmp_path):
         )  # fmt: skip
         assert new.start == pytest.approx(old.start)
         assert (new.flops, new.bytes) == (old.flops, old.bytes)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("no json", "no JSON trace"),
-        ("{}", "no list 'traceEvents'"),
-        ('{"traceEvents": []}', "holds no operations"),
-        ('{"traceEvents": [{"ph": "X", "cat": "user_annotation", "name": "a"}]}', "no operations"),
-        ('{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "a", "ts": 0}]}', "field"),
-    ],
-)
-def test_bad_traces_are_named(tmp_path, text, message):
-    (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(ValueError, match=message) as error:
-        Timeline.from_chrome(tmp_path / "bad.json")
-    assert "bad.json" in str(error.value)
-
-
-# What a profiler of a run on CUDA writes, cut down: two devices, two streams, a copy each way.
-CUDA_EVENTS = [
-    {"ph": "M", "name": "process_name", "pid": 0, "tid": 0, "args": {"name": "python"}},
-    {"ph": "X", "cat": "user_annotation", "name": "step", "pid": 9, "tid": 9, "ts": 90, "dur": 900},
-    {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "pid": 9, "tid": 9, "ts": 100, "dur": 40},
-    {"ph": "X", "cat": "cpu_op", "name": "aten::addmm", "pid": 9, "tid": 9, "ts": 110, "dur": 25},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 120,
-     "dur": 5, "args": {"correlation": 1}},
-    {"ph": "X", "cat": "kernel", "name": "ampere_sgemm_128x64_tn", "pid": 0, "tid": 7, "ts": 130,
-     "dur": 300, "args": {"device": 0, "stream": 7, "correlation": 1}},
-    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "pid": 0, "tid": 13,
-     "ts": 135, "dur": 100, "args": {"device": 0, "stream": 13, "bytes": 2500000}},
-    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy PtoP (Device -> Device)", "pid": 1, "tid": 7,
-     "ts": 440, "dur": 50, "args": {"device": 1, "stream": 7, "bytes": 1000}},
-    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoD (Device -> Device)", "pid": 1, "tid": 7,
-     "ts": 500, "dur": 10, "args": {"device": 1, "stream": 7, "bytes": 1000}},
-    {"ph": "X", "cat": "gpu_memset", "name": "Memset (Device)", "pid": 1, "tid": 7, "ts": 520,
-     "dur": 2, "args": {"device": 1, "stream": 7, "bytes": 64}},
-    {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy DtoH (Device -> Pageable)", "pid": 1, "tid": 7,
-     "ts": 530, "dur": 70, "args": {"device": 1, "stream": 7, "bytes": 64000}},
-    {"ph": "X", "cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "pid": 9, "tid": 9,
-     "ts": 200, "dur": 400},
-    {"ph": "X", "cat": "gpu_user_annotation", "name": "step", "pid": 0, "tid": 7, "ts": 130,
-     "dur": 300, "args": {"device": 0, "stream": 7}},
-    {"ph": "s", "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 9, "tid": 9, "ts": 120},
-]  # fmt: skip
-
-
-def test_a_cuda_trace(tmp_path):
-    (tmp_path / "cuda.json").write_text(json.dumps({"traceEvents": CUDA_EVENTS}))
-    timeline = Timeline.from_chrome(tmp_path / "cuda.json")
-    found = {(s.device, s.engine, s.stream, s.name.split(" (")[0]) for s in timeline.spans}
-    assert found == {
-        ("host", "cpu", 0, "aten::linear"),
-        ("host", "launch", 0, "cudaLaunchKernel"),
-        ("host", "sync", 0, "cudaDeviceSynchronize"),
-        ("cuda:0", "compute", 7, "ampere_sgemm_128x64_tn"),
-        ("cuda:0", "h2d", 13, "Memcpy HtoD"),
-        ("cuda:1", "p2p", 7, "Memcpy PtoP"),
-        ("cuda:1", "compute", 7, "Memcpy DtoD"),
-        ("cuda:1", "compute", 7, "Memset"),
-        ("cuda:1", "d2h", 7, "Memcpy DtoH"),
-    }
-    copy = next(s for s in timeline.spans if s.engine == "h2d")
-    assert (copy.bytes, copy.start, copy.duration) == pytest.approx((2500000, 35e-6, 100e-6))
-    assert not timeline.simulated
-    assert "25 GB/s" in timeline.to_svg()
-
-
-def test_a_compressed_trace(tmp_path):
-    with gzip.open(tmp_path / "cuda.json.gz", "wt") as file:
-        json.dump(CUDA_EVENTS, file)
-    assert len(Timeline.from_chrome(tmp_path / "cuda.json.gz").spans) == 9
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import urllib.request
 
 import nbformat
 import pytest
-from support import small_book
 from support.browser import wait_for
 from support.live import STATUS, below, checkout, edit, end, is_alive, press, shown, start
 from support.paths import ROOT
+from support.samples import small_book
 
 from tools.live import server
 

@@ -6,8 +6,8 @@ import pytest
 from pypdf import PdfReader
 from pypdf.generic import NullObject
 
-from tools import pdf
-from tools.browser import find_browser
+from tools.chromium import pdf
+from tools.chromium.browser import find_browser
 
 STYLE = '<link rel="stylesheet" href="book.css">'
 ONE = """<!DOCTYPE html><html><head>{style}</head><body><article><h1>1. First</h1>

@@ -6,13 +6,13 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from support import small_book
 from support.paths import ROOT
+from support.samples import small_book
 
-from tools import terms
+from tools.chromium.visits import new_visitor
+from tools.pages import terms
 from tools.readers import build
 from tools.readers.book import Book
-from tools.visits import new_visitor
 
 GLOSSARY = """\
 # Words
@@ -45,7 +45,7 @@ CONF = """\
 import sys
 sys.path.insert(0, {root!r})
 extensions = ["myst_nb", "sphinx_external_toc", "sphinxcontrib.bibtex", "sphinx_design",
-              "tools.terms"]
+              "tools.pages.terms"]
 external_toc_path = "_toc.yml"
 bibtex_bibfiles = ["references.bib"]
 nb_execution_mode = "off"

@@ -5,7 +5,7 @@ import re
 
 from myst_nb.core.variables import format_plain_text
 
-from tools.guesses import QUESTION
+from tools.pages.guesses import QUESTION
 from tools.readers import markup
 from tools.readers.book import anchor
 

@@ -1,7 +1,7 @@
 """Checkers for the exercises of the chapter on collectives.
 
-Start reading in ``rings.py``; its programs of ranks run on simulated GPUs, as those of
-``averages.py`` do. ``bandwidths.py`` is arithmetic.
+Start reading in ``rings.py``; like ``averages.py`` it runs programs of several ranks on simulated
+GPUs. ``bandwidths.py`` is arithmetic.
 """
 
 from d2lmini.checks.collectives.averages import check_average

@@ -7,7 +7,7 @@ import simgpu as sim
 from d2lmini.checks.shared.results import describe
 from d2lmini.checks.shared.solution import checker
 
-# The length of each gradient, by name: of one length, and of several.
+# The length of each gradient, by name: all equal, and different.
 LENGTHS = ({"bias": 2, "scale": 2, "weight": 2}, {"bias": 1, "scale": 3, "weight": 4})
 
 
@@ -18,13 +18,14 @@ def check_average(average):
     Parameters
     ----------
     average : callable
-        ``average(gradients)``, called on every rank of a job: a dict of tensors by name. Ranks have
-        the same names, in orders of their own. Afterwards each tensor is the mean over the ranks.
+        ``average(gradients)``, called on every rank of a job with a dict of tensors by name. All
+        ranks have the same names, in different orders. Afterwards each tensor is the mean over the
+        ranks.
 
     Raises
     ------
     AssertionError
-        If a tensor is something else, or it is used while it is still under way; the message names
+        If a tensor is not the mean, or is used while its collective is in flight; the message names
         the usual mistakes.
     """
     for n, lengths in ((2, LENGTHS[0]), (3, LENGTHS[0]), (3, LENGTHS[1])):
@@ -50,19 +51,19 @@ def check_average(average):
 
 
 def _order(rank, names):
-    """Return the names in the order in which a rank holds them."""
+    """Return the names in the order of a rank."""
     names = list(names)
     return names[rank % len(names) :] + names[: rank % len(names)]
 
 
 def _gradient(rank, name, lengths):
-    """Return the gradient that a rank holds under a name."""
+    """Return the gradient of a rank with a name."""
     scale = (rank + 1) * 10.0 ** list(lengths).index(name)
     return scale * torch.arange(1.0, lengths[name] + 1)
 
 
 def _check_mean(where, got, rank, name, n, lengths):
-    """Raise AssertionError, with a reason, unless `got` is the mean over n ranks."""
+    """Raise AssertionError, with the reason, unless `got` is the mean over n ranks."""
     total = sum(_gradient(other, name, lengths) for other in range(n))
     if torch.allclose(got, total / n):
         return
@@ -77,7 +78,7 @@ def _check_mean(where, got, rank, name, n, lengths):
     elif torch.allclose(got, total / n**2):
         hint = "that is divided by the number of ranks twice"
     elif torch.equal(got, _gradient(rank, name, lengths)):
-        hint = "that is the rank's own; write the mean into the tensor itself"
+        hint = "that is the rank's own gradient; write the mean into the tensor itself"
     elif torch.allclose(got, mixed / n) or torch.allclose(got, mixed):
         hint = (
             "gradients of different names were added: on all ranks, make the calls in the same "

@@ -1,31 +1,31 @@
-"""Checkers of sizes, times and shares of wires."""
+"""Checkers of bucket sizes, times and the use of links."""
 
 import math
 
 from d2lmini.checks.shared.results import number
 from d2lmini.checks.shared.solution import checker
 
-# Latency, bytes/s, and the share of the plateau that is wanted.
-WIRES = ((20e-6, 10e9, 0.8), (100e-6, 200e9, 0.8), (1e-3, 1e9, 0.5), (0.0, 1e9, 0.9))
+# Latency, bytes/s, and the wanted share of the largest bandwidth.
+LINKS = ((20e-6, 10e9, 0.8), (100e-6, 200e9, 0.8), (1e-3, 1e9, 0.5), (0.0, 1e9, 0.9))
 BUCKETS = tuple(parts * 2**i for i in range(10, 28) for parts in (7, 8))
 
 
 @checker("bucket_size(seconds, sizes, share)")
 def check_bucket_size(bucket_size):
-    """Check a function that finds the smallest bucket with which a wire is well used.
+    """Check a function that finds the smallest bucket that uses a link well.
 
     Parameters
     ----------
     bucket_size : callable
-        ``bucket_size(seconds, sizes, share)``: ``seconds(nbytes)`` is how long a sum takes; the
-        smallest of `sizes` whose bytes per second are at least `share` of those of the largest.
+        ``bucket_size(seconds, sizes, share)``, returning the smallest of `sizes` whose bandwidth is
+        at least `share` of that of the largest; ``seconds(nbytes)`` is the time of an all-reduce.
 
     Raises
     ------
     AssertionError
-        If it is another size; the message names the usual mistakes.
+        If it returns another size; the message names the usual mistakes.
     """
-    for latency, bandwidth, share in WIRES:
+    for latency, bandwidth, share in LINKS:
 
         def seconds(nbytes, latency=latency, bandwidth=bandwidth):
             return latency + nbytes / bandwidth
@@ -48,7 +48,7 @@ def _smallest_bucket(seconds, sizes, share):
 
 
 def _explain_bucket(seconds, sizes, share, got):
-    """Say what is wrong with a size."""
+    """Return what is wrong with a size."""
     longest = seconds(max(sizes))
     if got == min((s for s in sizes if seconds(s) >= share * longest), default=None):
         return "compare bytes per second, not seconds"
@@ -58,7 +58,7 @@ def _explain_bucket(seconds, sizes, share, got):
         return "return one of the sizes"
     if got / seconds(got) >= share * max(sizes) / longest:
         return "that is enough, but a smaller one is, too"
-    return f"with that only {got / seconds(got) * longest / max(sizes):.0%} are reached"
+    return f"that reaches only {got / seconds(got) * longest / max(sizes):.0%}"
 
 
 PUBLISHED = (
@@ -72,19 +72,19 @@ PUBLISHED = (
 
 @checker("seconds_of(collective, n, nbytes, busbw)")
 def check_seconds_of(seconds_of):
-    """Check a function that turns a published bus bandwidth back into a time.
+    """Check a function that computes the time from a published bus bandwidth.
 
     Parameters
     ----------
     seconds_of : callable
-        ``seconds_of(collective, n, nbytes, busbw)``: ``"all_reduce"``, ``"all_gather"``,
-        ``"reduce_scatter"`` or ``"broadcast"``, how many GPUs, the size as nccl-tests counts, and
-        its ``busbw`` in GB/s; returning seconds.
+        ``seconds_of(collective, n, nbytes, busbw)``, returning seconds. `collective` is
+        ``"all_reduce"``, ``"all_gather"``, ``"reduce_scatter"`` or ``"broadcast"``, `n` the number
+        of GPUs, `nbytes` the size as nccl-tests counts it, and `busbw` in GB/s.
 
     Raises
     ------
     AssertionError
-        If it is another time; the message names the usual mistakes.
+        If it returns another time; the message names the usual mistakes.
     """
     for collective, n, nbytes, busbw in PUBLISHED:
         where = f"{collective} of {nbytes} bytes on {n} GPUs, {busbw} GB/s"
@@ -99,14 +99,14 @@ def check_seconds_of(seconds_of):
 
 
 def _factor(collective, n):
-    """Return what nccl-tests multiply size over time with, to get `busbw`."""
+    """Return the factor from size / time to the `busbw` of nccl-tests."""
     if collective == "broadcast":
         return 1.0
     return (2 if collective == "all_reduce" else 1) * (n - 1) / n
 
 
 def _explain_seconds(got, factor, n):
-    """Say what is wrong with a time, given in units of size over `busbw`."""
+    """Return what is wrong with a time, given in units of size / `busbw`."""
     share = (n - 1) / n
     for value, hint in (
         (factor * 1e9 / 2**30, "a GB is 10**9 bytes, a GiB 2**30; nccl-tests prints GB/s"),
@@ -123,7 +123,7 @@ def _explain_seconds(got, factor, n):
     return "busbw is size / seconds times a factor that depends on the collective"
 
 
-# Algorithm, GPUs, busbw, the wire's rate as it is sold, and whether that adds up both directions.
+# Algorithm, GPUs, busbw, the advertised rate, and whether that is the sum of both directions.
 CLAIMS = (
     ("ring", 8, 234.9, 600.0, True),
     ("in-switch", 8, 473.0, 900.0, True),
@@ -136,20 +136,20 @@ CLAIMS = (
 
 @checker("share_of_wire(algorithm, n, busbw, sold, both)")
 def check_share_of_wire(share_of_wire):
-    """Check a function that says how busy a wire is when nccl-tests print a bus bandwidth.
+    """Check a function that computes how busy a wire is from the bus bandwidth of nccl-tests.
 
     Parameters
     ----------
     share_of_wire : callable
-        ``share_of_wire(algorithm, n, busbw, sold, both)``: how an all-reduce over `n` GPUs was
-        made (``"ring"``, ``"in-switch"`` or ``"tree"``, over two nodes), its ``busbw``, and the
-        rate at which the wire is sold, in GB/s, for `both` directions together or for one;
-        returning the share of one direction that is in use.
+        ``share_of_wire(algorithm, n, busbw, sold, both)``, returning the share of one direction of
+        the wire that is used: by an all-reduce over `n` GPUs, by ``"ring"``, ``"in-switch"`` or
+        ``"tree"`` (over two nodes), with that ``busbw`` (GB/s). `sold` is the advertised rate of
+        the wire (GB/s), for `both` directions together or for one.
 
     Raises
     ------
     AssertionError
-        If it is another share; the message names the usual mistakes.
+        If it returns another share; the message names the usual mistakes.
     """
     for algorithm, n, busbw, sold, both in CLAIMS:
         ways = "both directions" if both else "one direction"
@@ -165,13 +165,13 @@ def check_share_of_wire(share_of_wire):
 
 
 def _explain_share(got, algorithm, both, sent):
-    """Say what is wrong with a share of a wire, given in units of busbw over rate."""
+    """Return what is wrong with a share of a wire, given in units of busbw / rate."""
     ring = algorithm == "ring"
     right = (1 + both) / (1 if ring else sent)
     one_way = (
         "that rate adds up both directions; a wire carries half of it in one"
         if both
-        else "that rate is already the one of a single direction; do not halve it"
+        else "that rate is already for a single direction; do not halve it"
     )
     undone = (
         "busbw is what a wire of a ring carries; do not undo the factor for a ring"

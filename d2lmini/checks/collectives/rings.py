@@ -1,4 +1,4 @@
-"""Checkers of rings: a reduce-scatter that is built from sends, and an order of ranks."""
+"""Checkers of rings: a reduce-scatter built from sends, and an order of ranks."""
 
 import torch
 import torch.distributed as dist
@@ -10,20 +10,19 @@ from d2lmini.checks.shared.solution import checker
 
 @checker("reduce_scatter(chunks)", may_change=["chunks"])
 def check_reduce_scatter(reduce_scatter):
-    """Check a reduce-scatter that is built from sends.
+    """Check a reduce-scatter built from sends.
 
     Parameters
     ----------
     reduce_scatter : callable
-        ``reduce_scatter(chunks)``, called on every rank of a job: n tensors of one size, where n is
-        the number of ranks; returning on rank r the sum of all ranks' chunks r. It may write into
-        the chunks.
+        ``reduce_scatter(chunks)``, called on each of n ranks with n tensors of equal size;
+        returning on rank r the sum of all ranks' chunks r. It may write into the chunks.
 
     Raises
     ------
     AssertionError
-        If a rank has something else, ranks wait for each other for ever, or more travels than
-        need be; the message names the usual mistakes.
+        If a rank has another result, the ranks deadlock, or they send more than necessary; the
+        message names the usual mistakes.
     """
     for n in (2, 3, 4):
         where = f"{n} ranks"
@@ -62,7 +61,7 @@ def _check_part(where, got, rank, n):
     elif got.shape != sums[rank].shape:
         hint = f"it has the shape {tuple(got.shape)}, a chunk {tuple(sums[rank].shape)}"
     elif torch.equal(got, _chunk(rank, rank)):
-        hint = "that is its own chunk alone; add what the other ranks have"
+        hint = "that is its own chunk alone; add those of the other ranks"
     elif torch.allclose(got, sums[rank] / n):
         hint = "that is the mean; return the sum"
     else:
@@ -73,15 +72,15 @@ def _check_part(where, got, rank, n):
 
 
 def _check_traffic(where, n):
-    """Refuse collectives, and more than n - 1 chunks sent by a rank."""
+    """Raise AssertionError if collectives are used or a rank sends more than n - 1 chunks."""
     spans = [span for span in sim.trace() if span.engine == "comm"]
     others = {span.collective for span in spans} - {"send"}
     assert not others, f"{where}: it calls {', '.join(sorted(others))}; use isend and irecv"
-    nbytes = sum(span.bytes for span in spans) / 2  # a message is on both ends
+    nbytes = sum(span.bytes for span in spans) / 2  # a message has a span on both ends
     least = n * (n - 1) * _chunk(0, 0).nbytes
     assert nbytes <= least, (
-        f"{where}: {nbytes / least:.3g} times as many bytes are sent as need be; a rank sends "
-        "one chunk a step, n - 1 of them in all"
+        f"{where}: {nbytes / least:.3g} times as many bytes are sent as necessary; a rank sends "
+        "one chunk per step, n - 1 of them in all"
     )
 
 
@@ -96,18 +95,18 @@ NODES = (
 
 @checker("ring_order(nodes)")
 def check_ring_order(ring_order):
-    """Check a function that orders ranks in a ring, so that few messages leave a node.
+    """Check a function that orders ranks in a ring so that few messages leave a node.
 
     Parameters
     ----------
     ring_order : callable
-        ``ring_order(nodes)``: the node of each rank; returning the ranks in the order of the ring,
-        each once. The last sends to the first.
+        ``ring_order(nodes)``, where `nodes` has the node of each rank; returning all ranks in the
+        order of the ring. The last sends to the first.
 
     Raises
     ------
     AssertionError
-        If it is not a ring of all ranks, or more of its edges than need be join two nodes.
+        If it is not a ring of all ranks, or more edges than necessary connect two nodes.
     """
     for nodes in NODES:
         where = f"nodes {nodes}"
@@ -122,8 +121,8 @@ def check_ring_order(ring_order):
         crossing = _crossings(nodes, order)
         least = len(set(nodes)) if len(set(nodes)) > 1 else 0
         assert crossing == least, (
-            f"{where}: in {order}, {crossing} messages of a step leave a node, and {least} would "
-            "do; let the ranks of a node follow each other"
+            f"{where}: in {order}, {crossing} messages of a step leave a node, and {least} are "
+            "enough; let the ranks of a node follow each other"
         )
     print("ring_order: passed")
 

@@ -1,7 +1,7 @@
 """Checkers for the exercises of the chapter on overlap and scaling.
 
-Start reading in ``scaling.py``, on what GPUs get done; ``buckets.py`` is on what their messages
-cost, ``in_flight.py`` on how far the host runs ahead.
+Start reading in ``scaling.py``, on throughput and utilisation; ``buckets.py`` is on the cost of
+messages, ``in_flight.py`` on how far the host runs ahead.
 """
 
 from d2lmini.checks.overlap.buckets import check_exposed_seconds, check_make_buckets

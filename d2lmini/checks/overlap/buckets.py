@@ -1,4 +1,4 @@
-"""Checkers of buckets of gradients: which ones DDP makes, and what sending them costs."""
+"""Checkers of gradient buckets: which ones DDP makes, and what sending them costs."""
 
 import math
 
@@ -17,22 +17,22 @@ GRADIENTS = (
 
 @checker("make_buckets(sizes, first_cap, cap)")
 def check_make_buckets(make_buckets):
-    """Check a function that joins gradients in buckets, as DDP does from the second step on.
+    """Check a function that groups gradients into buckets, as DDP does from the second step on.
 
     Gradients become ready in the reverse order of the parameters. A bucket is closed by the
-    gradient with which it reaches its limit; what remains at the end is a bucket as well.
+    gradient with which it reaches its limit; the rest at the end is a bucket as well.
 
     Parameters
     ----------
     make_buckets : callable
-        ``make_buckets(sizes, first_cap, cap)``: the bytes of the gradients in the order of the
-        parameters, the limit of the first bucket that is sent and that of all others; returning
-        the bytes of the buckets in the order in which they are sent.
+        ``make_buckets(sizes, first_cap, cap)``, returning the bytes of the buckets in the order in
+        which they are sent, for the bytes of the gradients in the order of the parameters, the
+        limit of the first bucket sent, and that of all others.
 
     Raises
     ------
     AssertionError
-        If DDP's buckets are others; the message names the usual mistakes.
+        If DDP's buckets are different; the message names the usual mistakes.
     """
     for sizes, first_cap, cap in GRADIENTS:
         right = buckets_of(sizes, first_cap, cap)
@@ -48,13 +48,13 @@ def check_make_buckets(make_buckets):
 
 def buckets_of(sizes, first_cap, cap):
     """Return the right buckets; see `check_make_buckets`."""
-    buckets, under_way = [], 0
-    for size in reversed(sizes):
-        under_way += size
-        if under_way >= (cap if buckets else first_cap):
-            buckets.append(under_way)
-            under_way = 0
-    return buckets + [under_way] * (under_way > 0)
+    buckets, size = [], 0
+    for gradient in reversed(sizes):
+        size += gradient
+        if size >= (cap if buckets else first_cap):
+            buckets.append(size)
+            size = 0
+    return buckets + [size] * (size > 0)
 
 
 def _explain_buckets(sizes, first_cap, cap, got):
@@ -71,8 +71,8 @@ def _explain_buckets(sizes, first_cap, cap, got):
     return "A bucket is closed by the gradient with which it reaches its limit; that one is in it"
 
 
-# (seconds at which it is full, bytes) of each bucket; GPUs, end of the backward pass, latency,
-# bytes/s.
+# (time at which it is full in seconds, bytes) of each bucket; GPUs, end of the backward pass,
+# latency, bytes/s.
 BACKWARDS = (
     ([(1.0, 12.0), (2.0, 8.0), (2.5, 5.0)], 4, 3.0, 0.5, 4.0),
     ([(1.0, 2.0), (4.0, 2.0), (6.0, 2.0)], 4, 6.0, 0.25, 1.0),
@@ -84,23 +84,23 @@ BACKWARDS = (
 
 @checker("exposed_seconds(buckets, k, backward_end, latency, bandwidth)")
 def check_exposed_seconds(exposed_seconds):
-    """Check a function that predicts what the communication of a step costs.
+    """Check a function that predicts the exposed communication time of a step.
 
-    Buckets travel one after the other, each as soon as it is full. The allreduce of n bytes takes
+    Buckets are sent one after another, each as soon as it is full. The allreduce of n bytes takes
     ``latency + 2 (k - 1) / k n / bandwidth`` seconds on k GPUs.
 
     Parameters
     ----------
     exposed_seconds : callable
-        ``exposed_seconds(buckets, k, backward_end, latency, bandwidth)``: pairs of the second at
-        which a bucket is full and its bytes, in the order of sending; how many GPUs; the second at
-        which the backward pass ends; returning how many seconds later the last allreduce ends, 0
-        if it ends before.
+        ``exposed_seconds(buckets, k, backward_end, latency, bandwidth)``, returning how many
+        seconds after the backward pass the last allreduce ends, 0 if it ends before. `buckets` has
+        pairs of the time at which a bucket is full and its bytes, in the order of sending; `k` is
+        the number of GPUs, `backward_end` the time at which the backward pass ends.
 
     Raises
     ------
     AssertionError
-        If it is another time; the message names the usual mistakes.
+        If it returns another time; the message names the usual mistakes.
     """
     for buckets, k, end, latency, bandwidth in BACKWARDS:
         seconds = [latency + 2 * (k - 1) / k * size / bandwidth for _, size in buckets]
@@ -129,7 +129,7 @@ def _explain_exposed(buckets, k, end, latency, bandwidth, got):
     ends = [ready + each for (ready, _), each in zip(buckets, those(), strict=True)]
     together = max(0.0, max(ends) - end)
     answers = (
-        (sum(those()), "That is how long all of it travels; what travels beside the backward pass "
+        (sum(those()), "That is all communication; what travels beside the backward pass "
          "costs nothing"),
         (together, "A bucket must wait until the one before it has arrived"),
         (those()[-1], "That is the last bucket alone; others may be in its way"),

@@ -1,4 +1,4 @@
-"""Checker of a loop that lets the host run ahead of the device, but not too far."""
+"""Checker of a loop that limits how far the host runs ahead of the device."""
 
 import simgpu as sim
 from d2lmini.checks.shared import slow_machine
@@ -9,20 +9,20 @@ NUM_STEPS = 10
 
 @checker("run_steps(step, num_steps, max_in_flight)")
 def check_run_steps(run_steps):
-    """Check a loop that lets the host run ahead of the device, but not too far.
+    """Check a loop that limits how far the host runs ahead of the device.
 
     Parameters
     ----------
     run_steps : callable
         ``run_steps(step, num_steps, max_in_flight)``: ``step()`` launches one step and returns an
-        event that is done when the step is; ``event.synchronize()`` waits for it. At most
-        `max_in_flight` steps may be launched and not done, and none when it returns.
+        event that is done when the step is done; ``event.synchronize()`` waits for it. At most
+        `max_in_flight` steps may be in flight, and none when it returns.
 
     Raises
     ------
     AssertionError
-        If steps are missing, too many are in flight, the device idles although more were allowed,
-        or the last steps are not waited for.
+        If steps are missing, too many are in flight, the device idles although more are allowed,
+        or the loop does not wait for the last steps.
     """
     for limit in (1, 2, 4):
         (device,) = sim.configure(1, gpu=slow_machine.GPU, link=slow_machine.LINK)

@@ -1,4 +1,4 @@
-"""Checkers of how well GPUs are used: images a second, and the share of the peak."""
+"""Checkers of how well GPUs are used: images per second, and the share of the peak."""
 
 import math
 
@@ -11,8 +11,8 @@ from d2lmini.checks.shared.solution import checker
 
 SHARES = (32, 64, 128, 256)
 
-# Seconds that a step has besides its images, seconds per image, seconds of communication per
-# additional GPU; how many GPUs, and how many times as fast as one they shall be.
+# Fixed seconds of a step, seconds per image, seconds of communication per additional GPU; number of
+# GPUs, and their wanted speed-up.
 JOBS = (
     (1e-3, 1e-4, 1e-4, 8, 7),
     (1e-3, 1e-4, 1e-3, 4, 3),
@@ -29,15 +29,15 @@ def check_smallest_share(smallest_share):
     Parameters
     ----------
     smallest_share : callable
-        ``smallest_share(step_seconds, shares, k, wanted)``: ``step_seconds(k, n)`` are the seconds
-        of a step of k GPUs with n images each; the smallest n of `shares` with which k GPUs do at
-        least `wanted` times as many images a second as one GPU with the same share; None if there
-        is none.
+        ``smallest_share(step_seconds, shares, k, wanted)``, returning the smallest n of `shares`
+        with which k GPUs process at least `wanted` times as many images per second as one GPU with
+        the same share; None if there is none. ``step_seconds(k, n)`` are the seconds of a step of k
+        GPUs with n images each.
 
     Raises
     ------
     AssertionError
-        If it finds another one; the message names the usual mistakes.
+        If it returns another share; the message names the usual mistakes.
     """
     for fixed, each, communication, k, wanted in JOBS:
 
@@ -87,15 +87,15 @@ def check_mfu(mfu):
     Parameters
     ----------
     mfu : callable
-        ``mfu(net, X, k, seconds, peaks, dtype)``: a network whose outputs are one tensor, the whole
-        minibatch, over how many GPUs it is divided, the seconds of a step (forward and backward),
-        the peaks of one GPU in FLOP/s by type, and the type in which the GPU multiplies; returning
-        the share, from 0 to 1.
+        ``mfu(net, X, k, seconds, peaks, dtype)``, returning the share, from 0 to 1. `net` is a
+        network whose outputs are one tensor, `X` the whole minibatch, `k` the number of GPUs,
+        `seconds` the time of a step (forward and backward), `peaks` the FLOP/s of one GPU by dtype,
+        and `dtype` the one in which the GPU multiplies.
 
     Raises
     ------
     AssertionError
-        If it is another share; the message names the usual mistakes.
+        If it returns another share; the message names the usual mistakes.
     """
     conv = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10))
     dense = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
@@ -105,8 +105,8 @@ def check_mfu(mfu):
             where = f"{type(net[0]).__name__}, {len(X)} examples over {k} GPUs, {dtype}"
             got = mfu.at(where)(net, X, k, 2e-9, dict(PEAKS), dtype)
             got = number(got, f"{where}: what mfu returns")
-            # Three times the forward pass is the usual estimate; it counts a gradient too many,
-            # that of the first layer's inputs.
+            # Three times the forward pass is the usual estimate; it includes the gradient with
+            # respect to the first layer's inputs, which is not computed.
             whole = k * 2e-9 * PEAKS[dtype]
             right = [counted / whole, 3 * once / whole]
             if not any(math.isclose(got, share, rel_tol=1e-6) for share in right):

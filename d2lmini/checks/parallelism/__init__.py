@@ -1,9 +1,8 @@
 """Checkers for the exercises of the chapter on automatic parallelism.
 
-They run a solution on simulated GPUs of their own, which are slow, so that the times of kernels
-and copies stand out against those of launches, and read the trace: it says what waited for what.
-Start reading in ``products.py``; ``overlap.py`` adds copies and the host, ``graphs.py`` a second
-GPU.
+They run a solution on slow simulated GPUs, where kernels and copies take much longer than launches,
+and read from the trace what waited for what. Start reading in ``products.py``; ``overlap.py`` adds
+copies and the host, ``graphs.py`` a second GPU.
 """
 
 from d2lmini.checks.parallelism.graphs import check_run_any_graph

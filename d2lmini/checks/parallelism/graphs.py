@@ -1,4 +1,4 @@
-"""Checker of graphs of tasks: runs them on two simulated GPUs, and says what is wrong."""
+"""Checker of a scheduler of task graphs, which runs them on two simulated GPUs."""
 
 import random
 
@@ -19,14 +19,14 @@ def check_run_any_graph(run_any_graph):
     run_any_graph : callable
         ``run_any_graph(graph, placement, work)`` returning the results of all tasks. `graph` maps
         tasks to their inputs, `placement` maps them to devices, and ``work(task, inputs)`` launches
-        one and returns its result.
+        a task and returns its result.
 
     Raises
     ------
     AssertionError
         If a result is wrong or missing, a task starts before its inputs are ready, the current
-        streams do not wait for the results, tasks wait without need, streams race, or a cycle goes
-        unnoticed.
+        streams do not wait for the results, tasks wait unnecessarily, streams race, or a cycle is
+        not detected.
 
     Examples
     --------
@@ -75,14 +75,14 @@ def random_graph(seed):
 
 
 class GraphRun:
-    """One graph: a run of it on two simulated GPUs, and what is wrong with that run."""
+    """A run of one graph on two simulated GPUs, and the checks of that run."""
 
     def __init__(self, name, graph, placement, long=()):
         self.name, self.graph, self.placement, self.long = name, graph, placement, long
         self.numbers = {task: i for i, task in enumerate(sorted(graph))}
 
     def work(self, task, inputs):
-        """Add up the inputs and a matrix of the task's own; multiply; note the kernels' spans."""
+        """Sum the inputs and a matrix of the task, multiply, and record the kernels' time span."""
         before = len(sim.trace())
         assert task in self.graph, f"{self.name}: work was called for {task!r}, which is no task"
         wanted = len(self.graph[task])
@@ -104,7 +104,7 @@ class GraphRun:
         return x
 
     def expected(self):
-        """Return all results, computed one after the other on the host."""
+        """Return all results, computed on the host in order."""
         values = {}
         while len(values) < len(self.graph):
             for task, sources in self.graph.items():
@@ -116,7 +116,7 @@ class GraphRun:
         return values
 
     def check(self, run_any_graph):
-        """Run the graph and refuse wrong results and tasks that did not wait."""
+        """Run the graph; raise AssertionError for wrong results and for tasks that did not wait."""
         self._prepare()
         begin = sim.now()
         values = self._run(run_any_graph)
@@ -139,13 +139,13 @@ class GraphRun:
             assert close(values[task].cpu(), wanted), f"{self.name}: {task} has a wrong result"
 
     def check_races(self, run_any_graph):
-        """Run the graph and refuse streams that use the same memory without waiting."""
+        """Run the graph under the race detector."""
         self._prepare()
         with sim.check_races(nested=True):
             self._run(run_any_graph)
 
     def _prepare(self):
-        """Put the tasks' matrices on two fresh devices."""
+        """Put the tasks' matrices on two new devices."""
         devices = sim.configure(2, gpu=GPU, link=LINK)
         self.host = matrices(len(self.graph) + 1)
         self.devices = {task: devices[i] for task, i in self.placement.items()}
@@ -165,11 +165,11 @@ class GraphRun:
                 assert start >= end - EPSILON, (
                     f"{self.name}: {task} started {1e3 * (end - start):.2f} ms before its input "
                     f"{source} was ready; let its stream wait for the event of {source}, and "
-                    "record that event before anybody waits for it"
+                    "record that event before any stream waits for it"
                 )
 
     def _check_handover(self, values):
-        """Copy each result in the current stream: the copy must start after the task's end."""
+        """Check that a copy of each result in the current stream starts after its task ends."""
         for task, value in values.items():
             sim.empty_pinned(SIZE, SIZE).copy_(value, non_blocking=True)
             copy = sim.trace()[-1]
@@ -179,7 +179,7 @@ class GraphRun:
             )
 
     def check_speed(self):
-        """Refuse a run of the diamond that is slower than its critical path."""
+        """Raise AssertionError if the run was slower than the diamond's critical path."""
         step = GPU.seconds(2 * SIZE**3, 3 * 4 * SIZE**2)
         copy = LINK.peer_seconds(4 * SIZE**2)
         critical = 4 * step + 2 * copy

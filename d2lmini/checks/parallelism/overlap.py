@@ -1,4 +1,4 @@
-"""Checkers of work that overlaps: made, and measured on a timeline."""
+"""Checkers of overlapping work, and of measuring overlap on a timeline."""
 
 import math
 
@@ -11,19 +11,19 @@ from simgpu.timeline import Timeline
 
 @checker("mean_of_squares(xs, buffers)", may_change=["buffers"])
 def check_mean_of_squares(mean_of_squares):
-    """Check a function that multiplies on the GPU, copies, and averages on the host, overlapped.
+    """Check a function that overlaps products on the GPU, copies, and averaging on the host.
 
     Parameters
     ----------
     mean_of_squares : callable
         ``mean_of_squares(xs, buffers)`` returning the mean of the products ``x @ x`` as a host
-        tensor; `buffers` are as many pinned tensors.
+        tensor; `buffers` has a pinned tensor for each of `xs`.
 
     Raises
     ------
     AssertionError
         If the mean is wrong (NaN: a buffer was read too early), the parts do not overlap, or two
-        streams race, because one does not wait or because a product is dropped too early.
+        streams race because one does not wait or a product is freed too early.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def check_mean_of_squares(mean_of_squares):
 
 
 def _matrices_and_buffers(host):
-    """Return matrices on a fresh machine, and pinned buffers for as many products."""
+    """Return matrices on a new machine, and as many pinned buffers."""
     (device,) = sim.configure(1, gpu=GPU, link=LINK)
     xs = list(host.to(device).unbind())
     buffers = [sim.empty_pinned(SIZE, SIZE) for _ in xs]
@@ -74,7 +74,7 @@ def _busy(spans, engine):
 
 
 def _require_overlap(spans, engines):
-    """Refuse spans of some engines that take nearly as long as one after the other."""
+    """Raise AssertionError if the spans of some engines hardly overlap."""
     busy = {engine: _busy(spans, engine) for engine in engines}
     start = min(span.start for span in spans if span.engine in engines)
     elapsed = max(span.end for span in spans if span.engine in engines) - start
@@ -94,12 +94,13 @@ def check_overlap(overlap):
     Parameters
     ----------
     overlap : callable
-        ``overlap(timeline, one, other)`` in seconds; lanes are (device, engine).
+        ``overlap(timeline, one, other)``, returning seconds; `one` and `other` are (device,
+        engine).
 
     Raises
     ------
     AssertionError
-        If it counts a moment twice, or counts what is outside the window, or misses a part.
+        If it counts a time twice, counts time outside the window, or misses some.
 
     Examples
     --------

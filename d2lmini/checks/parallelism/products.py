@@ -10,7 +10,7 @@ from d2lmini.checks.shared.solution import checker
 
 @checker("products_on_streams(x, count, num_streams)")
 def check_products_on_streams(products_on_streams):
-    """Check a function that spreads independent products over several streams.
+    """Check a function that distributes independent products over several streams.
 
     Parameters
     ----------
@@ -20,8 +20,8 @@ def check_products_on_streams(products_on_streams):
     Raises
     ------
     AssertionError
-        If a product is wrong, another number of streams is used, a stream does not wait for `x`, or
-        the current stream does not wait for the results.
+        If a product or the number of streams is wrong, a stream does not wait for `x`, or the
+        current stream does not wait for the results.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Checkers for the exercises of the chapter on pipeline parallelism.
 
-Start reading in ``schedules.py``, which runs what stages do against each other. ``stages.py`` is on
-which layers a stage has, ``gradients.py`` on what comes of micro-batches, and ``norms.py`` on
-networks that can be cut into them.
+Start reading in ``schedules.py``, which simulates the stages' schedules together. ``stages.py`` is
+on the layers of a stage, ``gradients.py`` on gradients from micro-batches, and ``norms.py`` on
+networks that compute the same in micro-batches.
 """
 
 from d2lmini.checks.pipeline.gradients import check_accumulate, check_finish

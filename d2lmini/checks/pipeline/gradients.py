@@ -1,4 +1,4 @@
-"""Checkers of gradients in pipelines: micro-batches, tied weights, one norm."""
+"""Checkers of gradients in pipelines: micro-batches, tied weights, the global norm."""
 
 import torch
 from torch import nn
@@ -15,13 +15,13 @@ def check_accumulate(accumulate):
     Parameters
     ----------
     accumulate : callable
-        ``accumulate(stages, X, y, m)``, leaving in the parameters of the modules `stages` the
-        gradient of the mean cross entropy over the minibatch.
+        ``accumulate(stages, X, y, m)``, which stores in the parameters of the modules `stages` the
+        gradient of the mean cross-entropy over the minibatch.
 
     Raises
     ------
     AssertionError
-        If it is another gradient; the message names the usual mistakes.
+        If the gradient is wrong; the message names the usual mistakes.
     """
     for batch_size, m in ((8, 1), (8, 4), (10, 4)):
         where = f"{batch_size} examples in {m} micro-batches"
@@ -67,7 +67,7 @@ def _explain_gradient(got, wanted, stages, X, y, m, parameters):
 
 @checker("finish(gradients, tied, max_norm)")
 def check_finish(finish):
-    """Check a function that sums a tied gradient and clips over all stages.
+    """Check a function that sums tied gradients and clips by the norm over all stages.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def check_finish(finish):
     Raises
     ------
     AssertionError
-        If they are not what one device would have; the message names the usual mistakes.
+        If they are not those of one device; the message names the usual mistakes.
     """
     generator = torch.Generator().manual_seed(0)
     for max_norm in (1e6, 1.0):
@@ -105,7 +105,7 @@ def check_finish(finish):
 
 
 def _finished(gradients, max_norm):
-    """Return the right gradients, and those of three mistakes, each flat."""
+    """Yield the right gradients, then those of three mistakes, each as one vector."""
     untied = [list(stage) for stage in gradients]
     summed = [list(stage) for stage in gradients]
     summed[0][0] = summed[2][1] = gradients[0][0] + gradients[2][1]

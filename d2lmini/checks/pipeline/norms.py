@@ -1,4 +1,4 @@
-"""Checker of a network for pipelines: nothing in it may depend on the other examples."""
+"""Checker of networks for pipelines, in which examples must not depend on each other."""
 
 import torch
 from torch import nn
@@ -21,7 +21,7 @@ class Residual(nn.Module):
 
 
 def networks():
-    """Yield networks with batch normalisation at several depths, and how many groups to use."""
+    """Yield names, networks with batch normalisation at several depths, numbers of groups."""
     torch.manual_seed(0)
     yield "a flat network", nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), 2
     blocks = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), Residual(6), Residual(6))
@@ -43,7 +43,7 @@ def check_for_pipeline(for_pipeline):
     Raises
     ------
     AssertionError
-        If one is left, another module has changed, or micro-batches give other gradients.
+        If one is left, another module has changed, or micro-batches change the gradients.
     """
     for where, network, groups in networks():
         before = {
@@ -70,10 +70,10 @@ def _check_modules(where, before, after, groups):
             continue
         hint = "; look into the children of children, too" if name.count(".") else ""
         assert not isinstance(new, nn.BatchNorm2d), (
-            f"{where}: {place} is batch normalisation still, which takes its statistics from one "
+            f"{where}: {place} is still batch normalisation, which takes its statistics from one "
             f"micro-batch{hint}"
         )
-        assert isinstance(new, nn.GroupNorm), f"{where}: {place} is {new}, no nn.GroupNorm"
+        assert isinstance(new, nn.GroupNorm), f"{where}: {place} is {new}, not nn.GroupNorm"
         wanted = groups, old.num_features
         assert (new.num_groups, new.num_channels) == wanted, (
             f"{where}: {place} has {new.num_groups} groups and {new.num_channels} channels; "

@@ -1,4 +1,4 @@
-"""Checkers of orders: of passes in a stage, and of blocking messages. Who keeps what, who hangs."""
+"""Checkers of the order of passes in a stage, and of blocking messages."""
 
 import itertools
 
@@ -10,7 +10,7 @@ PIPELINES = ((1, 3, 2), (2, 4, 2), (4, 8, 4), (4, 8, 9), (4, 2, 4), (4, 8, 2), (
 
 @checker("schedule(rank, p, m, limit)")
 def check_schedule(schedule):
-    """Check a generator of the order of 1F1B.
+    """Check a function that returns the 1F1B schedule of a stage.
 
     Parameters
     ----------
@@ -21,7 +21,8 @@ def check_schedule(schedule):
     Raises
     ------
     AssertionError
-        If a pass is missing, the stages hang, keep too much, or take longer than need be.
+        If a pass is missing, the stages deadlock, keep too many micro-batches, or take longer than
+        necessary.
     """
     for p, m, limit in PIPELINES:
         where = f"{p} stages, {m} micro-batches, limit {limit}"
@@ -29,14 +30,14 @@ def check_schedule(schedule):
         length, waiting = stuck_or_length(orders)
         assert length is not None, (
             f"{where}: deadlock; the stages wait before {waiting}. A stage can do a forward pass "
-            "after the stage before, a backward pass after the one behind"
+            "after the previous stage, a backward pass after the next one"
         )
         for rank, order in enumerate(orders):
             live, allowed = most_live(order), min(p - rank, m, limit)
             hint = "GPipe keeps all of them; " if live == m else ""
             assert live <= allowed, (
                 f"{where}: rank {rank} keeps {live} micro-batches, {allowed} are enough; {hint}"
-                "begin with one forward pass for each stage behind, then take turns"
+                "begin with one forward pass for each later stage, then alternate"
             )
         best, _ = stuck_or_length([reference_order(r, p, m, limit) for r in range(p)])
         assert length <= best, (
@@ -47,7 +48,7 @@ def check_schedule(schedule):
 
 
 def reference_order(stage, p, m, limit):
-    """Return the order of 1F1B for one stage with at most `limit` live micro-batches."""
+    """Return the 1F1B schedule of one stage with at most `limit` live micro-batches."""
     ahead = min(p - 1 - stage, m, limit - 1)
     order = [("forward", i) for i in range(ahead)]
     for i in range(m):
@@ -63,7 +64,7 @@ def _order(schedule, rank, p, m, limit, where):
     for item in order:
         is_pair = isinstance(item, tuple | list) and len(item) == 2
         is_known = is_pair and item[0] in ("forward", "backward")
-        assert is_known, f'{where}: {item!r} is no pair such as ("forward", 0)'
+        assert is_known, f'{where}: {item!r} is not a pair such as ("forward", 0)'
     order = [(kind, whole_number(i, f"{where}: a micro-batch")) for kind, i in order]
     wanted = sorted(itertools.product(("forward", "backward"), range(m)))
     assert sorted(order) == wanted, (
@@ -78,7 +79,7 @@ def _order(schedule, rank, p, m, limit, where):
 
 
 def stuck_or_length(orders, forward=1, backward=2):
-    """Run the stages' orders against each other, with messages that take no time.
+    """Simulate the stages' schedules together, with messages that take no time.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def stuck_or_length(orders, forward=1, backward=2):
     Returns
     -------
     tuple
-        The time of the last end, or None if the stages hang, and the next pair of each stage.
+        The time at which the last pass ends, or None for a deadlock; the next pair of each stage.
     """
     p, ends, clock = len(orders), {}, [0] * len(orders)
     places, moved = [0] * p, True
@@ -111,14 +112,14 @@ def stuck_or_length(orders, forward=1, backward=2):
 
 
 def _ready(ends, kind, i, stage, p):
-    """Return when the input of a pass is there, or None."""
+    """Return the time at which the input of a pass is ready, or None."""
     if kind == "forward":
         return ends.get((kind, i, stage - 1)) if stage else 0
     return ends.get((kind, i, stage + 1)) if stage < p - 1 else ends.get(("forward", i, stage))
 
 
 def most_live(order):
-    """Return the largest number of micro-batches between their forward and backward pass."""
+    """Return the maximum number of micro-batches between their forward and backward pass."""
     live, most = 0, 0
     for kind, _ in order:
         live += 1 if kind == "forward" else -1
@@ -128,7 +129,7 @@ def most_live(order):
 
 @checker("order_of(rank, p)")
 def check_order_of(order_of):
-    """Check the order of blocking messages between neighbours in a row.
+    """Check the order of blocking messages between neighbouring ranks.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def check_order_of(order_of):
     Raises
     ------
     AssertionError
-        If a message is missing, the ranks hang, or need more than four rounds.
+        If a message is missing, the ranks deadlock, or need more than four rounds.
     """
     for p in (1, 2, 3, 4, 7, 8):
         orders = []
@@ -147,11 +148,11 @@ def check_order_of(order_of):
             calls = _calls(order_of.at(where), rank, p, where)
             others = [o for o in (rank - 1, rank + 1) if 0 <= o < p]
             wanted = sorted(itertools.product(("send", "receive"), others))
-            assert sorted(calls) == wanted, f"{where}: {calls}; needed is each of {wanted}, once"
+            assert sorted(calls) == wanted, f"{where}: {calls}; each of {wanted} is needed, once"
             orders.append(calls)
         rounds, waiting = rounds_of_messages(orders)
         same = all(call is None or call[0] == "send" for call in waiting)
-        hint = "Both sides send first, and nobody receives" if same else "Nobody can go on"
+        hint = "Both sides send first, and neither receives" if same else "No rank can go on"
         assert rounds is not None, f"{p} ranks: deadlock, the next calls are {waiting}. {hint}"
         assert rounds <= 4, (
             f"{p} ranks: {rounds} rounds, four are enough: let all even ranks send to the right at "
@@ -165,12 +166,12 @@ def _calls(given, rank, p, where):
     for call in calls:
         is_pair = isinstance(call, tuple | list) and len(call) == 2
         is_known = is_pair and call[0] in ("send", "receive")
-        assert is_known, f'{where}: {call!r} is no pair such as ("send", 0)'
+        assert is_known, f'{where}: {call!r} is not a pair such as ("send", 0)'
     return [(kind, whole_number(other, f"{where}: a neighbour")) for kind, other in calls]
 
 
 def rounds_of_messages(orders):
-    """Match blocking messages; return the number of rounds, or None if they hang, and who waits."""
+    """Match blocking messages; return the rounds, or None for a deadlock, and the next calls."""
     places, rounds, moved = [0] * len(orders), 0, True
     while moved:
         nexts = [

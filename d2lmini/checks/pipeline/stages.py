@@ -1,4 +1,4 @@
-"""Checkers of stages: where to cut layers, and how many virtual stages to make."""
+"""Checkers of stages: where to cut the layers, and how many virtual stages to use."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def check_cut(cut):
     Raises
     ------
     AssertionError
-        If that is no cut into `p` stages, or another one has a faster slowest stage.
+        If it is not a cut into `p` stages, or the slowest stage could be faster.
     """
     for costs, p in LAYERS:
         layers = costs if len(costs) < 20 else f"({len(costs)} of them)"
@@ -56,9 +56,9 @@ def check_cut(cut):
 
 
 def fastest(costs, p):
-    """Return how fast the slowest of `p` stages can be."""
+    """Return the smallest possible cost of the slowest of `p` stages."""
     sums = [0.0, *itertools.accumulate(costs)]
-    best = {0: 0.0}  # layers used: the slowest stage
+    best = {0: 0.0}  # number of layers used: cost of the slowest stage
     for stage in range(1, p + 1):
         best = {
             end: min(max(slow, sums[end] - sums[at]) for at, slow in best.items() if at < end)
@@ -95,7 +95,7 @@ def check_best_virtual(best_virtual):
     Raises
     ------
     AssertionError
-        If it is another number.
+        If it returns another number.
     """
     for p, m, t, c, num_layers in VIRTUAL:
         where = f"p={p}, m={m}, t={t}, c={c}, num_layers={num_layers}"

@@ -1,6 +1,6 @@
 """Checkers for the exercises of the from-scratch chapter.
 
-Start reading in ``lenet.py``, on what an update is made of; ``update.py`` is on the whole, and
+Start reading in ``lenet.py``, on the parts of an update; ``update.py`` is on the whole update, and
 ``sums.py`` on its allreduce. ``predictions.py`` needs no device.
 """
 

@@ -1,4 +1,4 @@
-"""Checkers of the parts of an update of LeNet: copies, shards of a batch, an accuracy."""
+"""Checkers of the parts of LeNet's training: replicas, shards of a batch, accuracy."""
 
 import math
 
@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 
 
 def on_cpu(k):
-    """Return k times the host, on which mistakes in arithmetic are found before those in moving."""
+    """Return the host k times, to find arithmetic mistakes before mistakes with devices."""
     return [CPU] * k
 
 
@@ -37,8 +37,8 @@ def check_get_params(get_params):
     Raises
     ------
     AssertionError
-        If a copy shares memory with its original, has other values, is on another device than was
-        asked for, or cannot be trained.
+        If a copy shares memory with its original, has other values, is on the wrong device, or
+        cannot be trained.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def check_get_params(get_params):
 
 
 def _check_copy(values, original, copy, device, where):
-    """Refuse a copy that is no good, and an original that is not what it was."""
+    """Raise AssertionError if a copy is wrong or its original has changed."""
     tensor(copy, f"{where}: a copy", values.shape, device)
     assert torch.equal(copy.detach().cpu(), values), (
         f"{where}: a copy differs from its original in value"
@@ -106,14 +106,16 @@ def check_split_batch(split_batch):
 
 
 def _check_one_split(split_batch, batch, devices):
-    """Split one batch over devices and refuse shards that are not its parts."""
+    """Split one batch; raise AssertionError unless the shards are its parts."""
     k, size = len(devices), len(batch[0])
     where = f"with {size} examples on {several(devices)}"
     split_batch = split_batch.at(where)
     Xs, ys = split_batch.items(split_batch(*batch, list(devices)), 2)
     for name, whole, shards in (("X", batch[0], Xs), ("y", batch[1], ys)):
         shards = split_batch.items(shards)
-        assert len(shards) == k, f"{where}: {len(shards)} shards of {name}; one a device is needed"
+        assert len(shards) == k, (
+            f"{where}: {len(shards)} shards of {name}; one per device is needed"
+        )
         for shard, device in zip(shards, devices, strict=True):
             tensor(shard, f"{where}: a shard of {name}", device=device)
             is_part = shard.dim() == whole.dim() and shard.shape[1:] == whole.shape[1:]
@@ -147,8 +149,8 @@ def check_evaluate(evaluate):
     Raises
     ------
     AssertionError
-        If an example is counted twice or not at all, a device has nothing to do, or a count is
-        read before all work is launched.
+        If an example is counted twice or not at all, a device is idle, or a count is read before
+        all work is launched.
 
     Examples
     --------
@@ -179,7 +181,7 @@ def check_evaluate(evaluate):
 
 
 def _check_accuracy(evaluate, sizes, devices):
-    """Let it evaluate batches of these sizes; refuse any other accuracy than the right one."""
+    """Evaluate batches of these sizes; raise AssertionError if the accuracy is wrong."""
     params, batches = init_params(), []
     for seed, size in enumerate(sizes):
         X, _ = batch(size, seed)

@@ -1,4 +1,4 @@
-"""Checkers of what a step of data parallelism costs on paper."""
+"""Checkers of estimates of the time of a data-parallel step."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from d2lmini.checks.shared.solution import checker
 
 @dataclass(frozen=True)
 class Case:
-    """A minibatch and hardware on which each mistake gives another number."""
+    """A minibatch and hardware for which each mistake gives a different number."""
 
     k: int
     batch_size: int
@@ -19,7 +19,7 @@ class Case:
     latency: float
 
     def __str__(self):
-        """Say in words which case it is."""
+        """Return a description for messages."""
         return (
             f"k={self.k}, {self.batch_size} images at {self.rate:,.0f} images/s, "
             f"{self.nbytes / 1e6:g} MB at {self.bandwidth / 1e9:g} GB/s, {self.latency * 1e6:g} µs"
@@ -27,7 +27,7 @@ class Case:
 
     @property
     def hardware(self):
-        """All arguments except for the batch size."""
+        """All arguments except the batch size."""
         return self.k, self.rate, self.nbytes, self.bandwidth, self.latency
 
     @property
@@ -37,13 +37,13 @@ class Case:
 
     @property
     def terms(self):
-        """Seconds for computing, sending, and latencies."""
+        """Seconds of computing, sending, and latencies."""
         steps = 2 * (self.k - 1)
         compute = self.batch_size / self.k / self.rate
         return compute, steps / self.k * self.nbytes / self.bandwidth, steps * self.latency
 
     def check_step(self, got):
-        """Refuse a time that is not the sum of the three terms, and say which term is wrong."""
+        """Raise AssertionError, naming the wrong term, unless `got` is the sum of the three."""
         compute, sending, latencies = self.terms
         wanted = compute + sending + latencies
         if math.isclose(got, wanted, rel_tol=1e-6):
@@ -51,7 +51,7 @@ class Case:
         k, whole = self.k, self.batch_size / self.rate
         mistakes = {
             "that is in milliseconds; return seconds": _close(got, 1e3 * wanted),
-            "one GPU has nobody to send to; only computing is left": k == 1 and got > wanted,
+            "one GPU sends nothing; only computing is left": k == 1 and got > wanted,
             "it forgets the allreduce: add the time for the bytes and that for the latencies": (
                 _close(got, compute)
             ),
@@ -83,7 +83,7 @@ class Case:
         raise AssertionError(f"{self}: {got:.6g} s, but {wanted:.6g} s is right; {hint}")
 
     def check_break_even(self, got):
-        """Refuse a minibatch in which k GPUs are slower than one, or that need not be so large."""
+        """Raise AssertionError if `got` images are too few to break even, or too many."""
         _, sending, latencies = self.terms
         exact = self.rate * (sending + latencies) * self.k / (self.k - 1)
         if exact * (1 - 1e-6) <= got <= math.floor(exact) + 1 + 1e-6:
@@ -113,12 +113,12 @@ CASES = (
 
 @checker("predict_step(k, batch_size, rate, nbytes, bandwidth, latency)")
 def check_predict_step(predict_step):
-    """Check a function that estimates how long a step of data parallelism takes.
+    """Check a function that estimates the time of a data-parallel step.
 
     Parameters
     ----------
     predict_step : callable
-        ``predict_step(k, batch_size, rate, nbytes, bandwidth, latency)`` returning seconds: for
+        ``predict_step(k, batch_size, rate, nbytes, bandwidth, latency)`` returning the seconds for
         computing the share of one of k GPUs, at `rate` images per second, and for a ring allreduce
         of `nbytes` bytes over links of `bandwidth` bytes per second.
 
@@ -143,7 +143,7 @@ def check_predict_step(predict_step):
 
 @checker("break_even(k, rate, nbytes, bandwidth, latency)")
 def check_break_even(break_even):
-    """Check a function that says from which minibatch on k GPUs are faster than one.
+    """Check a function that returns the minibatch size from which k GPUs are faster than one.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def check_break_even(break_even):
     Raises
     ------
     AssertionError
-        If by `check_predict_step`'s formula k GPUs are slower there, or were faster before.
+        If by the formula of `check_predict_step` k GPUs are slower there, or faster earlier.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checkers of sums over devices: what do they leave there, and what do they send."""
+"""Checkers of sums over devices: their results and their traffic."""
 
 import torch
 
@@ -17,14 +17,14 @@ def check_allreduce(allreduce, balanced=False):
     allreduce : callable
         ``allreduce(data)`` leaving the sum in every tensor of the list.
     balanced : bool, default False
-        Whether no device may take in more than ``2 * (k - 1) / k`` tensors, as the first one does
-        where all the others send to it.
+        Whether to reject solutions in which a device receives more than ``2 * (k - 1) / k``
+        tensors, for example because all others send to it.
 
     Raises
     ------
     AssertionError
-        If a tensor does not hold the sum: because the list was changed instead of the tensors,
-        the mean was taken, or only some devices got it.
+        If a tensor does not hold the sum: for example because the list was changed instead of the
+        tensors, they hold the mean, or only some devices received the sum.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def check_allreduce(allreduce, balanced=False):
 
 
 def _check_one_allreduce(allreduce, k, shape, devices=None):
-    """Let a solution sum k tensors, on the host or on devices, and refuse what is not the sum."""
+    """Sum k tensors, on the host or on devices; raise AssertionError if a result is wrong."""
     tensors, before, wanted = _draw(k, shape, devices)
     data, mean = list(tensors), wanted / k
     where = f"k={k}, shape {shape}"
@@ -59,8 +59,8 @@ def _check_one_allreduce(allreduce, k, shape, devices=None):
             )
         return
     assert k == 1 or not all(map(torch.equal, after, before)), (
-        f"{where}: no tensor was changed, and it returned {describe(returned)}; the sum is to be "
-        "written into the tensors of the list: data[i][:] = ..."
+        f"{where}: no tensor was changed, and it returned {describe(returned)}; write the sum "
+        "into the tensors of the list: data[i][:] = ..."
     )
     assert not all(torch.equal(d, mean) for d in after), (
         f"{where}: the tensors hold the mean; the sum was asked for"
@@ -70,7 +70,7 @@ def _check_one_allreduce(allreduce, k, shape, devices=None):
 
 
 def _check_balance(allreduce, k, size=240):
-    """Refuse an allreduce in which a device takes in more than 2(k - 1) / k tensors."""
+    """Raise AssertionError if a device receives more than 2(k - 1) / k tensors."""
     data, *_ = _draw(k, (size,), _directly_linked(k))
     where = f"k={k}, {size} elements"
     allreduce.at(where)(list(data))
@@ -98,8 +98,8 @@ def check_reduce_scatter(ring_reduce_scatter):
     Raises
     ------
     AssertionError
-        If a device holds another chunk's sum or none, more or less is sent than ``k - 1`` chunks
-        a device, or something is sent to another device than the neighbour.
+        If a device holds another chunk's sum or none, a device does not send ``k - 1`` chunks, or
+        sends to a device that is not its neighbour.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def check_reduce_scatter(ring_reduce_scatter):
 
 
 def _check_one_reduce_scatter(reduce_scatter, k, size, devices=None):
-    """Let a solution sum k tensors, and refuse it if chunk i of tensor i is not the sum."""
+    """Raise AssertionError unless chunk i of tensor i becomes the sum."""
     tensors, before, wanted = _draw(k, (size,), devices)
     where = f"k={k}, {size} elements"
     reduce_scatter.at(where)(list(tensors))
@@ -145,7 +145,7 @@ def _check_one_reduce_scatter(reduce_scatter, k, size, devices=None):
 
 
 def _check_ring_traffic(reduce_scatter, k, size=240):
-    """Refuse a reduce-scatter that sends other than k - 1 chunks from neighbour to neighbour."""
+    """Raise AssertionError unless each device sends k - 1 chunks, to its neighbour."""
     data, *_ = _draw(k, (size,), _directly_linked(k))
     where = f"k={k}, {size} elements"
     reduce_scatter.at(where)(list(data))
@@ -165,12 +165,12 @@ def _check_ring_traffic(reduce_scatter, k, size=240):
 
 
 def _directly_linked(k):
-    """Return k simulated GPUs, every two of them linked, whatever the reader's default is."""
+    """Return k simulated GPUs with direct links between all, whatever the default GPU is."""
     return sim.configure(k, gpu="a100", link="nvlink3")
 
 
 def _draw(k, shape, devices=None):
-    """Draw k tensors of whole numbers; return those on the devices, the same here, their sum."""
+    """Draw k tensors of integers; return them on the devices, on the host, and their sum."""
     generator = torch.Generator().manual_seed(k)
     here = [torch.randint(-9, 9, shape, generator=generator).double() for _ in range(k)]
     homes = devices or [x.device for x in here]
@@ -179,13 +179,13 @@ def _draw(k, shape, devices=None):
 
 
 def _copies():
-    """Return source, target and bytes of what was copied between devices."""
+    """Return source, target and bytes of each copy between devices."""
     spans = [span for span in sim.trace() if span.engine == "p2p"]
     return [(span.name.split()[1], span.name.split()[3], span.bytes) for span in spans]
 
 
 def _taken_in(data, copies):
-    """Return the sizes of what each device took in, in bytes."""
+    """Return the bytes of each copy that a device received, by device."""
     taken = {device_name(x.device): [] for x in data}
     for _, target, size in copies:
         taken[target].append(size)

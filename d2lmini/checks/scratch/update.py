@@ -1,4 +1,4 @@
-"""Checker of updates over several devices: are they those of one device."""
+"""Checker of updates over several devices, which must equal those of one device."""
 
 import torch
 from torch.nn import functional as F
@@ -24,7 +24,7 @@ def check_train_batch(train_batch, tolerance=1e-4):
     Raises
     ------
     AssertionError
-        If an update on k devices is not the update on one, or the replicas part.
+        If an update on k devices is not the update on one, or the replicas diverge.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def check_train_batch(train_batch, tolerance=1e-4):
 
 
 def _check_two_updates(train_batch, batch, devices, tolerance):
-    """Make two updates; the second shows whether gradients start from zero."""
+    """Make two updates; the second one shows whether gradients start from zero."""
     start = init_params()
     replicas = [get_params(start, device) for device in devices]
     for nth in ("", ", second update"):
@@ -51,7 +51,7 @@ def _check_two_updates(train_batch, batch, devices, tolerance):
 
 
 def reference_update(X, y, params, lr):
-    """Compute one SGD step on one device in float64, by autograd alone.
+    """Compute one SGD step on one device in float64, with autograd.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def reference_update(X, y, params, lr):
 
 
 def _on_host(replicas, devices, start, where):
-    """Return the replicas' parameters on the host; refuse what is no parameter or elsewhere."""
+    """Return the replicas' parameters on the host, after checking shapes and devices."""
     return [
         [
             tensor(p, f"{where}: a parameter of replica {i}", s.shape, device).detach().cpu()
@@ -95,7 +95,7 @@ def _on_host(replicas, devices, start, where):
 
 
 def _compare_update(start, wanted, replicas, where, tolerance):
-    """Compare the steps that the replicas took with the wanted step."""
+    """Compare the steps of the replicas with the wanted step."""
     step, k = _difference(start, wanted), len(replicas)
     steps = [_difference(start, params) for params in replicas]
     ratios = [((taken @ step) / (step @ step)).item() for taken in steps]
@@ -123,6 +123,6 @@ def _compare_update(start, wanted, replicas, where, tolerance):
 
 
 def _difference(start, end):
-    """Return all that parameters changed by, as one float64 vector."""
+    """Return the change of the parameters as one float64 vector."""
     parts = [(e.double() - s.double()).flatten() for s, e in zip(start, end, strict=True)]
     return torch.cat(parts)

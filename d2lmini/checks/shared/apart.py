@@ -1,4 +1,4 @@
-"""Checkers leave no trace: what they run, they run apart from what the reader has."""
+"""Isolate what checkers run from the reader's state."""
 
 import os
 import random
@@ -11,10 +11,10 @@ import simgpu as sim
 
 @contextmanager
 def apart():
-    """Have simulated machines, random numbers and an environment of its own in the block.
+    """Run the block with its own simulated machine, random state and environment.
 
-    Behind it the reader's tensors and devices work as before, random numbers go on where they
-    were, and ``os.environ`` says the same, whatever the solution has done.
+    Afterwards the reader's tensors and devices work as before, and the random state and
+    ``os.environ`` are restored, whatever the solution did.
     """
     environment, drawn = dict(os.environ), random.getstate()
     try:

@@ -1,4 +1,4 @@
-"""What a solution returned: say what it is, and take numbers and tensors out of it."""
+"""Describe the results of a solution, and extract numbers and tensors from them."""
 
 import inspect
 import math
@@ -10,7 +10,7 @@ from d2lmini.devices import device_name
 
 
 def describe(value):
-    """Say in words what a value is; for the end of "it returned ..."."""
+    """Return a description of a value, to follow "it returned"."""
     if value is None:
         return "None (is a `return` missing?)"
     if isinstance(value, torch.Tensor):
@@ -27,7 +27,7 @@ def describe(value):
 
 
 def number(value, what):
-    """Return a real number, given as a number or a tensor of one, as an int or a float."""
+    """Return a real number, or a tensor with one element, as an int or a float."""
     wanted = f"{what} must be a number, but it is {describe(value)}"
     assert not isinstance(value, bool | str | bytes), wanted
     if isinstance(value, torch.Tensor):
@@ -36,7 +36,7 @@ def number(value, what):
         assert value.dtype != torch.bool, wanted
         try:
             value = value.item()
-        except RuntimeError as error:  # a tensor without values, only with a shape
+        except RuntimeError as error:  # a tensor with a shape but no values
             raise AssertionError(f"{wanted}: {error}") from None
     if isinstance(value, int):
         assert abs(value) < 1e300, f"{what} is far too large: {reprlib.repr(value)}"
@@ -48,7 +48,7 @@ def number(value, what):
 
 
 def whole_number(value, what):
-    """Return a number without fraction, as an int."""
+    """Return an integral number as an int."""
     value = number(value, what)
     is_whole = math.isfinite(value) and value == int(value)
     assert is_whole, f"{what} must be a whole number, but it is {value}"
@@ -56,7 +56,7 @@ def whole_number(value, what):
 
 
 def tensor(value, what, shape=None, device=None):
-    """Return a value that must be a dense tensor, of this shape, and on this device."""
+    """Return `value`, which must be a dense tensor, of this shape, and on this device."""
     assert isinstance(value, torch.Tensor), f"{what} must be a tensor, but it is {describe(value)}"
     assert value.layout == torch.strided, f"{what} is sparse; return an ordinary, dense tensor"
     assert shape is None or value.shape == shape, (
@@ -70,6 +70,6 @@ def tensor(value, what, shape=None, device=None):
 
 
 def several(devices):
-    """Say how many devices of which type these are."""
+    """Return the number and type of the devices, for messages."""
     k, kind = len(devices), device_name(devices[0]).split(":")[0]
     return f"{k} device{'s' * (k > 1)} ({kind})"

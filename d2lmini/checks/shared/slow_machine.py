@@ -1,6 +1,6 @@
-"""Slow simulated hardware, on which a checker sees in the trace what waited for what.
+"""Slow simulated hardware, for checkers that read from a trace what waited for what.
 
-Kernels and copies of small matrices take long there, compared with launches.
+Kernels and copies of small matrices take long on it, compared with launches.
 """
 
 from dataclasses import replace
@@ -36,5 +36,5 @@ def matrices(count, seed=0):
 
 
 def close(tensor, wanted):
-    """Whether a result has the right shape and, up to rounding, the right values."""
+    """Return whether a result has the right shape and, up to rounding, the right values."""
     return tensor.shape == wanted.shape and torch.allclose(tensor, wanted, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Call what the reader wrote, and name what went wrong in the reader's terms."""
+"""Call the reader's solution, and explain what went wrong in the reader's terms."""
 
 import functools
 import inspect
@@ -13,12 +13,12 @@ from d2lmini.checks.shared.apart import apart
 from d2lmini.checks.shared.results import describe
 from d2lmini.checks.shared.time_limit import TimeIsUpError, time_limit
 
-# What an error of PyTorch or Python says in part, and what it mostly means in these exercises.
+# Parts of error messages of PyTorch or Python, and what they usually mean in these exercises.
 HINTS = {
     "same device": "before you compute with tensors of two devices, copy one to the other's "
     "device: x.to(y.device)",
     "'NoneType'": "something is None; is a `return` missing in a function that you call?",
-    "backward through the graph a second time": "compute the loss anew in every call",
+    "backward through the graph a second time": "compute the loss again in every call",
     "leaf Variable": "update parameters inside `with torch.no_grad():`",
 }
 
@@ -26,13 +26,13 @@ HINTS = {
 def checker(call, may_change=()):
     """Make a checker of a function whose first argument is the reader's solution.
 
-    The solution runs apart, and each of its calls refuses what is wrong in any exercise: see
-    `Solution`.
+    The solution runs isolated from the reader's state, and each call checks for the mistakes that
+    are possible in any exercise: see `Solution`.
 
     Parameters
     ----------
     call : str
-        How the solution is called, such as ``"split_batch(X, y, devices)"``.
+        The call of the solution, such as ``"split_batch(X, y, devices)"``.
     may_change : sequence of str
         Arguments whose tensors the solution may write to.
     """
@@ -57,10 +57,10 @@ def checker(call, may_change=()):
 
 @dataclass(frozen=True)
 class Solution:
-    """What the reader wrote; a call raises AssertionError for what is wrong in any exercise.
+    """The reader's solution; a call raises AssertionError for mistakes possible in any exercise.
 
-    That is: it cannot be called so, it raises an error, does not end, changes the length of a list
-    or the values of a tensor that it must leave as they are, or makes devices of its own.
+    These are: it cannot be called like this, raises an error, does not end, changes the length of a
+    list or the values of a tensor that it must not change, or creates devices of its own.
     """
 
     function: object
@@ -70,23 +70,23 @@ class Solution:
     where: str = ""
 
     def at(self, where):
-        """Return the same solution; messages begin with `where`."""
+        """Return the same solution with messages that begin with `where`."""
         return replace(self, where=f"{where}: ")
 
     def __call__(self, *args):
-        """Call the function, and refuse what is wrong in any exercise."""
-        self._refuse_the_uncallable(args)
+        """Call the function, and check for mistakes possible in any exercise."""
+        self._check_callable(args)
         sizes, versions = [_sizes(arg) for arg in args], [_versions(arg) for arg in args]
         machine = sim.machine_in_use()
         with self.running():
             result = self.function(*args)
         if sim.machine_in_use() is not machine:
             self.fail("made a new machine (by gpus or sim.configure); use the devices it is given")
-        self._refuse_changes(args, sizes, versions)
+        self._check_unchanged(args, sizes, versions)
         return result
 
     def items(self, result, length=None):
-        """Return the list of what an iterable result yields, at most 10,000 items of it."""
+        """Return the items of an iterable result as a list of at most 10,000."""
         wanted = "a list" if length is None else f"a list of {length}"
         if not hasattr(result, "__iter__") or isinstance(result, str | bytes | dict):
             self.fail(f"returned {describe(result)}; {wanted} is needed")
@@ -105,7 +105,7 @@ class Solution:
         return items
 
     def fail(self, what):
-        """Raise the error that the solution did `what`."""
+        """Raise an AssertionError that says that the solution did `what`."""
         raise AssertionError(f"{self.where}{self.name} {what}")
 
     @contextmanager
@@ -131,13 +131,13 @@ class Solution:
             ) from error
 
     def _line(self, error):
-        """Return the last line of the reader's code that the error went through."""
-        function = inspect.unwrap(self.function)  # of decorators such as torch.no_grad()
+        """Return the last line of the reader's code in the traceback, for messages."""
+        function = inspect.unwrap(self.function)  # remove decorators such as torch.no_grad()
         file = getattr(getattr(function, "__code__", None), "co_filename", None)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
         return f" in line {frames[-1].lineno} (`{frames[-1].line}`)" if frames else ""
 
-    def _refuse_the_uncallable(self, args):
+    def _check_callable(self, args):
         call = f"{self.name}({', '.join(self.arguments)})"
         if not callable(self.function):
             raise AssertionError(
@@ -149,11 +149,11 @@ class Solution:
         except TypeError as error:
             raise AssertionError(f"it cannot be called as {call}: {error}") from None
         except ValueError:
-            return  # a built-in function that does not tell its arguments
+            return  # a built-in function without a signature
         for kind in (inspect.iscoroutinefunction, inspect.isasyncgenfunction):
             assert not kind(self.function), f"{call} is `async`; write a plain `def`"
 
-    def _refuse_changes(self, args, sizes, versions):
+    def _check_unchanged(self, args, sizes, versions):
         for name, arg, size, version in zip(self.arguments, args, sizes, versions, strict=True):
             if _sizes(arg) != size:
                 now = (
@@ -171,7 +171,7 @@ class Solution:
 
 
 def _is_ours(error):
-    """Whether a function of the checkers raised the error, such as one lent to a solution."""
+    """Return whether a checker's function raised the error, such as one passed to a solution."""
     frames = list(traceback.walk_tb(error.__traceback__))
     return frames[-1][0].f_globals.get("__name__", "").startswith("d2lmini.checks")
 
@@ -186,7 +186,7 @@ def _sizes(value):
 
 
 def _versions(value):
-    """Return how often each tensor in a value was written to (which costs no simulated time)."""
+    """Return the version counter of each tensor in a value (which costs no simulated time)."""
     if isinstance(value, torch.Tensor):
         return (id(value), value._version)
     if isinstance(value, dict):

@@ -1,22 +1,22 @@
-"""A limit to how long a solution may run, so that an endless loop gets a message, too."""
+"""A time limit for solutions, so that an endless loop also gets a message."""
 
 import signal
 import threading
 from contextlib import contextmanager
 
-SECONDS = 60  # a call of a right solution takes a small part of one
+SECONDS = 60  # a call of a right solution takes well under one
 
 
 class TimeIsUpError(BaseException):
-    """Not an `Exception`: a solution that catches those would go on."""
+    """Not an `Exception`, which the solution might catch."""
 
 
 @contextmanager
 def time_limit(seconds=None):
     """Raise `TimeIsUpError` in the block after `seconds`, 60 by default.
 
-    Only where the system has alarms (not on Windows), in the main thread, and where no other alarm
-    is set; elsewhere there is no limit.
+    This needs a system with alarms (not Windows), the main thread, and no other alarm that is set;
+    otherwise there is no limit.
     """
     seconds = SECONDS if seconds is None else seconds
     possible = hasattr(signal, "setitimer")

@@ -1,8 +1,8 @@
 """Checkers for the exercises of the chapter on tensor parallelism.
 
-Start reading in ``forward.py``: where a solution is a program of ranks, ``ranks.py`` runs it on
-simulated GPUs, and what it has sent is counted. So does ``gradients.py``; ``layout.py`` is on what
-each rank gets, and needs no device.
+Start reading in ``forward.py``; like ``gradients.py`` it runs programs of several ranks on
+simulated GPUs (``ranks.py``) and counts what they send. ``layout.py`` is on what each rank has, and
+needs no device.
 """
 
 from d2lmini.checks.tensor_parallel.forward import check_gated_mlp, check_smooth_loss

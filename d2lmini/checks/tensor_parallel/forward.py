@@ -1,4 +1,4 @@
-"""Checkers of forward passes on t ranks: a gated MLP, and a loss of split logits."""
+"""Checkers of forward passes on t ranks: a gated MLP, and a loss on split logits."""
 
 import math
 
@@ -27,7 +27,7 @@ def check_gated_mlp(gated_mlp):
     Raises
     ------
     AssertionError
-        If the result is another one, or something else is sent than one sum of it.
+        If the result is wrong, or anything but one all-reduce of it is sent.
     """
     x, gate_up = draw(TOKENS, HIDDEN), draw(2 * WIDTH, HIDDEN, seed=1)
     down, bias = draw(HIDDEN, WIDTH, seed=2), draw(HIDDEN, seed=3)
@@ -77,7 +77,7 @@ def _explain_mlp(got, right, bias, t, sent):
 
 @checker("smooth_loss(logits, targets, eps)")
 def check_smooth_loss(smooth_loss):
-    """Check cross entropy with label smoothing on logits that are split by vocabulary.
+    """Check cross-entropy with label smoothing on logits that are split along the vocabulary.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def check_smooth_loss(smooth_loss):
     Raises
     ------
     AssertionError
-        If the loss is another one, or if logits are sent.
+        If the loss is wrong, or if logits are sent.
     """
     targets = torch.tensor([0, 5, 15, 8, 3])
     for scale, eps in ((1, 0.0), (1, 0.1), (1000, 0.1)):
@@ -126,7 +126,7 @@ def _explain_loss(got, right, logits, targets, t, eps):
         return "Subtract the largest logit of the token before exp(); of all ranks, not of one"
     if math.isclose(abs(got - right), math.log(t), rel_tol=1e-6) and t > 1:
         return (
-            "It is off by log t: a sum over the vocabulary that is whole already on every rank was "
+            "It is off by log t: a sum over the vocabulary that is already whole on every rank was "
             "summed over the ranks once more, or one that is only a part was not"
         )
     plain = functional.cross_entropy(logits, targets).item()

@@ -1,4 +1,4 @@
-"""Checkers of gradients on t ranks, of which some are split and others are not."""
+"""Checkers of gradients on t ranks, some of them split and others replicated."""
 
 import math
 
@@ -11,19 +11,19 @@ from d2lmini.checks.tensor_parallel.ranks import DEGREES, HIDDEN, differ, draw, 
 
 @checker("gradient_norm(gradients, is_split)")
 def check_gradient_norm(gradient_norm):
-    """Check the norm of all gradients, of which some are split and others replicated.
+    """Check the norm of all gradients, some of them split and others replicated.
 
     Parameters
     ----------
     gradient_norm : callable
-        ``gradient_norm(gradients, is_split)``, called on every rank with lists: its gradients, and
-        for each one whether it is this rank's part of a larger one (else every rank has the same);
+        ``gradient_norm(gradients, is_split)``, called on every rank with its gradients and, for
+        each, whether it is this rank's part of a larger one (otherwise all ranks have the same);
         returning the norm of the whole model's gradient.
 
     Raises
     ------
     AssertionError
-        If it is another norm; the message names the usual mistakes.
+        If it returns another norm; the message names the usual mistakes.
     """
     shapes, is_split = ((8, 4), (8,), (4, 8), (6,)), [True, False, True, False]
     for t in DEGREES:
@@ -60,19 +60,19 @@ def _explain_norm(got, split, copies, t):
 
 @checker("norm_gradients(x, weight, gradient)")
 def check_norm_gradients(norm_gradients):
-    """Check the gradients of a norm of which each rank sees a part of the tokens.
+    """Check the gradients of a normalisation layer when each rank has a part of the tokens.
 
     Parameters
     ----------
     norm_gradients : callable
         ``norm_gradients(x, weight, gradient)``, called on every rank with its tokens, the whole
-        weight and the gradient by its part of the output of ``rms_norm``; returning the gradients
-        by `x` and by `weight`.
+        weight and the gradient with respect to its part of the output of ``rms_norm``; returning
+        the gradients with respect to `x` and `weight`.
 
     Raises
     ------
     AssertionError
-        If a gradient is another one; the message names the usual mistakes.
+        If a gradient is wrong; the message names the usual mistakes.
     """
     x, upstream = draw(8, HIDDEN, seed=5), draw(8, HIDDEN, seed=6)
     weight = draw(HIDDEN, seed=7)
@@ -89,16 +89,16 @@ def check_norm_gradients(norm_gradients):
         for rank, pair in enumerate(on_ranks(given, run, t)[0]):
             right = leaves[0].grad.chunk(t)[rank], leaves[1].grad
             for got, wanted, name in zip(pair, right, ("x", "weight"), strict=True):
-                got = tensor(got, f"{where}: the gradient by `{name}`", wanted.shape)
+                got = tensor(got, f"{where}: the gradient of `{name}`", wanted.shape)
                 if differ(got, wanted):
                     hint = _explain_norm_gradient(got, wanted, name, t)
-                    raise AssertionError(f"{where}: the gradient by `{name}` is wrong. {hint}")
+                    raise AssertionError(f"{where}: the gradient of `{name}` is wrong. {hint}")
     print("norm_gradients: passed")
 
 
 def _explain_norm_gradient(got, right, name, t):
     if name == "x":
-        return "It is the gradient by this rank's own tokens; nothing has to be sent for it"
+        return "It is the gradient of this rank's own tokens; nothing has to be sent for it"
     if t == 1:
         return "One rank has all tokens: rms_norm(...).backward(gradient) gives it"
     if not differ(got, right / t):

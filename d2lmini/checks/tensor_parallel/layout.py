@@ -1,4 +1,4 @@
-"""Checkers of what each rank gets: key and value heads, a part of a layer, a seed."""
+"""Checkers of what each rank has: key and value heads, a part of a layer, a seed."""
 
 from d2lmini.checks.shared.results import whole_number
 from d2lmini.checks.shared.solution import checker
@@ -9,19 +9,20 @@ HEADS = ((8, 8, 4), (8, 4, 4), (8, 2, 2), (8, 2, 4), (16, 2, 8), (8, 1, 4), (32,
 
 @checker("share_kv_heads(rank, t, heads, kv_heads)")
 def check_share_kv_heads(share_kv_heads):
-    """Check which key and value heads a rank needs in grouped-query attention, and who else does.
+    """Check which key and value heads a rank needs in grouped-query attention, and who shares them.
 
     Parameters
     ----------
     share_kv_heads : callable
-        ``share_kv_heads(rank, t, heads, kv_heads)``: the key and value heads that the query heads
-        of `rank` use, a list, and the ranks, its own among them, that use the first of these: with
-        them it sums their gradients. Query head i uses head ``i * kv_heads // heads``.
+        ``share_kv_heads(rank, t, heads, kv_heads)``, returning the list of the key and value heads
+        that the query heads of `rank` use, and the list of the ranks, including its own, that use
+        the first of these and so sum its gradients. Query head i uses head
+        ``i * kv_heads // heads``.
 
     Raises
     ------
     AssertionError
-        If they are others; the message names the usual mistakes.
+        If it returns others; the message names the usual mistakes.
     """
     for heads, kv_heads, t in HEADS:
         for rank in range(t):
@@ -71,7 +72,7 @@ def _explain_sharers(got, right, t):
     return "Go through the ranks, and see which ones use the same head"
 
 
-# Features, bytes/s in a node and between nodes, FLOP/s, GPUs of a node, wanted efficiency.
+# Features, bytes/s within a node and between nodes, FLOP/s, GPUs per node, wanted efficiency.
 MACHINES = (
     (4096, 200e9, 200e9, 150e12, 8, 0.72),
     (4096, 200e9, 20e9, 150e12, 8, 0.5),
@@ -86,19 +87,19 @@ MACHINES = (
 
 @checker("largest_degree(h, B_node, B_network, F, gpus_per_node, efficiency)")
 def check_largest_degree(largest_degree):
-    """Check a function that finds how many GPUs a layer is worth splitting over.
+    """Check a function that finds over how many GPUs it is worth splitting a layer.
 
     Parameters
     ----------
     largest_degree : callable
-        ``largest_degree(h, B_node, B_network, F, gpus_per_node, efficiency)``: the largest power of
-        two t for which S(t) / t is at least `efficiency`; the bus bandwidth is `B_node` as long as
-        the ranks fit on a node, and `B_network` beyond.
+        ``largest_degree(h, B_node, B_network, F, gpus_per_node, efficiency)``, returning the
+        largest power of two t for which S(t) / t is at least `efficiency`; the bus bandwidth is
+        `B_node` if the ranks fit on a node, otherwise `B_network`.
 
     Raises
     ------
     AssertionError
-        If it finds another one; the message names the usual mistakes.
+        If it returns another degree; the message names the usual mistakes.
     """
     for machine in MACHINES:
         names = ("h", "B_node", "B_network", "F", "gpus_per_node", "efficiency")
@@ -125,7 +126,7 @@ def degree(h, inside, across, flops, gpus_per_node, efficiency, factor=4.5):
 def _explain_degree(got, machine):
     h, inside, across, flops, size, efficiency = machine
     if got < 1 or got & (got - 1):
-        return "Give a power of two, 1 at least"
+        return "Give a power of two, at least 1"
     if got == degree(*machine, factor=3):
         return "3 is the factor of the forward pass; for both passes it is 9/2"
     if got == degree(h, inside, inside, flops, size, efficiency):
@@ -142,14 +143,14 @@ def check_dropout_seed(dropout_seed):
     Parameters
     ----------
     dropout_seed : callable
-        ``dropout_seed(seed, dp, tp, t, is_split)``: the seed of a generator of rank `tp` (of `t`)
-        in replica `dp`, for tensors that are split over the ranks of a replica, or for tensors
-        that all of them hold.
+        ``dropout_seed(seed, dp, tp, t, is_split)``, returning the seed of a generator of rank `tp`
+        (of `t`) in replica `dp`, for tensors that are split over the ranks of a replica, or for
+        tensors that all of them hold.
 
     Raises
     ------
     AssertionError
-        If two generators draw the same numbers that must not, or others that must be the same.
+        If two generators wrongly draw the same numbers, or wrongly draw different ones.
     """
     for t, seed in ((2, 0), (4, 0), (4, 17), (1, 0)):
         where = f"t = {t}, seed = {seed}"
@@ -169,7 +170,7 @@ def check_dropout_seed(dropout_seed):
 
 
 def _explain_seeds(seeds):
-    """Say what is wrong with the seeds of (replica, rank, is split), if anything is."""
+    """Return what is wrong with the seeds of (replica, rank, is split), or ""."""
     for (dp, tp, is_split), seed in seeds.items():
         if not is_split and seed != seeds[dp, 0, False]:
             return (

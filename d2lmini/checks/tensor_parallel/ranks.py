@@ -1,4 +1,4 @@
-"""Run a reader's function on simulated ranks."""
+"""Run a solution on simulated ranks."""
 
 import torch
 import torch.distributed as dist
@@ -11,24 +11,24 @@ TOKENS, HIDDEN = 5, 8
 
 
 def draw(*shape, seed=0):
-    """Return normal random numbers of 64 bits."""
+    """Return normal random numbers, float64."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def differ(got, right):
-    """Say whether two tensors differ by more than rounding."""
+    """Return whether two tensors differ by more than rounding."""
     return not torch.allclose(got, right, rtol=0, atol=1e-9)
 
 
 def on_ranks(solution, function, t):
-    """Run ``function(rank, device)`` on t ranks; return the results, and what rank 0 has sent."""
+    """Run ``function(rank, device)`` on t ranks; return the results, and rank 0's messages."""
 
     def program(rank):
         dist.init_process_group()
         return _to_host(function(rank, torch.accelerator.current_accelerator()))
 
-    with solution.running():  # which ends what does not end
+    with solution.running():  # with its time limit
         results = sim.spawn(program, nprocs=t, gpu="a100", link="nvlink3")
     return results, Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
 

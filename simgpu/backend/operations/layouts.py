@@ -5,9 +5,9 @@ differ from the CPU's kernels: in strides, in the dtype of saved statistics, in 
 storage. Later operations may then copy where others do not. The rules below correct these results,
 so that the clock and the bytes are the same with and without values.
 
-The remaining differences (listed in `tests/simgpu/test_op_samples.py`) are strides: of Fourier
-transforms over several dimensions and of 3D convolutions (their layout depends on the library that
-PyTorch was built with), of dimensions with one element, and of empty tensors.
+The remaining differences (listed in `tests/simgpu/backend/test_op_samples.py`) are strides: of
+Fourier transforms over several dimensions and of 3D convolutions (their layout depends on the
+library that PyTorch was built with), of dimensions with one element, and of empty tensors.
 """
 
 import math

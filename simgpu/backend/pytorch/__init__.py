@@ -1,5 +1,5 @@
-"""What PyTorch is told while there are simulated GPUs.
+"""Registration of simulated GPUs with PyTorch, and replacements of PyTorch's own functions.
 
-Start reading in ``register.py``. ``refusals.py`` says what cannot be. Imports
-`simgpu.backend.operations` and what that imports.
+Start reading in ``register.py``. ``refusals.py`` raises the errors for what is not supported.
+Imports `simgpu.backend.operations` and what that imports.
 """

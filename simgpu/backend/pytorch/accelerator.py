@@ -1,6 +1,6 @@
-"""Simulated GPUs as PyTorch's accelerator, where there is no real one.
+"""Simulated GPUs as PyTorch's accelerator, if there is no real one.
 
-`torch.accelerator`, barriers and pinning ask a backend's C++; one in Python takes their places.
+`torch.accelerator`, barriers and pinning call a backend's C++ code; Python replaces it here.
 """
 
 import functools
@@ -15,11 +15,11 @@ from simgpu.backend.pytorch.torch_streams import KINDS
 from simgpu.clock import current, queries
 from simgpu.naming import is_simulated, torch_device
 
-_registered: list = []  # what C++ only borrows
+_registered: list = []  # kept alive here: C++ only borrows them
 
 
 class _Hooks(torch._C._acc.PrivateUse1Hooks):
-    """Says that the device type exists; ``torch.distributed.barrier`` and data loaders ask."""
+    """Reports that the device type exists, to ``torch.distributed.barrier`` and data loaders."""
 
     def is_available(self):
         return current.device_count() > 0
@@ -32,7 +32,7 @@ class _Hooks(torch._C._acc.PrivateUse1Hooks):
 
 
 class _Guard(torch._C._acc.DeviceGuard):
-    """PyTorch's own stand-in: C++ keeps no current device and no streams of this type."""
+    """PyTorch's placeholder guard: C++ has no current device and no streams of this type."""
 
     def type_(self):
         return torch._C._autograd.DeviceType.PrivateUse1
@@ -56,7 +56,7 @@ def _set_stream(stream):
 def _stats(index):
     current, peak = queries.memory_allocated(index), queries.max_memory_allocated(index)
     sizes = {"all": {"current": current, "peak": peak}}
-    return {"allocated_bytes": sizes, "reserved_bytes": sizes}  # nothing is kept in reserve
+    return {"allocated_bytes": sizes, "reserved_bytes": sizes}  # no freed memory is cached
 
 
 def _memory_info(index):
@@ -64,7 +64,7 @@ def _memory_info(index):
     return memory.capacity - memory.allocated, memory.capacity
 
 
-FUNCTIONS = {  # of torch._C, behind `torch.accelerator`
+FUNCTIONS = {  # of torch._C, called by `torch.accelerator`
     "_accelerator_getDeviceIndex": current.current_device,
     "_accelerator_setDeviceIndex": current.set_device,
     "_accelerator_exchangeDevice": _exchange,
@@ -83,10 +83,10 @@ FUNCTIONS = {  # of torch._C, behind `torch.accelerator`
 
 
 def with_number(device):
-    """Return a device; if it is simulated and has no number, the current one.
+    """Return a device; for a simulated one without a number, the current device.
 
-    C++ completes the name by asking for the current device, and an answer cannot be given from
-    Python: it takes number 0. So the number is put in before C++ sees the name.
+    C++ would add the number of the current device, which Python cannot tell it, so it takes 0. The
+    number is therefore added before C++ sees the device.
     """
     if type(device) in (str, torch.device) and is_simulated(device):
         named = torch_device(device)
@@ -94,8 +94,8 @@ def with_number(device):
     return device
 
 
-def _completed(of_torch):
-    """Return `torch.Tensor.to` that gives devices a number."""
+def _complete_to(of_torch):
+    """Wrap `torch.Tensor.to` to add numbers to devices (`with_number`)."""
 
     @functools.wraps(of_torch)
     def to(self, *args, **kwargs):
@@ -103,7 +103,7 @@ def _completed(of_torch):
             args = with_number(args[0]), *args[1:]
         elif kwargs.get("device") is not None:
             kwargs["device"] = with_number(kwargs["device"])
-        if has_torch_function_unary(self):  # it looks for the method in tables, as it was
+        if has_torch_function_unary(self):  # overrides are found by the original method
             return handle_torch_function(of_torch, (self,), self, *args, **kwargs)
         return of_torch(self, *args, **kwargs)
 
@@ -111,7 +111,7 @@ def _completed(of_torch):
 
 
 def complete(function):
-    """Return a function that makes tensors, for which C++ takes number 0, with numbers put in."""
+    """Wrap a function that creates tensors to add numbers to devices (`with_number`)."""
 
     @functools.wraps(function)
     def completed(*args, **kwargs):
@@ -119,24 +119,23 @@ def complete(function):
             kwargs["device"] = with_number(kwargs["device"])
         return function(*args, **kwargs)
 
-    completed.__module__, completed.__qualname__ = "torch", function.__name__  # to be pickled
+    completed.__module__, completed.__qualname__ = "torch", function.__name__  # for pickling
     return completed
 
 
 METHODS = {  # of tensors
-    "to": _completed(torch.Tensor.to),
+    "to": _complete_to(torch.Tensor.to),
     "pin_memory": lambda self, device=None: pin_memory(self),
     "is_pinned": lambda self, device=None: is_pinned(self),
 }
 
-
-# Functions that make tensors.
+# Functions that create tensors.
 _COMPLETED = {name: complete(getattr(torch, name)) for name in ("tensor", "as_tensor", "asarray")}
 
 
 def replacements() -> dict:
-    """Return what answers for `torch.accelerator`, `torch.Stream`, `torch.Event`, and so on."""
-    # A table that PyTorch makes once, of the functions there are then: let it be of its own.
+    """Return the replacements for `torch.accelerator`, `torch.Stream`, `torch.Event` and so on."""
+    # PyTorch caches this set at its first call: make it before any function is replaced.
     constructors = _device._device_constructors() | set(_COMPLETED.values())
     return {
         **{f"torch._C:{name}": function for name, function in FUNCTIONS.items()},
@@ -152,7 +151,7 @@ def replacements() -> dict:
 
 
 def register() -> None:
-    """Make simulated GPUs PyTorch's accelerator, once a process: C++ cannot be told otherwise."""
+    """Make simulated GPUs PyTorch's accelerator, once per process: C++ cannot undo it."""
     _registered.extend((_Hooks(), _Guard()))
     torch._C._acc.register_python_privateuseone_hook(_registered[0])
     torch._C._acc.register_python_privateuseone_device_guard(_registered[1])

@@ -1,6 +1,6 @@
-"""``torch.autocast("sim")``: the rules that PyTorch has for CUDA, for simulated GPUs.
+"""``torch.autocast("sim")``: PyTorch's rules for CUDA, applied to simulated GPUs.
 
-Unlike CUDA's, it does not keep the converted copy of a weight between two uses of it.
+Unlike CUDA's autocast, it does not cache the converted copies of weights.
 """
 
 import torch
@@ -11,7 +11,7 @@ from simgpu.naming import device_type
 _KEY = torch._C.DispatchKey.AutocastPrivateUse1
 _KEYS = torch._C.DispatchKeySet(_KEY)
 
-# Run in the low-precision type.
+# Run in the low-precision dtype.
 _LOW = (
     "_convolution", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "conv1d",
     "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d.input",
@@ -31,7 +31,7 @@ _HIGH = (
     "renorm", "rsqrt", "sinh", "smooth_l1_loss", "soft_margin_loss", "softmax.int",
     "softplus", "sum", "sum.dim_IntList", "tan", "triplet_margin_loss",
 )  # fmt: skip
-# Run in the widest type among the operands.
+# Run in the widest dtype among the operands.
 _WIDEST = (
     "addcdiv", "addcmul", "atan2", "bilinear", "cat", "cross", "dot", "grid_sampler", "index_put",
     "scatter_add", "stack", "tensordot", "vdot",
@@ -63,10 +63,12 @@ def _widest(values):
     return torch.float32
 
 
-def _kernel(func, choose):
+def _kernel(func, choose_dtype):
+    """Return a kernel that casts the arguments of `func` and runs it."""
+
     def cast_and_run(*args, **kwargs):
-        with torch._C._ExcludeDispatchKeyGuard(_KEYS):
-            dtype = choose((*args, *kwargs.values()))
+        with torch._C._ExcludeDispatchKeyGuard(_KEYS):  # or `func` would dispatch to this kernel
+            dtype = choose_dtype((*args, *kwargs.values()))
             args = [_cast(a, dtype) for a in args]
             return func(*args, **{k: _cast(v, dtype) for k, v in kwargs.items()})
 
@@ -74,7 +76,7 @@ def _kernel(func, choose):
 
 
 def register() -> list:
-    """Install the rules; returns the libraries that must stay alive."""
+    """Register the rules; return the libraries, which must be kept alive."""
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     library = torch.library.Library("aten", "IMPL")
@@ -83,9 +85,9 @@ def register() -> list:
         (_HIGH, lambda _: torch.float32),
         (_WIDEST, _widest),
     )
-    for names, choose in rules:
+    for names, choose_dtype in rules:
         for name in names:
             packet, _, overload = name.partition(".")
             func = getattr(getattr(aten, packet), overload or "default")
-            library.impl(name, _kernel(func, choose), "AutocastPrivateUse1")
+            library.impl(name, _kernel(func, choose_dtype), "AutocastPrivateUse1")
     return [fallback, library]

@@ -9,7 +9,7 @@ from simgpu.clock.streams import Event, Stream
 
 
 class _DeviceContext:
-    """``with torch.sim.device(i):`` as ``torch.cuda.device``."""
+    """``with torch.sim.device(i):``, like ``torch.cuda.device``."""
 
     def __init__(self, device):
         self._index = current.find_device(device).index
@@ -36,11 +36,11 @@ def _properties(device=None):
 
 
 def make() -> types.ModuleType:
-    """Return the module that PyTorch asks about devices of this type."""
+    """Return the module that PyTorch calls for devices of this type."""
     module = types.ModuleType("torch.sim", "Simulated GPUs, under the names of `torch.cuda`.")
     module.is_available = lambda: current.device_count() > 0
     module.is_initialized = lambda: True
-    module._initialized = True  # checkpointing asks for it before it keeps random states
+    module._initialized = True  # checkpointing reads it before it saves random states
     module._is_in_bad_fork = lambda: False
     module._lazy_init = lambda: None
     module.manual_seed_all = queries.seed_all

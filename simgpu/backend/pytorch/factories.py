@@ -1,4 +1,4 @@
-"""Tensors made on a simulated device: ``torch.ones(2, device="sim:0")``, ``torch.tensor(data)``."""
+"""Creating tensors on a simulated device: ``torch.ones(2, device="sim:0")``, ``torch.tensor``."""
 
 import functools
 import math
@@ -16,7 +16,7 @@ from simgpu.races import detector as races
 
 CPU = torch.device("cpu")
 
-# Operations that make a tensor on a device from numbers alone.
+# Operations that create a tensor on a device without tensor arguments.
 FROM_NUMBERS = (
     "_efficientzerotensor", "arange", "arange.start", "arange.start_step", "eye", "eye.m", "full",
     "kaiser_window", "kaiser_window.beta", "kaiser_window.periodic", "linspace", "logspace",
@@ -24,7 +24,7 @@ FROM_NUMBERS = (
     "randint.low", "randint.low_generator", "randn", "randn.generator", "randperm",
     "randperm.generator", "scalar_tensor", "tril_indices", "triu_indices", "zeros",
 )  # fmt: skip
-_WITHOUT_SHAPES = {"kaiser_window"}  # PyTorch cannot work out the shape alone
+_WITHOUT_SHAPES = {"kaiser_window"}  # PyTorch has no meta kernel
 
 
 def empty(*args, device=None, **kwargs):
@@ -43,21 +43,21 @@ def _allocate(func, args, torch_device, kwargs):
     kwargs["pin_memory"] = None
     numel = math.prod(args[0])
     device.memory.check(numel * dtype.itemsize)
-    landing = torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python)
-    real = landing or has_values(device.machine, dtype, numel)
+    is_staging = torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Python)
+    real = is_staging or has_values(device.machine, dtype, numel)
     try:
         data = func(*args, device=CPU if real else META, **kwargs)
     except RuntimeError as error:
         raise explain(error, "empty", device) from None
-    return _Landing.make(data, device) if landing else wrap(data, device)
+    return _StagingTensor.make(data, device) if is_staging else wrap(data, device)
 
 
 def make_factory(name):
-    """Return a kernel for a factory: one launch that writes what the CPU's factory makes."""
+    """Return a kernel for a factory: one launch that writes the values of the CPU's factory."""
     packet, _, overload = name.partition(".")
     func = getattr(getattr(torch.ops.aten, packet), overload or "default")
     op = lookup(func)
-    shapes: dict = {}  # of what was made before
+    shapes: dict = {}  # cache of `_shape`
     inner = torch.ops.aten.zeros.default if packet == "_efficientzerotensor" else func
 
     def factory(*args, device=None, **kwargs):
@@ -86,24 +86,24 @@ def make_factory(name):
     return factory
 
 
-def _shape(make, args, kwargs, where, known):
-    """Return the meta tensor of what a factory would make, from those that are `known` if there."""
+def _shape(make, args, kwargs, device, cache):
+    """Return the result of a factory as a meta tensor, which is cached by the arguments."""
     args = [None if isinstance(a, torch.Generator) else a for a in args]
     kwargs = {k: v for k, v in kwargs.items() if k != "generator"}
     key = signature(args), tuple(kwargs), signature(kwargs.values()), torch.get_default_dtype()
-    shape = known.get(key)
+    shape = cache.get(key)
     if shape is None:
-        if len(known) >= MAX_REMEMBERED:
-            known.clear()
-        shape = known[key] = make(*args, device=where, **kwargs).to(META)
+        if len(cache) >= MAX_REMEMBERED:
+            cache.clear()
+        shape = cache[key] = make(*args, device=device, **kwargs).to(META)
     return shape
 
 
 def route_meta(name, simulate):
-    """Let PyTorch's constants for a simulated tensor be simulated tensors.
+    """Return a ``meta`` kernel that calls `simulate` for the devices of simulated tensors.
 
-    Inside its formulas (backward ones above all) PyTorch makes constants "on the device of x", and
-    for a simulated x that device is ``meta:i``. Plain ``meta`` tensors go to PyTorch's own kernel.
+    Inside its formulas (above all backward ones) PyTorch creates constants "on the device of x",
+    which for a simulated x is ``meta:i``. Plain ``meta`` tensors go to PyTorch's own kernel.
     """
     own = torch.library.get_kernel(f"aten::{name}", "Meta")
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Meta)
@@ -116,25 +116,25 @@ def route_meta(name, simulate):
     return kernel
 
 
-class _Landing(torch.Tensor):
+class _StagingTensor(torch.Tensor):
     """A host tensor into which ``torch.tensor(data, device="sim:0")`` writes.
 
-    PyTorch copies the data with subclasses switched off, then calls ``lift_fresh`` with them
-    switched on. The landing takes the data and becomes the simulated tensor at that moment.
+    PyTorch copies the data with dispatch to subclasses disabled, then calls ``lift_fresh`` with it
+    enabled, which replaces the staging tensor by a simulated one.
     """
 
     @staticmethod
     def make(data, device):
-        landing = torch.Tensor._make_subclass(_Landing, data)
-        landing._data, landing._device = data, device
-        return landing
+        tensor = torch.Tensor._make_subclass(_StagingTensor, data)
+        tensor._data, tensor._device = data, device
+        return tensor
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         args, kwargs = tree_map_only(
-            _Landing, lambda t: to_device(t._data, t._device), (args, kwargs or {})
+            _StagingTensor, lambda t: to_device(t._data, t._device), (args, kwargs or {})
         )
         if func.overloadpacket is torch.ops.aten.lift_fresh:
             return args[0]

@@ -17,7 +17,7 @@ _LAZY = "torch.nn.parameter"
 
 
 class _Uninitialized:
-    """What both kinds of uninitialised tensors have in common on a simulated GPU."""
+    """Base of uninitialised parameters and buffers on a simulated GPU."""
 
     cls_to_become = SimTensor
     __str__ = UninitializedTensorMixin.__repr__
@@ -44,8 +44,8 @@ def _host_class(tensor):
     return UninitializedParameter if is_parameter else UninitializedBuffer
 
 
-def _also_simulated(kind, simulated, mark):
-    """Return a ``__new__`` that makes simulated tensors where the device is simulated."""
+def _new_on_any_device(kind, simulated, mark):
+    """Return a ``__new__`` that creates simulated tensors on simulated devices."""
     new = kind.__new__
     signature = inspect.signature(new)
 
@@ -68,7 +68,7 @@ def _also_simulated(kind, simulated, mark):
 
 
 def _move(tensor, fn):
-    """Apply `fn` of `Module._apply` to an uninitialised tensor; False if that is PyTorch's task."""
+    """Apply `fn` of `Module._apply` to an uninitialised tensor; return False if PyTorch can."""
     target = fn(torch.empty(0, device=tensor.device, dtype=tensor.dtype))
     if not (isinstance(target, SimTensor) or isinstance(tensor, SimTensor)):
         return False
@@ -79,8 +79,8 @@ def _move(tensor, fn):
     return True
 
 
-def _moving_the_uninitialized(apply):
-    """Let `Module._apply` move uninitialised tensors to, between and from simulated GPUs."""
+def _move_uninitialized(apply):
+    """Wrap `Module._apply` to move uninitialised tensors to, between and from simulated GPUs."""
 
     @functools.wraps(apply)
     def move_and_apply(self, fn, recurse=True):
@@ -89,7 +89,7 @@ def _moving_the_uninitialized(apply):
             for name, tensor in tensors.items():
                 if is_lazy(tensor) and _move(tensor, fn):
                     moved.append((tensors, name, tensor))
-                    tensors[name] = None  # PyTorch passes over these
+                    tensors[name] = None  # PyTorch skips None
         try:
             return apply(self, fn, recurse)
         finally:
@@ -100,13 +100,13 @@ def _moving_the_uninitialized(apply):
 
 
 def replacements() -> dict:
-    """Return what makes lazy modules on simulated GPUs and moves them there."""
+    """Return the replacements that create lazy modules on simulated GPUs and move them."""
     return {
-        f"{_LAZY}:UninitializedParameter.__new__": _also_simulated(
+        f"{_LAZY}:UninitializedParameter.__new__": _new_on_any_device(
             UninitializedParameter, _Parameter, "_is_param"
         ),
-        f"{_LAZY}:UninitializedBuffer.__new__": _also_simulated(
+        f"{_LAZY}:UninitializedBuffer.__new__": _new_on_any_device(
             UninitializedBuffer, _Buffer, "_is_buffer"
         ),
-        "torch.nn:Module._apply": _moving_the_uninitialized(torch.nn.Module._apply),
+        "torch.nn:Module._apply": _move_uninitialized(torch.nn.Module._apply),
     }

@@ -1,9 +1,9 @@
-"""Moves of modules: parameters keep their identity, as they do on CUDA.
+"""Moving modules: parameters keep their identity, as on CUDA.
 
-PyTorch moves a parameter to CUDA and back by exchanging what the `Parameter` holds. Tied weights
-stay tied that way, and an optimiser made before the move keeps its parameters. Simulated tensors
-are of another class, for which PyTorch can do so too: by swapping the contents of two tensors. It
-does so of its own accord only on the way *to* a simulated GPU, and not while a graph is alive.
+PyTorch moves a parameter to CUDA and back by exchanging the data of the `Parameter`. So tied
+weights stay tied, and an optimiser created before the move keeps its parameters. Simulated tensors
+are of another class, for which PyTorch can swap the contents of two tensors instead. By itself it
+does so only on the way *to* a simulated GPU, and not while an autograd graph is alive.
 """
 
 import functools
@@ -13,8 +13,8 @@ import torch
 from simgpu.backend.tensor import SimTensor
 
 
-def _keeping_identity(apply):
-    """Let `Module._apply` swap simulated parameters also where the new ones are on the host."""
+def _keep_identity(apply):
+    """Wrap `Module._apply` to swap simulated parameters also if the new ones are on the host."""
 
     @functools.wraps(apply)
     def apply_and_swap(self, fn, recurse=True):
@@ -33,7 +33,7 @@ def _keeping_identity(apply):
     return apply_and_swap
 
 
-def _forget(gradient):
+def _refuse_gradient(gradient):
     raise RuntimeError(
         "a module was moved between its forward pass and the backward pass through it; call "
         "backward() before .to(), or run the forward pass again"
@@ -44,10 +44,10 @@ def _hooks(tensor):
     return tensor._backward_hooks, tensor._post_accumulate_grad_hooks
 
 
-def _also_in_a_graph(swap):
-    """Let `torch.utils.swap_tensors` swap simulated tensors which a graph still refers to.
+def _swap_in_a_graph(swap):
+    """Wrap `torch.utils.swap_tensors` to swap simulated tensors that a graph still refers to.
 
-    The graph keeps the former contents; going back through it is refused, as CUDA refuses it. The
+    The graph keeps the former contents; a backward pass through it is refused, as on CUDA. The
     hooks stay with the tensors.
     """
 
@@ -59,7 +59,7 @@ def _also_in_a_graph(swap):
         for tensor in (first, second):
             if tensor.is_leaf and tensor.requires_grad and tensor._use_count() > 1:
                 node = torch.autograd.graph.get_gradient_edge(tensor).node
-                node.register_prehook(_forget)
+                node.register_prehook(_refuse_gradient)
         hooks = _hooks(first), _hooks(second)
         first.__class__, second.__class__ = second.__class__, first.__class__
         first.__dict__, second.__dict__ = second.__dict__, first.__dict__
@@ -71,8 +71,8 @@ def _also_in_a_graph(swap):
 
 
 def replacements() -> dict:
-    """Return what moves modules to, between and from simulated GPUs as is done for CUDA."""
+    """Return the replacements that move modules to, between and from simulated GPUs."""
     return {
-        "torch.nn:Module._apply": _keeping_identity(torch.nn.Module._apply),
-        "torch.utils:swap_tensors": _also_in_a_graph(torch.utils.swap_tensors),
+        "torch.nn:Module._apply": _keep_identity(torch.nn.Module._apply),
+        "torch.utils:swap_tensors": _swap_in_a_graph(torch.utils.swap_tensors),
     }

@@ -1,4 +1,4 @@
-"""Refusals of what PyTorch would do wrong, or refuse in words that do not help."""
+"""Errors for what PyTorch would do wrongly on simulated GPUs, or refuse without a remedy."""
 
 import functools
 import multiprocessing.context
@@ -17,13 +17,13 @@ _BACKWARD = "torch.autograd:_engine_run_backward"
 @handles(aten._nested_tensor_from_mask_left_aligned)
 def _refuse_nested(op, args, kwargs):
     raise NotImplementedError(
-        "simulated GPUs have no nested tensors, with which nn.TransformerEncoder skips what "
-        "src_key_padding_mask masks; make it with enable_nested_tensor=False"
+        "simulated GPUs do not support nested tensors, which nn.TransformerEncoder uses for "
+        "src_key_padding_mask; create it with enable_nested_tensor=False"
     )
 
 
 def _refuse_data_parallel():
-    """Make `nn.DataParallel` say that it cannot, where it would quietly use one device."""
+    """Make `nn.DataParallel` raise an error instead of silently using one device."""
     find_type = find(f"{_DATA_PARALLEL}:_get_available_device_type")
     init, forward = (find(f"{_DATA_PARALLEL}:DataParallel.{n}") for n in ("__init__", "forward"))
 
@@ -58,12 +58,12 @@ def _refuse_data_parallel():
 def _refuse_sending(tensor):
     """Refuse to send a tensor to another process.
 
-    What a queue sends is pickled in a thread whose errors nobody sees, so the receiver is told.
+    A queue pickles in a thread whose errors are lost, so the error is raised in the receiver.
     """
     message = (
         f"a tensor on {tensor._device.name} cannot be sent to another process, which has simulated "
-        "GPUs of its own or none; send tensor.cpu() and move it there. Let a dataset that workers "
-        "of a DataLoader read return host tensors"
+        "GPUs of its own or none; send tensor.cpu() and move it there. A dataset that workers of a "
+        "DataLoader read must return host tensors"
     )
     if multiprocessing.context.get_spawning_popen() is not None:
         _raise(message)
@@ -75,7 +75,7 @@ def _raise(message):
 
 
 def _name_types():
-    """Make errors of the backward pass name types as ``tensor.type()`` does, not ``meta`` ones."""
+    """Make errors of the backward pass name types as ``tensor.type()`` does, not as ``meta``."""
     run = find(_BACKWARD)
 
     @functools.wraps(run)
@@ -92,7 +92,7 @@ def _name_types():
 
 
 def replacements() -> dict:
-    """Return what refuses what PyTorch would do to simulated tensors."""
+    """Return the replacements that raise these errors."""
     return {**_refuse_data_parallel(), **_name_types()}
 
 

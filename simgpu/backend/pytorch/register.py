@@ -1,4 +1,4 @@
-"""Telling PyTorch about simulated GPUs, while there are any."""
+"""Registering simulated GPUs with PyTorch, while there are any."""
 
 import functools
 import importlib
@@ -28,11 +28,11 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.naming import claim_slot, is_accelerator, is_ordinary
 
-_permanent: list = []  # libraries of kernels for simulated devices alone
+_permanent: list = []  # libraries of kernels that only simulated tensors reach
 _scoped = Replacements()  # open while there is a machine
 
 
-def _group_by_real_device():
+def _group_by_simulated_device():
     """Make PyTorch's grouping of optimiser tensors name simulated devices as users do."""
     group = torch._C._group_tensors_by_device_and_dtype
 
@@ -46,29 +46,29 @@ def _group_by_real_device():
     return {"torch._C:_group_tensors_by_device_and_dtype": grouped}
 
 
-def _makers():
-    makers = {"empty.memory_format": empty, "empty_strided": empty_strided}
-    return makers | {name: make_factory(name) for name in FROM_NUMBERS}
+def _factories():
+    allocating = {"empty.memory_format": empty, "empty_strided": empty_strided}
+    return allocating | {name: make_factory(name) for name in FROM_NUMBERS}
 
 
 def _register_device():
-    """Make the device type known, once a process: PyTorch cannot forget it, and need not."""
+    """Register the device type, once per process: PyTorch cannot unregister it, and need not."""
     module = device_module.make()
     torch._register_device_module(claim_slot(), module)
     torch.sim = sys.modules["torch.sim"] = module
     if is_accelerator():
         accelerator.register()
     library = torch.library.Library("aten", "IMPL")
-    for name, make in _makers().items():
-        library.impl(name, make, "PrivateUse1")
+    for name, factory in _factories().items():
+        library.impl(name, factory, "PrivateUse1")
     _permanent.extend((library, *autocast.register()))
 
 
 def register() -> None:
-    """Tell PyTorch about simulated GPUs, until `unregister`.
+    """Register simulated GPUs with PyTorch, until `unregister`.
 
-    `configure` calls this, not the import: a process that only uses real GPUs is not touched.
-    Beside a real accelerator nothing that belongs to it changes (`simgpu.naming`).
+    `configure` calls this, not the import: a process that only uses real GPUs is not affected.
+    Nothing that belongs to a real accelerator changes (`simgpu.naming`).
     """
     if not _permanent:
         _register_device()
@@ -78,7 +78,7 @@ def register() -> None:
         _scoped.add(accelerator.replacements())
     for replacements in (
         refusals.replacements, modules.replacements, lazy_modules.replacements,
-        _group_by_real_device,
+        _group_by_simulated_device,
     ):  # fmt: skip
         _scoped.add(replacements())
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
@@ -88,16 +88,16 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     _scoped.callback(library._destroy)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that Meta's kernels are replaced is the intention
-        for name, make in _makers().items():
-            library.impl(name, route_meta(name, make), "Meta", allow_override=True)
+        warnings.simplefilter("ignore")  # it is intended that Meta's kernels are replaced
+        for name, factory in _factories().items():
+            library.impl(name, route_meta(name, factory), "Meta", allow_override=True)
     special.register(library)
 
 
 def unregister() -> None:
-    """Make all names of PyTorch stand again for what they stood for before `register`.
+    """Restore all names of PyTorch that `register` replaced.
 
-    What stays is of no effect on other tensors: the device type's name, its module `torch.sim`, and
+    What stays does not affect other tensors: the device type's name, its module `torch.sim`, and
     kernels that only simulated tensors reach.
     """
     _scoped.close()

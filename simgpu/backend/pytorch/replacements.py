@@ -1,9 +1,9 @@
-"""The one registry of what stands in place of PyTorch's own names, and for how long.
+"""Replacing PyTorch's own functions for a time, and restoring them: all patches are made here.
 
-PyTorch leaves a backend in Python without hooks in some places (``x.to("sim")``, moves of modules,
-`torch.Stream`). There a function of ours takes the place of PyTorch's, and hands on to it whatever
-is not simulated. Such replacements are scoped: behind the last simulated machine, and behind the
-last rank, every name stands again for what it stood for before.
+PyTorch has no hooks for a backend in Python in some places (``x.to("sim")``, moves of modules,
+`torch.Stream`). There a function of ours replaces PyTorch's and passes on to it whatever is not
+simulated. Such replacements are scoped: after the last simulated machine, and after the last rank,
+every name has its original value again.
 
 A name is ``"module:attribute"``, such as ``"torch.nn:Module._apply"``.
 """
@@ -16,13 +16,13 @@ import torch
 
 
 def find(name: str):
-    """Return what a name stands for now."""
+    """Return the present value of a name."""
     owner, attribute = owner_of(name)
     return getattr(owner, attribute)
 
 
 def exists(name: str) -> bool:
-    """Whether this PyTorch has a name."""
+    """Whether this version of PyTorch has a name."""
     try:
         find(name)
     except (ImportError, AttributeError):
@@ -32,7 +32,7 @@ def exists(name: str) -> bool:
 
 @functools.lru_cache(None)
 def owner_of(name: str) -> tuple:
-    """Return the module or class that has a name, and the attribute's own name."""
+    """Return the module or class that holds a name, and the name of its attribute."""
     module, _, path = name.partition(":")
     *parents, attribute = path.split(".")
     if module.startswith("torch.ops."):
@@ -45,9 +45,9 @@ def owner_of(name: str) -> tuple:
 
 
 def replace(name: str, value):
-    """Make a name stand for something else; return the function that restores it.
+    """Give a name another value; return the function that restores the original.
 
-    If the name stands for a third thing by then, somebody has wrapped ours, and it is left alone.
+    If the name has a third value by then, other code has wrapped ours, and it is left alone.
     """
     owner, attribute = owner_of(name)
     before = vars(owner).get(attribute, owner)  # the owner itself: the name was inherited
@@ -65,17 +65,17 @@ def replace(name: str, value):
 
 
 class Replacements(ExitStack):
-    """Replacements that are restored together, the last one first, by `close`."""
+    """Replacements that `close` undoes together, the last one first."""
 
     is_open = False
 
     def add(self, new: dict) -> None:
-        """Replace names by values."""
+        """Replace the values of names."""
         self.is_open = True
         for name, value in new.items():
             self.callback(replace(name, value))
 
     def close(self) -> None:
-        """Restore all."""
+        """Restore all names."""
         self.is_open = False
         super().close()

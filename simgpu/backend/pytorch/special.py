@@ -1,10 +1,10 @@
-"""Operations that need more than to be computed and charged.
+"""Operations that need special handling besides being computed and charged.
 
-Some PyTorch takes apart for tensors of a class of its own, but not for CUDA's: `F.ctc_loss` takes
-lengths in host tensors and reads them as numbers, where it would divide the losses by tensors on
-another device; the backward pass of `F.mish` has one kernel on CPU and CUDA, elsewhere nine; and
-`F.dropout`, elsewhere three kernels and a mask of the type of its input, is on CUDA one kernel that
-keeps a byte for each number.
+PyTorch decomposes some of them for tensor subclasses, but not for CUDA tensors: `F.ctc_loss` takes
+lengths in host tensors and reads them as numbers (decomposed, it would divide the losses by tensors
+on another device); the backward pass of `F.mish` is one kernel on CPU and CUDA, and nine elsewhere;
+`F.dropout` is one kernel on CUDA, which stores a byte per element, and elsewhere three kernels with
+a mask of the input's dtype.
 """
 
 import functools
@@ -16,13 +16,13 @@ from simgpu.backend.ops import aten, lookup
 from simgpu.backend.tensor import SimTensor, handles, shapes_only
 from simgpu.naming import is_simulated
 
-_KEY = torch._C.DispatchKey.AutogradMeta  # where C++ looks for operations on our tensors
+_KEY = torch._C.DispatchKey.AutogradMeta  # to which C++ dispatches operations on our tensors
 _KEYS = torch._C.DispatchKeySet(_KEY)
 
 
 @handles(aten.set_)
 def _set(op, args, kwargs):
-    """``tensor.set_(source)``: from now on the tensor lies in the memory of `source`."""
+    """``tensor.set_(source)``: from now on the tensor uses the memory of `source`."""
     tensor, block = args[0], args[0]._block
     if len(args) > 1 and isinstance(args[1], SimTensor):
         tensor._block = args[1]._block
@@ -35,13 +35,13 @@ def _set(op, args, kwargs):
 
 @handles(aten._conj)
 def _conj(op, args, kwargs):
-    """PyTorch marks a conjugate view by a bit that the wrapper cannot carry: compute it."""
+    """Compute a conjugate view, which PyTorch marks by a bit that the wrapper cannot carry."""
     return run(lookup(aten.conj_physical.default), args, kwargs)
 
 
 @handles(aten._neg_view)
 def _neg_view(op, args, kwargs):
-    """As `_conj`, for a negative view."""
+    """Compute a negative view, for the same reason."""
     return run(lookup(aten.neg.default), args, kwargs)
 
 
@@ -55,7 +55,7 @@ def _pack_padded_sequence(op, args, kwargs):
 
 
 def _with_numbers(args):
-    """Return the arguments with lists as lengths; None if no length is a host tensor."""
+    """Return the arguments with lengths as lists; None if no length is a host tensor."""
     lengths = args[2:4]
     if not any(isinstance(n, torch.Tensor) and not isinstance(n, SimTensor) for n in lengths):
         return None
@@ -65,7 +65,7 @@ def _with_numbers(args):
 
 @handles(aten.ctc_loss)
 def _ctc_loss(op, args, kwargs):
-    """In inference mode the operation arrives whole."""
+    """Handle the operation in inference mode, in which it arrives undecomposed."""
     numbers = _with_numbers(args)
     if numbers is None:
         return run(op, args, kwargs)
@@ -74,7 +74,7 @@ def _ctc_loss(op, args, kwargs):
 
 @handles(aten.dropout)
 def _dropout(op, args, kwargs):
-    """In inference mode the operation arrives whole."""
+    """Handle the operation in inference mode, in which it arrives undecomposed."""
     if _is_fused(*args):
         return aten.native_dropout(*args)[0]
     return run(op, args, kwargs)
@@ -89,13 +89,13 @@ def _is_fused(x, p, train):
 
 
 def register(library) -> None:
-    """Let `library` do for simulated tensors what PyTorch does for CUDA's."""
-    for name, choose in (
+    """Register kernels that treat simulated tensors as PyTorch treats CUDA tensors."""
+    for name, make_kernel in (
         ("ctc_loss.Tensor", _ctc_kernel), ("mish_backward", _mish_kernel),
         ("dropout", _dropout_kernel),
     ):  # fmt: skip
         own = torch.library.get_kernel(f"aten::{name}", _KEY)
-        library.impl(name, choose(functools.partial(own.call_boxed, _KEYS)), "AutogradMeta")
+        library.impl(name, make_kernel(functools.partial(own.call_boxed, _KEYS)), "AutogradMeta")
 
 
 def _ctc_kernel(own):

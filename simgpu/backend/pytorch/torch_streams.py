@@ -1,7 +1,7 @@
-"""`torch.Stream` and `torch.Event` of simulated GPUs: what they make are those of `simgpu`.
+"""`torch.Stream` and `torch.Event` for simulated GPUs: they create those of `simgpu`.
 
-PyTorch's own ask a backend's C++, which here knows no streams: work would go on in the default
-stream, and no event could be waited for.
+PyTorch's own classes call a backend's C++ code, which has no streams here: work would stay in the
+default stream, and events could not be waited for.
 """
 
 import torch
@@ -11,8 +11,8 @@ from simgpu.clock.streams import Event, Stream
 from simgpu.naming import is_simulated
 
 
-def _is_meant(device):
-    """Whether a stream or an event is for a simulated GPU; without a type: the accelerator's."""
+def _is_for_simulated(device):
+    """Whether a stream or event is for a simulated GPU; the default type is the accelerator's."""
     if device is None or isinstance(device, int):
         device = torch.accelerator.current_accelerator()
     return device is not None and is_simulated(device)
@@ -28,12 +28,12 @@ def _event(device=None, *, enable_timing=False, blocking=False, interprocess=Fal
 
 
 def _kind(real, simulated, make):
-    """Return a class that stands for one of PyTorch's, and for the simulated one."""
+    """Return a class that stands for both PyTorch's class and the simulated one."""
 
     class Kind(type(real)):
         def __call__(cls, *args, **kwargs):
             device = args[0] if args else kwargs.get("device")
-            if cls is either and "stream_id" not in kwargs and _is_meant(device):
+            if cls is either and "stream_id" not in kwargs and _is_for_simulated(device):
                 return make(*args, **kwargs)
             return real(*args, **kwargs) if cls is either else super().__call__(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-/* All drawings of a page. */
+/* Find all timelines of a page and make them interactive. */
 function enhance() {
   const found = document.querySelectorAll("div.d2l-tl:not(.d2l-tl-live)");
   if (!found.length) return;
@@ -7,7 +7,7 @@ function enhance() {
     try {
       root.d2l = new Widget(root, i + 1);
     } catch (error) {
-      console.warn("a timeline stays as it is:", error);  // drawn by another version, perhaps
+      console.warn("a timeline stays static:", error);  // perhaps drawn by another version
     }
   });
 }

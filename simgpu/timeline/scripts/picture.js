@@ -1,9 +1,9 @@
-/* The picture: the part of the time that is seen, drawn as wide as there is room. */
+/* The picture: the visible part of the time, drawn at the available width. */
 const SVG = "http://www.w3.org/2000/svg";
 const ROW = 24, AXIS = 24, CHARACTER = 6.4, NAME = 15;  // as in layout.py; height of a name above
-const NARROW = 520;  // narrower than this, lane names stand above the lanes
-const PAPER = 660;  // as wide as a page of it
-const MOST = 100;  // zoom
+const NARROW = 520;  // below this width, lane names are above the lanes
+const PAPER = 660;  // width on a printed page
+const MOST = 100;  // maximum zoom
 
 const element = (tag, attributes, text) => {
   const made = document.createElementNS(SVG, tag);
@@ -17,7 +17,7 @@ const html = (tag, attributes, ...children) => {
   return made;
 };
 
-/** How many usual characters a text is wide: an m is wider than others. */
+/** The width of a text in average characters: an m is wider than others. */
 const characters = (text) => text.length + 0.7 * (text.match(/[mw]/gi)?.length ?? 0);
 
 class Picture {
@@ -31,7 +31,7 @@ class Picture {
     this.prepare();
   }
 
-  /** Add what the static drawing has not. */
+  /** Add what the static drawing lacks. */
   prepare() {
     const { root, model } = this, plot = model.plot;
     this.area = plot.parentElement;
@@ -63,7 +63,7 @@ class Picture {
     this.area.setAttribute("aria-label", model.title.replace(/^Timeline of/, `Timeline ${this.number}:`));
     this.area.setAttribute("aria-describedby", this.summary.id);
     for (const box of model.lanes.flatMap((lane) => lane.boxes)) {
-      box.group.querySelector("title").remove();  // the read-out takes its place
+      box.group.querySelector("title").remove();  // the tooltip replaces it
       if (!box.text) box.group.append((box.text = element("text", {})));
       box.look = plot.querySelector(`pattern[id="${box.rect.getAttribute("fill").slice(5, -1)}"] > path`);
       const colour = box.look?.getAttribute("fill") ?? "#999";
@@ -88,7 +88,7 @@ class Picture {
 
   draw() {
     const room = this.paper ?? this.root.clientWidth;
-    if (!room) return;  // folded away
+    if (!room) return;  // hidden
     const { model } = this, phone = room < NARROW;
     this.root.classList.toggle("d2l-tl-phone", phone);
     this.root.classList.toggle("d2l-tl-zoomed", this.to - this.from < model.seconds * 0.9999);
@@ -158,7 +158,7 @@ class Picture {
     for (const [key, value] of Object.entries(at)) this.mark.setAttribute(key, value);
   }
 
-  /** The line through all lanes, with its time below. */
+  /** Draw a vertical line through all lanes, with its time at the bottom. */
   drawCursor(x) {
     const shown = x === null ? "hidden" : "visible";
     this.cursor.setAttribute("visibility", shown);

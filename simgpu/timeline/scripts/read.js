@@ -1,16 +1,16 @@
-/* What a static drawing says: its lanes, and its boxes with their times. */
+/* Read a static drawing: its lanes, and its boxes with their times. */
 const POWER = { n: 1e-9, "µ": 1e-6, m: 1e-3, "": 1 };
 const TIMES = /^at (\S+) ([nµm]?)s, lasts (\S+) ([nµm]?)s$/;
 
 const numeral = (text) => Number(text.replace(/,/g, ""));
 
-/** The interval that a number of three digits stands for, in seconds. */
+/** The interval of values that round to this number of three digits, in seconds. */
 function written(text, prefix) {
   const value = numeral(text), half = value && 0.5 * 10 ** (Math.floor(Math.log10(value)) - 2);
   return [value - half, value + half].map((x) => x * POWER[prefix]);
 }
 
-/** What two intervals share; the second if they share nothing. */
+/** The intersection of two intervals; the second if they are disjoint. */
 function both(a, b) {
   const low = Math.max(a[0], b[0]), high = Math.min(a[1], b[1]);
   return low <= high * (1 + 1e-9) ? [low, high] : b;
@@ -18,7 +18,7 @@ function both(a, b) {
 
 const middle = (interval) => (interval[0] + interval[1]) / 2;
 
-/** One box: its name, kind, how many spans, and from when to when (seconds of the axis). */
+/** One box: its name, kind, number of spans, start and end (seconds of the axis). */
 function readBox(group, scale, width, kinds) {
   const title = group.querySelector("title").textContent, rect = group.querySelector("rect");
   const lines = title.split("\n"), at = lines.findLastIndex((line) => TIMES.test(line));
@@ -43,7 +43,7 @@ function readBox(group, scale, width, kinds) {
   };
 }
 
-/** All that a static timeline says. */
+/** Read a static timeline. */
 function read(root) {
   const plot = root.querySelector(".d2l-tl-scroll > svg");
   const names = [...root.querySelectorAll(".d2l-tl-body > svg > text")];

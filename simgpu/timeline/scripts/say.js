@@ -1,4 +1,4 @@
-/* What is written: names, the text for those who do not see the picture, the axis. */
+/* Texts: names, the summary for screen readers, the values of the axis. */
 /** Shorten a profiler's name, as kinds.py does. */
 function short(name) {
   name = name.replace(/^autograd::engine::evaluate_function: /, "");
@@ -7,7 +7,7 @@ function short(name) {
   return name.split(/[<(]/)[0].split("::").pop() || name;
 }
 
-/** The share of the time in which a lane has something to do. */
+/** The share of the time in which a lane is busy. */
 function busyShare(lane, seconds) {
   let reached = 0, busy = 0;
   for (const box of lane.boxes) {
@@ -18,7 +18,7 @@ function busyShare(lane, seconds) {
   return busy / seconds;
 }
 
-/** The text for those who do not see the picture. */
+/** The summary for screen readers. */
 function summary(model) {
   const shares = model.lanes.map((lane) => [busyShare(lane, model.seconds), lane]);
   shares.sort((a, b) => b[0] - a[0]);
@@ -34,7 +34,7 @@ function summary(model) {
     + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span.";
 }
 
-/** Round values of an axis from low to high with at most `most` of them; and their decimals. */
+/** At most `most` round values of an axis from low to high, and their number of decimals. */
 function ticks(low, high, most) {
   const power = 10 ** Math.floor(Math.log10((high - low) / most));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => (high - low) / s <= most);

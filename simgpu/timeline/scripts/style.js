@@ -1,4 +1,4 @@
-/* How the parts look that the script adds to a drawing. */
+/* Styles of the parts that the script adds to a drawing. */
 const STYLE = `
 .d2l-tl-live{position:relative}
 .d2l-tl-head{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:center;gap:2px 14px}

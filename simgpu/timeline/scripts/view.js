@@ -1,4 +1,4 @@
-/* What part of the time is seen, and which box is chosen. */
+/* The visible part of the time, and the selected box. */
 class View extends Picture {
   show(from, to) {
     const all = this.model.seconds, length = Math.min(Math.max(to - from, all / MOST), all);
@@ -10,7 +10,7 @@ class View extends Picture {
     this.draw();
   }
 
-  /** Zoom; what is at `at` stays where it is. */
+  /** Zoom around the time `at`, whose position does not change. */
   zoom(factor, at) {
     if (at === undefined) {
       const box = this.chosen, seen = box && box.end > this.from && box.start < this.to;
@@ -28,7 +28,7 @@ class View extends Picture {
     this.show(from, from + this.to - this.from);
   }
 
-  /** Choose a box and say what it is. */
+  /** Select a box and describe it. */
   choose(box, aloud) {
     this.chosen = box;
     const length = this.to - this.from;
@@ -51,7 +51,7 @@ class View extends Picture {
     this.tell(null);
   }
 
-  /** Show the read-out of a box. */
+  /** Show the tooltip of a box, or hide it. */
   tell(box) {
     this.tip.hidden = !box;
     if (!box) return;
@@ -62,7 +62,7 @@ class View extends Picture {
     this.place();
   }
 
-  /** Put the read-out beside its box: in the window, since what scrolls would cut it off. */
+  /** Put the tooltip next to its box, relative to the window: a scrolling element would clip it. */
   place() {
     const box = this.told, { tip, width } = this;
     const frame = this.root.getBoundingClientRect(), area = this.area.getBoundingClientRect();
@@ -73,7 +73,7 @@ class View extends Picture {
     tip.style.top = `${below ? y + ROW + 2 : y - tip.offsetHeight - 6}px`;
   }
 
-  /** The box at a place of the drawing, or the nearest in the same row. */
+  /** The box at a position of the drawing, or the nearest one in its row within reach. */
   hit(x, y, reach) {
     let found = null, best = reach;
     for (const box of this.model.lanes.flatMap((lane) => lane.boxes)) {
@@ -85,7 +85,7 @@ class View extends Picture {
     return found;
   }
 
-  /** The box above or below: of the neighbouring row, the one at the same time. */
+  /** The box above or below: in the neighbouring row, the nearest in time. */
   beside(box, way) {
     const rows = [...new Set(this.model.lanes.flatMap((l) => l.boxes).map((b) => b.y))].sort((a, b) => a - b);
     const y = rows[rows.indexOf(box.y) + way];

@@ -1,4 +1,4 @@
-/* What keys, pointers and fingers do. */
+/* Keyboard, mouse and touch control. */
 class Widget extends View {
   constructor(root, number) {
     super(root, number);
@@ -36,7 +36,7 @@ class Widget extends View {
     event.preventDefault();
     const chosen = this.chosen;
     act();
-    if (chosen && chosen === this.chosen) this.choose(chosen, false);  // its read-out, where it is now
+    if (chosen && chosen === this.chosen) this.choose(chosen, false);  // move its tooltip along
   }
 
   listen() {
@@ -79,7 +79,7 @@ class Widget extends View {
     addEventListener("afterprint", () => { this.paper = null; this.draw(); });
   }
 
-  /** A pointer moves: one that is held pans, two zoom, a mouse that is free asks. */
+  /** Handle pointer moves: one pressed pointer pans, two zoom, a hovering mouse shows a tooltip. */
   move(event, [x, y]) {
     const old = this.pointers.get(event.pointerId);
     if (!old) {

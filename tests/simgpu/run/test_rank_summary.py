@@ -22,7 +22,7 @@ def no_machine_before(monkeypatch):
     monkeypatch.setattr(state, "machine", None)
 
 
-def gpu(**overheads):
+def plain_gpu(**overheads):
     overheads = {"launch_overhead": 0.0, "kernel_overhead": 0.0, **overheads}
     peaks = dict.fromkeys(DTYPES, 2 * RATE)
     return sim.GPU(
@@ -37,7 +37,7 @@ def link():
     )  # fmt: skip
 
 
-def run(step, k=2, gpu=None, numerics=False):
+def run(step, k=2, gpu=None):
     """Return the summary of `STEPS` times ``step(rank, tensors)`` on `k` ranks."""
 
     def program(rank):
@@ -50,9 +50,15 @@ def run(step, k=2, gpu=None, numerics=False):
             optimizer.step()
         dist.destroy_process_group()
 
+    return measure(program, k, gpu)[0]
+
+
+def measure(program, k=2, gpu=None):
+    """Return the summary of a program on `k` ranks, and the steps that it was found to make."""
+    gpu = gpu or plain_gpu()
     with Steps() as steps:
-        sim.spawn(program, nprocs=k, gpu=gpu or globals()["gpu"](), link=link(), numerics=numerics)
-    return summarize(sim.trace(), steps, build_cluster(k, gpu or globals()["gpu"](), link()))
+        sim.spawn(program, nprocs=k, gpu=gpu, link=link(), numerics=False)
+    return summarize(sim.trace(), steps, build_cluster(k, gpu, link())), steps
 
 
 # On these GPUs, in seconds: a product, and an all_reduce, whose ring passes halves twice (NCCL's
@@ -146,7 +152,7 @@ def test_a_kernel_named_like_a_collective_waits_for_no_rank():
         x.gather(0, torch.zeros(1, 1, dtype=torch.int64, device=x.device))
         dist.gather(big, [big] * 2 if rank == 0 else None)
 
-    found = parts(run(step, gpu=gpu(launch_overhead=PRODUCT)))
+    found = parts(run(step, gpu=plain_gpu(launch_overhead=PRODUCT)))
     assert found.get("waiting for others", 0) < 1e-9
     assert found["launches"] > PRODUCT
 
@@ -158,11 +164,11 @@ def test_kernels_that_move_bytes_wait_for_memory():
 
 
 def test_a_slow_host_and_the_start_of_kernels_are_launches():
-    slow = gpu(launch_overhead=3 * PRODUCT)
+    slow = plain_gpu(launch_overhead=3 * PRODUCT)
     summary = run(lambda rank, x, big: x @ x, gpu=slow)
     assert parts(summary) == pytest.approx({"compute": PRODUCT, "launches": 2 * PRODUCT})
     assert summary.limit == "launches"
-    begins_slowly = gpu(kernel_overhead=PRODUCT / 2)
+    begins_slowly = plain_gpu(kernel_overhead=PRODUCT / 2)
     summary = run(lambda rank, x, big: x @ x, gpu=begins_slowly)
     assert parts(summary) == pytest.approx({"compute": PRODUCT, "launches": PRODUCT / 2})
 
@@ -214,11 +220,9 @@ def test_the_first_step_and_other_optimisers_do_not_count_and_the_slowest_rank_d
             first.step()
             second.step()
 
-    with Steps() as steps:
-        sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
+    summary, steps = measure(program)
     assert steps.ends() == pytest.approx([2 * PRODUCT * n for n in (50, 51, 53, 83)])
     assert steps.durations() == pytest.approx([2 * PRODUCT * n for n in (1, 2, 30)])
-    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
     assert summary.step_seconds == pytest.approx(4 * PRODUCT)
 
 
@@ -243,19 +247,14 @@ def reference_then_steps(products):
 
 
 def test_steps_of_a_reference_on_the_cpu_do_not_count():
-    with Steps() as steps:
-        program = reference_then_steps([50, 1, 2])
-        sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
-    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    summary, _ = measure(reference_then_steps([50, 1, 2]))
     assert summary.num_steps == 2
     assert summary.step_seconds == pytest.approx(1.5 * PRODUCT)
     assert summary.start == pytest.approx(50 * PRODUCT)
 
 
 def test_with_only_a_reference_the_summary_covers_the_whole_run():
-    with Steps() as steps:
-        sim.spawn(reference_then_steps([3]), nprocs=2, gpu=gpu(), link=link(), numerics=False)
-    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    summary, _ = measure(reference_then_steps([3]))
     assert summary.num_steps == 0
     assert summary.step_seconds == pytest.approx(3 * PRODUCT)
     assert "no steps found" in str(summary)
@@ -268,9 +267,7 @@ def test_without_steps_the_summary_covers_the_whole_run():
             x @ x
         sim.synchronize()
 
-    with Steps() as steps:
-        sim.spawn(program, nprocs=2, gpu=gpu(), link=link(), numerics=False)
-    summary = summarize(sim.trace(), steps, build_cluster(2, gpu(), link()))
+    summary, _ = measure(program)
     assert (summary.num_steps, summary.start) == (0, 0.0)
     assert parts(summary) == pytest.approx({
         "compute": 1.5 * PRODUCT, "waiting for others": 0.5 * PRODUCT
@@ -285,7 +282,7 @@ def test_a_moment_has_one_cause():
         sim.Span("rank 0 sim:0", "compute", 0, "mm", 2.0, 1.0, flops=10**12),
         sim.Span("rank 0 host", "sync", 0, "wait", 0.0, 8.0),
     ]
-    found = shares(spans, gpu(), 0.0, 10.0)
+    found = shares(spans, plain_gpu(), 0.0, 10.0)
     assert found == pytest.approx({
         "compute": 0.1, "memory bandwidth": 0, "communication": 0.1, "copies": 0.2,
         "waiting for others": 0.6, "launches": 0,

@@ -1,0 +1,1 @@
+"""Families of published tables: how a row is read, and what is predicted of it."""

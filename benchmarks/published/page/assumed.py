@@ -1,0 +1,162 @@
+"""What becomes of the book's conclusions if an assumed constant is another."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from benchmarks.published.families import vtrain
+from benchmarks.published.page import conclusions
+from simgpu.hardware import assumptions, find_gpu_and_link
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """A conclusion of the book: words, where it is drawn, and what it says of a number.
+
+    Attributes
+    ----------
+    words, chapter : str
+    find : callable
+        Takes a GPU and a link, returns the number.
+    low, high : float
+        The conclusion holds if the number is between them.
+    """
+
+    words: str
+    chapter: str
+    find: Callable
+    low: float = 0.0
+    high: float = float("inf")
+
+    def holds(self, value):
+        """Say whether the conclusion holds if the number is `value`."""
+        return self.low < value < self.high
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A constant that no data sheet gives, and the range in which it is varied.
+
+    Attributes
+    ----------
+    words : str
+        Its name with the range.
+    values : tuple
+        What it might be, the preset's value left out.
+    change : callable
+        Takes a GPU, a link and a value, returns the two with it.
+    """
+
+    words: str
+    values: tuple
+    change: Callable
+
+
+def _gpu(gpu, link, value, *names):
+    return replace(gpu, **dict.fromkeys(names, value)), link
+
+
+def _wires(gpu, link, share):
+    factor = share / assumptions.LINK_EFFICIENCY
+    rates = {name: factor * getattr(link, name) for name in ("bandwidth", "peer_bandwidth")}
+    return gpu, replace(link, **rates)
+
+
+def _latency(gpu, link, seconds):
+    return gpu, replace(link, latency=seconds, peer_latency=seconds)
+
+
+def _host_memory(gpu, link, factor):
+    names = ("pageable_bandwidth", "pageable_to_host")
+    return gpu, replace(link, **{name: factor * getattr(link, name) for name in names})
+
+
+def launch(gpu, link, seconds):
+    """Change the time of a launch."""
+    return _gpu(gpu, link, seconds, "launch_overhead")
+
+
+def _kernel(gpu, link, seconds):
+    return _gpu(gpu, link, seconds, "kernel_overhead")
+
+
+def _arithmetic(gpu, link, share):
+    return _gpu(gpu, link, share, "compute_efficiency", "matmul_efficiency")
+
+
+def _memory(gpu, link, share):
+    return _gpu(gpu, link, share, "memory_efficiency")
+
+
+LAUNCHES = (2e-6, assumptions.LAUNCH_OVERHEAD, 10e-6, 15e-6, vtrain.LAUNCH)
+
+ASSUMPTIONS = (
+    Assumption("launch: 2 to 15 µs", (2e-6, 10e-6, 15e-6), launch),
+    Assumption("kernel: 1 to 5 µs", (1e-6, 5e-6), _kernel),
+    Assumption("arithmetic: 40 to 90%", (0.4, 0.9), _arithmetic),
+    Assumption("memory: 40 to 90%", (0.4, 0.9), _memory),
+    Assumption("wires: 50 to 95%", (0.5, 0.95), _wires),
+    Assumption("latency of copies: 2 to 20 µs", (2e-6, 20e-6), _latency),
+    Assumption("host memory: 1 to 4 times as fast", (2, 4), _host_memory),
+)
+
+CONCLUSIONS = (
+    Conclusion("100,000 numbers are added in the time of 1,000", "devices",
+               conclusions.additions, high=1.1),
+    Conclusion("two GPUs finish 100 products in half the time", "auto-parallelism",
+               conclusions.products, low=1.9),
+    Conclusion("copies to pinned memory hide behind products", "auto-parallelism",
+               conclusions.hidden, high=1.1),
+    Conclusion("copying a product to ordinary host memory takes longer than computing it",
+               "auto-parallelism", conclusions.copies, low=1),
+    Conclusion("LeNet, 256 images in all: two GPUs are slower than one", "multiple-gpus",
+               partial(conclusions.lenet, images=256, per_gpu=False), high=1),
+    Conclusion("LeNet, 16,384 images for each GPU: two GPUs are faster", "multiple-gpus",
+               partial(conclusions.lenet, images=2**14, per_gpu=True), low=1.1),
+    Conclusion("ResNet-18, DDP, 256 images for each GPU: the second GPU pays",
+               "multiple-gpus-concise", partial(conclusions.resnet, per_gpu=256), low=1.5),
+    Conclusion("ResNet-18, DDP over Ethernet: without overlap a step is longer",
+               "overlap-and-scaling", partial(conclusions.overlap, per_gpu=256), low=1.05),
+)  # fmt: skip
+# Those that turn around for some launch overhead of LAUNCHES: no conclusions of the book.
+BETWEEN = (
+    Conclusion("LeNet, 256 images for each GPU: two GPUs are faster", "multiple-gpus",
+               partial(conclusions.lenet, images=256, per_gpu=True), low=1),
+    Conclusion("ResNet-18, DDP, 32 images for each GPU: two GPUs are faster",
+               "multiple-gpus-concise", partial(conclusions.resnet, per_gpu=32), low=1),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def preset(conclusion):
+    """Return a conclusion's number with the book's default GPU and link."""
+    return float(conclusion.find(*find_gpu_and_link()))
+
+
+@lru_cache(maxsize=1024)
+def changed(conclusion, change, value):
+    """Return a conclusion's number with another value of a constant."""
+    return float(conclusion.find(*change(*find_gpu_and_link(), value)))
+
+
+def by_launch(conclusion):
+    """Return a conclusion's number for each of `LAUNCHES`."""
+    return [
+        preset(conclusion) if value == assumptions.LAUNCH_OVERHEAD
+        else changed(conclusion, launch, value)
+        for value in LAUNCHES
+    ]  # fmt: skip
+
+
+def by_assumption(conclusion):
+    """Return a conclusion's numbers for each of `ASSUMPTIONS`, the preset's first."""
+    return [
+        [preset(conclusion), *(changed(conclusion, a.change, value) for value in a.values)]
+        for a in ASSUMPTIONS
+    ]
+
+
+def study():
+    """Simulate all: ``({conclusion: by_launch}, {conclusion: by_assumption})``."""
+    launches = {c: by_launch(c) for c in (*CONCLUSIONS, *BETWEEN)}
+    return launches, {c: by_assumption(c) for c in CONCLUSIONS}

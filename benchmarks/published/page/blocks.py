@@ -1,0 +1,237 @@
+"""Tables and figures of the page, as Markdown."""
+
+import math
+import statistics
+
+from benchmarks.page import plain
+from benchmarks.published import rows, tables
+from benchmarks.published.families import collectives, vtrain
+from benchmarks.published.families.collectives import num_bytes
+from benchmarks.published.page import assumed, drawings, findings, orders, summary
+from simgpu.hardware import assumptions
+from simgpu.network.bus_bandwidth import bus_factor
+from simgpu.units import number, quantity, size
+
+STEP_COLUMNS = (
+    "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers",
+    "sequence length", "tensor parallelism", "data parallelism", "pipeline parallelism",
+)  # fmt: skip
+SIZES = [2**power for power in range(15, 35)]
+# What a table calls its source, and the reference for it.
+SOURCES = {"stas00 network": "bekman2024machine", "NVIDIA/nccl issue 812": "nvidia2023issue"}
+
+
+def table(head, lines):
+    """Lay out cells as Markdown; every text must be `plain` already."""
+    parts = [head, ["---"] * len(head), *lines]
+    return _lines(parts)
+
+
+def _lines(parts):
+    return "\n".join(f"| {' | '.join(map(str, part))} |" for part in parts)
+
+
+def figure(name, alt, caption):
+    """Return the directive for a figure in img/."""
+    return f":::{{figure}} img/{name}\n:alt: {plain(alt)}\n\n{plain(caption)}\n:::"
+
+
+def _bandwidth(row, seconds):
+    name = collectives.NAMES.get(row["collective"], row["collective"])
+    return bus_factor(name, int(row["gpus"])) * num_bytes(row) / seconds
+
+
+def _curve(label, pairs, sizes):
+    """Return the `Curve` of rows that differ in size only: predicted for all of the sizes."""
+    row = pairs[0][0]
+    published = {num_bytes(row): _bandwidth(row, p.measured) for row, p in pairs}
+    predicted = {}
+    for x in sorted({*sizes, *published}):
+        sized = {**row, "bytes": str(x)}
+        predicted[x] = _bandwidth(sized, collectives.predict(sized).predicted)
+    return drawings.Curve(label, predicted, published)
+
+
+def sweep_curve(found):
+    """Return the curve of the one-node system with the most sizes."""
+    swept = findings.sweep(found)
+    row, p = swept[0]
+    return _curve(f"{p.system}, {row['gpus']} GPUs", swept, [])
+
+
+def node_curves(found):
+    """Return a curve for each system and algorithm over several nodes."""
+    groups = {}
+    for row, p in findings.several_nodes(found):
+        label = f"{p.system}{', ' + row['algorithm'] if row['algorithm'] else ''}"
+        groups.setdefault((label, row["collective"], row["gpus"]), []).append((row, p))
+    return [_curve(key[0], pairs, SIZES) for key, pairs in groups.items()]
+
+
+def message_table(pairs, found):
+    """Return a table of the messages of one system; `found` are all messages of its table."""
+    head = ("all-reduce of", "published", "predicted", "ratio")
+    lines = [(size(num_bytes(row)), *_values(row, p)) for row, p in pairs]
+    return f"{_about(pairs, found)}\n\n{table(head, lines)}"
+
+
+def node_table(pairs):
+    """Return a table of the messages over several nodes."""
+    head = ("system, algorithm", "all-reduce of", "published", "predicted", "ratio")
+    lines = []
+    for row, p in pairs:
+        system = f"{p.system}, {row['gpus']} GPUs, {row['algorithm'] or 'algorithm not said'}"
+        large = " (“large”)" if row["bytes"] == "large" else ""
+        lines.append((plain(system), size(num_bytes(row)) + large, *_values(row, p)))
+    return table(head, lines)
+
+
+def _about(pairs, found):
+    systems = {p.system: p.preset for _, p in pairs}
+    words = (f"{plain(name)}, simulated as {plain(preset)}" for name, preset in systems.items())
+    return f"{'; '.join(words)}. Source: {_source(pairs, found)}."
+
+
+def _values(row, p):
+    """Write a row in the unit that was published, its time or its bus bandwidth, and the ratio."""
+    values, unit = [p.measured, p.predicted], "s" if row["time_us"] else "B/s"
+    if unit == "B/s":
+        values = [_bandwidth(row, seconds) for seconds in values]
+    return (*(quantity(value, unit) for value in values), f"{p.ratio:.2f}")
+
+
+def hidden_rows(messages, steps, found=()):
+    """Return rows that a test predicts once more, as comments: a reader does not see them."""
+    columns = ("system", "gpus", "nodes", "collective", "algorithm", "bytes")
+    lines = ["Predicted once more by a test, so that this page does not grow stale:"]
+    for row, p in messages:
+        words = " | ".join(plain(row[column]) for column in columns)
+        lines.append(f"message | {words} | {p.predicted:.6g}")
+    for row, p in _sample(steps):
+        lines.append(f"step | {' | '.join(row[name] for name in STEP_COLUMNS)} | {p.predicted:.6g}")
+    lines += summary.samples(found)
+    return "\n".join(f"% {line}" for line in lines)
+
+
+def _sample(found, count=10):
+    """Return rows at equal distances in the order of their ratios."""
+    order = sorted(found, key=lambda pair: (pair[1].ratio, pair[1].what))
+    places = dict.fromkeys(round(i * (len(order) - 1) / (count - 1)) for i in range(count) if order)
+    return [order[place] for place in places]
+
+
+def _source(pairs, found):
+    """Name the sources of rows; "same" is that of the row before, in the whole table."""
+    names, last = {}, ""
+    for row, _ in found:
+        last = row["source"] if row["source"] != "same" else last
+        names[id(row)] = last
+    used = dict.fromkeys(names[id(row)] for row, _ in pairs)
+    return "; ".join(f"{plain(name)}{_cite(name)}" for name in used)
+
+
+def _cite(name):
+    keys = [key for start, key in SOURCES.items() if name.startswith(start)]
+    return f" {{cite}}`{keys[0]}`" if keys else ""
+
+
+def _groups(found, *columns):
+    groups = {}
+    for row, p in found:
+        groups.setdefault(tuple(rows.whole(row, column) for column in columns), []).append(p)
+    return dict(sorted(groups.items()))
+
+
+def step_groups(found):
+    """Return vTrain's predictions by tensor parallelism, for the scatter."""
+    groups = _groups(found, "tensor parallelism")
+    return {f"tensor parallelism over {k}": ps for (k,), ps in groups.items()}
+
+
+def step_table(found):
+    """Return the lines of a table of ratios by hidden size and tensor parallelism."""
+    lines = []
+    for key, group in _groups(found, "hidden size", "tensor parallelism").items():
+        ratios = [p.ratio for p in group]
+        values = (statistics.median(ratios), min(ratios), max(ratios))
+        lines.append((*key, len(group), *(f"{value:.2f}" for value in values)))
+    return _lines(lines)
+
+
+def order_table(one, more):
+    """Return the table of how often the order of two splits is right."""
+    head = ("predicted difference", "one node", "pairs", "several nodes", "pairs")
+    lines = []
+    places = (orders.CLASSES, orders.orders(orders.not_fitted(one)), orders.orders(more))
+    for (low, high), (n, share), (n_more, share_more) in zip(*places, strict=True):
+        words = f"{100 * low:.0f} to {100 * high:.0f}%" if high < 1 else f"over {100 * low:.0f}%"
+        lines.append((words, _share(share), n, _share(share_more), n_more))
+    return table(head, lines)
+
+
+def _share(share):
+    return "no pair" if math.isnan(share) else f"right in {100 * share:.0f}%"
+
+
+def refused(tables):
+    """Say which rows were not predicted, and why."""
+    total = sum(len(t.rows) + len(t.refused) for t in tables)
+    lines = [(t.family, line, plain(reason)) for t in tables for line, reason in t.refused]
+    if not lines:
+        return f"All {total:,} rows of the tables that we took have a prediction. "
+    about = f"{len(lines)} of {total:,} rows have no prediction:"
+    return f"{about}\n\n{table(('table', 'line', 'why'), lines)}\n\n"
+
+
+def summary_table(found):
+    """Return the table with a line for each of the tables."""
+    head = ("table", "rows", "median error", "after one point", "order of rows",
+            "order of splits", "memory")  # fmt: skip
+    return table(head, summary.lines(found))
+
+
+def program_rows(found):
+    """Return every row that ran as a program, in a fold for each table."""
+    parts = []
+    for one in summary.programs(found):
+        about = f"{len(one.predictions)} rows: {summary.NAMES[one.family]}"
+        fitted = tables.FAMILIES[one.family].FITTED
+        parts.append(
+            f"::::{{dropdown}} {about.partition(' {cite}')[0]}\n"
+            f"Source: {summary.NAMES[one.family]}. Fitted: {plain(fitted)}.\n\n"
+            f"{summary.rows(one, table)}\n::::"
+        )
+    return "\n\n".join(parts)
+
+
+def launch_table(found):
+    """Return the conclusions by launch overhead; `found` is ``{Conclusion: numbers}``."""
+    marks = {assumptions.LAUNCH_OVERHEAD: " (preset)", vtrain.LAUNCH: " (fitted)"}
+    head = [f"{quantity(value, 's')}{marks.get(value, '')}" for value in assumed.LAUNCHES]
+    lines = [
+        (_link(c), *(_bold(number(v), c.holds(v)) for v in values)) for c, values in found.items()
+    ]
+    return table(("", *head), lines)
+
+
+def assumption_table(found):
+    """Return the conclusions by assumption: ``{Conclusion: [numbers]}``, the lowest and highest."""
+    head = ("", "preset", *(a.words for a in assumed.ASSUMPTIONS))
+    lines = []
+    for c, columns in found.items():
+        cells = (_bold(_range(values), all(map(c.holds, values))) for values in columns)
+        lines.append((_link(c), number(columns[0][0]), *cells))
+    return table(head, lines)
+
+
+def _link(conclusion):
+    return f"[{conclusion.words}]({conclusion.chapter}.ipynb)"
+
+
+def _bold(text, holds):
+    return text if holds else f"**{text}**"
+
+
+def _range(values):
+    low, high = (f"{value:.2f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"

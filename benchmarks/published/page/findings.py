@@ -1,0 +1,201 @@
+"""What tables of published measurements say about the clock, as numbers by name."""
+
+import statistics
+from functools import partial
+
+from benchmarks.published.families import vtrain
+from benchmarks.published.families.collectives import num_bytes
+from benchmarks.published.page import orders, summary
+from benchmarks.published.score import score
+from simgpu.hardware import assumptions, matmul_efficiency
+from simgpu.hardware.presets import find_gpu
+from simgpu.network import boards
+from simgpu.network.cluster import build_cluster
+from simgpu.network.collective_costs import cost
+from simgpu.network.networks import NETWORKS
+from simgpu.units import size
+
+SMALL, LARGE = 2**20, 2**29  # bytes: small messages up to the first, large ones from the second on
+REDUCES = 6  # all-reduces of a layer and micro-batch: two forward, again, and backward
+
+
+def pairs(tables, family):
+    """Return (row, prediction) of all tables of a family; raise ValueError if there are none."""
+    found = [
+        pair
+        for table in tables
+        if table.family == family
+        for pair in zip(table.rows, table.predictions, strict=True)
+    ]
+    if not found:
+        raise ValueError(f"no row of the family {family!r} was predicted; name a table of it")
+    return found
+
+
+def by_system(found):
+    """Return ``{system: pairs}``, in the tables' order."""
+    systems = dict.fromkeys(p.system for _, p in found)
+    return {name: [pair for pair in found if pair[1].system == name] for name in systems}
+
+
+def sweep(found):
+    """Return the pairs of the one-node system with the most sizes of all-reduce, by size."""
+    alone = [pair for pair in found if pair[0]["nodes"] == "1"]
+    groups = by_system([pair for pair in alone if pair[0]["collective"] == "all_reduce"])
+    if not groups:
+        raise ValueError("the tables have no all_reduce on one node")
+    most = max(groups.values(), key=lambda group: len({num_bytes(row) for row, _ in group}))
+    return sorted(most, key=lambda pair: num_bytes(pair[0]))
+
+
+def several_nodes(found):
+    """Return the pairs of collectives over more than one node."""
+    return [pair for pair in found if pair[0]["nodes"] != "1"]
+
+
+def of_collectives(found):
+    """Return the numbers about collectives."""
+    swept = sweep(found)
+    (first, least), systems = swept[0], {p.system for _, p in swept}
+    groups = {
+        "small": [p for row, p in swept if num_bytes(row) <= SMALL],
+        "medium": [p for row, p in swept if SMALL < num_bytes(row) < LARGE],
+        "large": [p for row, p in swept if num_bytes(row) >= LARGE],
+        "others": [p for row, p in found if row["nodes"] == "1" and p.system not in systems],
+        "several": [p for _, p in several_nodes(found)],
+    }
+    numbers = {"gap": (least.measured - least.predicted) * 1e6, "least": size(num_bytes(first))}
+    numbers |= {"sweep_rows": len(swept), "several_rows": len(groups["several"])}
+    numbers |= {"others_rows": len(groups["others"])}
+    for mib in (8, 16):
+        numbers[f"near_{mib}"] = _only(p.ratio for row, p in swept if num_bytes(row) == mib * 2**20)
+    missing = (p.measured - p.predicted for row, p in swept if num_bytes(row) == 2 * 2**20)
+    numbers["tp8_known"] = _only(missing) * 1e6
+    for name, group in groups.items():
+        numbers |= _span(name, group)
+    numbers["large_error"] = 1 - numbers["large_low"]
+    return numbers | _scores("collectives", [p for _, p in found])
+
+
+def _only(values):
+    return next(iter(values), float("nan"))
+
+
+def _span(name, predictions):
+    """Return the lowest and the highest ratio, and the factors that mend them."""
+    ratios = [p.ratio for p in predictions] or [float("nan")]
+    low, high = min(ratios), max(ratios)
+    factors = {f"{name}_least": 1 / high, f"{name}_most": 1 / low}
+    return {f"{name}_low": low, f"{name}_high": high} | factors
+
+
+def of_steps(found, name):
+    """Return the numbers about vTrain's steps, with `name` before each."""
+    predictions = [p for _, p in found]
+    others = [p for _, p in orders.not_fitted(found)]
+    plain = [p for _, p in orders.without_fit(found)]
+    numbers = {f"{name}_fitted": len(predictions) - len(others)}
+    for part, group in (("", predictions), ("_others", others), ("_plain", plain)):
+        numbers |= _scores(name + part, group) | _span(name + part, group)
+    numbers |= {f"{name}_choice": orders.choices(found, name)[f"{name}_choice"]}
+    return numbers
+
+
+def of_choices(found):
+    """Return the numbers about orders of splits and choices among them, on one node."""
+    others = orders.not_fitted(found)
+    shares = {
+        f"order_{100 * low:.0f}": share
+        for (low, _), (_, share) in zip(orders.CLASSES, orders.orders(others), strict=True)
+    }
+    plain = orders.choices(orders.without_fit(others), "choice_plain")
+    return shares | orders.choices(others, "choice") | plain
+
+
+def of_tensor_parallelism(found):
+    """Return what is missing where tensor parallelism is wide, and too much where it is not."""
+    missing, too_long = [], []
+    for row, p in found:
+        hidden, tensor = int(row["hidden size"]), int(row["tensor parallelism"])
+        if (hidden, tensor, row["micro batch"]) == (1024, 8, "1"):
+            micro_batches = int(row["global batch"]) // int(row["data parallelism"])
+            reduces = REDUCES * micro_batches * int(row["# layers"])
+            missing.append((p.measured - p.predicted) / reduces)
+        if (hidden, tensor) == (2048, 4):
+            too_long.append(p.ratio - 1)
+    nan = [float("nan")]
+    return {
+        "tp8_missing": statistics.median(missing or nan) * 1e6,
+        "tp4_error": statistics.median(too_long or nan),
+    }
+
+
+def _scores(name, predictions):
+    found = score(predictions)
+    point = found["one_point_per_system"]
+    values = {
+        "rows": found["rows"],
+        "median": found["median_error"],
+        "worst": found["worst_error"],
+        "rank": found["rank_correlation"],
+        "point_median": point["median_error"],
+        "point_worst": point["worst_error"],
+    }
+    return {f"{name}_{key}": float("nan") if v is None else v for key, v in values.items()}
+
+
+def of_presets():
+    """Return the constants that the presets share."""
+    hdr = NETWORKS["hdr"]
+    return {
+        "launch": vtrain.LAUNCH * 1e6,
+        "launch_factor": vtrain.LAUNCH / assumptions.LAUNCH_OVERHEAD,
+        "preset_launch": assumptions.LAUNCH_OVERHEAD * 1e6,
+        "preset_kernel": assumptions.KERNEL_OVERHEAD * 1e6,
+        "preset_compute": assumptions.COMPUTE_EFFICIENCY,
+        "preset_matmul": find_gpu("a100").matmul_efficiency,
+        "thin": matmul_efficiency.THIN,
+        "preset_memory": assumptions.MEMORY_EFFICIENCY,
+        "preset_link": assumptions.LINK_EFFICIENCY,
+        "preset_latency": assumptions.COPY_LATENCY * 1e6,
+        "preset_to_host": assumptions.PAGEABLE_TO_HOST / 1e9,
+        "host_rate": boards.HOST_RATE / 1e9,
+        "cards_rate": hdr.nics * hdr.nic_rate / 1e9,
+        "preset_to_device": assumptions.PAGEABLE_TO_DEVICE / 1e9,
+    }
+
+
+def of_contention():
+    """Return how much longer kernels take beside a long all-reduce on one board of eight GPUs."""
+    numbers = {}
+    for name in ("a100", "h100"):
+        cluster = build_cluster(8, name)
+        gpu, beside = cluster.gpu, cost("all_reduce", LARGE, range(8), cluster)
+        numbers[f"channels_{name}"] = beside.channels
+        numbers[f"multiprocessors_{name}"] = gpu.multiprocessors
+        numbers[f"slower_{name}"] = 1 / (1 - beside.sm_share(gpu)) - 1
+        numbers[f"slower_memory_{name}"] = 1 / (1 - beside.memory_share(gpu)) - 1
+    return numbers
+
+
+def all_numbers(tables):
+    """Return ``{name: number}`` for the page's text."""
+    messages, steps = pairs(tables, "collectives"), pairs(tables, "vtrain")
+    one, more = one_node(steps), more_nodes(steps)
+    numbers = of_collectives(messages) | of_presets() | of_contention()
+    numbers |= of_steps(one, "one") | of_steps(more, "more")
+    numbers |= of_choices(one) | of_tensor_parallelism(one)
+    ratios = [p.ratio for _, p in (*messages, *steps)]
+    numbers["below"] = sum(ratio < 1 for ratio in ratios) / len(ratios)
+    numbers["too_long"] = max(ratios) - 1
+    numbers |= summary.numbers(tables)
+    total = len(ratios) + numbers["programs_rows"]
+    return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps)}
+
+
+def _of_nodes(found, several):
+    nodes = vtrain.GPUS_PER_NODE
+    return [pair for pair in found if (int(pair[0]["# GPUs"]) > nodes) == several]
+
+
+one_node, more_nodes = partial(_of_nodes, several=False), partial(_of_nodes, several=True)

@@ -1,0 +1,127 @@
+"""The page of the book that says how wrong the simulated clock is.
+
+``python -m benchmarks.published.page FOLDER`` (or ``FILE.csv ...``) writes it from tables of
+published measurements, which are not part of the repository. ``--check`` says whether the stored
+page is what they give.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+from benchmarks.charts import svg
+from benchmarks.published import tables
+from benchmarks.published.page import (
+    assumed,
+    blocks,
+    claims,
+    drawings,
+    findings,
+    ranks,
+    summary,
+)
+
+ROOT = Path(__file__).parents[3]
+PAGE = "chapters/how-far-to-trust-the-clock.md"
+TEMPLATE = Path(__file__).with_name("page.md")
+_SLOT = re.compile(r"<<(\w+)(?::([^>]*))?>>")
+
+
+def fill(template, values):
+    """Replace ``<<name>>`` and ``<<name:format>>`` by values; a name that is missing is an error.
+
+    Examples
+    --------
+    >>> fill("error <<worst:.0%>> of {all}", {"worst": 0.256})
+    'error 26% of {all}'
+    """
+    return _SLOT.sub(lambda slot: format(values[slot[1]], slot[2] or ""), template)
+
+
+def render(found, study):
+    """Return the page and its figures, ``{path in the repository: content}``.
+
+    `found` are `tables.Table`, `study` what `assumed.study` returns.
+    """
+    messages = findings.pairs(found, "collectives")
+    steps = findings.pairs(found, "vtrain")
+    one, more = findings.one_node(steps), findings.more_nodes(steps)
+    launches, ranges = study
+    values = {
+        **findings.all_numbers(found),
+        "refused": blocks.refused(found),
+        "summary": blocks.summary_table(found),
+        "table_programs": blocks.program_rows(found),
+        "ranks": ranks.sentence(messages),
+        "table_sweep": blocks.message_table(findings.sweep(messages), messages),
+        "table_nodes": blocks.node_table(findings.several_nodes(messages)),
+        "table_one": blocks.step_table(one),
+        "table_order": blocks.order_table(one, more),
+        "table_more": blocks.step_table(more),
+        "study_assumptions": blocks.assumption_table(ranges),
+        "study_launches": blocks.launch_table(launches),
+        "hidden_rows": blocks.hidden_rows(messages, steps, found),
+    }
+    files = {}
+    for name, (chart, alt, caption) in _figures(messages, one, more).items():
+        file = f"trust-{name}.svg"
+        files[f"chapters/img/{file}"] = svg(chart, alt)
+        values[f"figure_{name}"] = blocks.figure(file, alt, caption)
+    return {PAGE: fill(TEMPLATE.read_text(encoding="utf-8"), values), **files}
+
+
+def _figures(collectives, one, more):
+    """Return ``{name: (chart, alternative text, caption)}``."""
+    swept = blocks.sweep_curve(collectives)
+    return {
+        "sweep": (
+            drawings.bandwidths([swept]),
+            f"All-reduce on {swept.label}: bus bandwidth over size, predicted and published.",
+            f"All-reduce on {swept.label}: the predicted (simulated) bandwidth is above the "
+            "published one for small messages and meets it for large ones.",
+        ),
+        "one": (
+            drawings.scatter(blocks.step_groups(one)),
+            f"Predicted over measured step times of {len(one)} rows on one node, near the line.",
+            f"{len(one)} training steps on one node: predicted (simulated, one constant fitted) "
+            "over measured. Above the line: predicted too long.",
+        ),
+        "more": (
+            drawings.scatter(blocks.step_groups(more)),
+            f"Predicted over measured step times of {len(more)} rows on several nodes.",
+            f"{len(more)} training steps on several nodes: predicted (simulated) over measured.",
+        ),
+    }
+
+
+def main(arguments=None, root=ROOT):
+    """Write the page, or check it; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.published.page")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE.csv", help="tables of known families, or folders of them"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
+    options = parser.parse_args(arguments)
+    try:
+        found = [tables.read(path) for path in tables.find_files(options.files)]
+    except tables.UnknownTableError as error:
+        print(error)
+        return 2
+    study = assumed.study()
+    wrong = claims.broken(findings.all_numbers(found), *study, summary.missed(found))
+    if wrong:
+        print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")
+        return 1
+    wanted = render(found, study)
+    stale = [name for name, text in wanted.items() if _read(root / name) != text]
+    for name in stale:
+        if options.check:
+            print(f"{name} is stale: write the page anew")
+        else:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(wanted[name], encoding="utf-8")
+    return 1 if options.check and stale else 0
+
+
+def _read(path):
+    return path.read_text(encoding="utf-8") if path.exists() else None

@@ -1,0 +1,172 @@
+"""What the book's pages offer: a notebook that stands alone, an archive, a package to install."""
+
+import base64
+import email
+import io
+import os
+import re
+import subprocess
+import sys
+import zipfile
+
+import nbformat
+import pytest
+from PIL import Image
+from support.paths import ROOT
+from support.samples import small_book
+
+from tools.readers import build, downloads
+from tools.readers.book import Book
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build the package's wheel once; return its path."""
+    folder = tmp_path_factory.mktemp("wheel")
+    return folder / downloads.build_wheel(ROOT, folder)
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    root = small_book.write(tmp_path_factory.mktemp("book"))
+    for name in downloads.LICENCES:
+        (root / name).write_text("Free.\n")
+    return Book(root)
+
+
+@pytest.fixture(scope="module")
+def offered(book, tmp_path_factory):
+    """Offer the small book; return the folder of its pages."""
+    folder = tmp_path_factory.mktemp("html")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(downloads, "build_wheel", fake_wheel)
+        downloads.offer(book, build.build_all(book), folder)
+    return folder
+
+
+def fake_wheel(root, folder):
+    folder.mkdir(parents=True)
+    (folder / "d2lmini.whl").write_bytes(b"wheel")
+    return "d2lmini.whl"
+
+
+def test_the_button_delivers_a_notebook_that_stands_alone(offered):
+    own = nbformat.read(offered / "_sources" / "chapters" / "one.ipynb", as_version=4)
+    nbformat.validate(own)
+    (figure,) = [cell for cell in own.cells if "attachments" in cell]
+    assert "](attachment:a.png)" in figure.source
+    stored = base64.b64decode(figure.attachments["a.png"]["image/png"])
+    assert Image.open(io.BytesIO(stored)).size == (12, 12)
+    assert not any("](img/" in cell.source for cell in own.cells)
+
+
+def test_the_archive_has_all_that_the_notebook_needs(offered, book):
+    with zipfile.ZipFile(offered / "downloads" / "one.zip") as archive:
+        names = set(archive.namelist())
+        own = nbformat.reads(archive.read("one.ipynb").decode(), as_version=4)
+        assert archive.read("scripts/run.py") == b"print(1)\n"
+    assert names == {"one.ipynb", "img/a.svg", "scripts/run.py", "d2lmini.whl", *downloads.LICENCES}
+    targets = re.findall(r"\]\((img/[^)]*)\)", "\n".join(c.source for c in own.cells))
+    assert set(targets) <= names
+    assert targets
+    assert not (offered / "downloads" / "intro.zip").exists()
+
+
+def test_the_first_code_cell_installs_what_the_archive_has(offered):
+    own = nbformat.read(offered / "_sources" / "chapters" / "one.ipynb", as_version=4)
+    first = next(cell for cell in own.cells if cell.cell_type == "code")
+    assert first.source.split("\n")[-1] == "# %pip install './d2lmini.whl[notebooks]'"
+    assert all(line.startswith("# ") for line in first.source.split("\n")), "asked for, not done"
+    assert "one.zip" in first.source
+
+
+def test_other_numbers_than_the_books_are_noticed(book):
+    right = {"chapters/one": {"figure": {"fig-a": (1,)}, "displaymath": {"eq-a": (1,)}}}
+    right["chapters/two"] = {"figure": {"fig-b": (2,), "fig-c": (3,)}}
+    assert list(downloads.other_numbers(book, right)) == []
+    wrong = right | {"chapters/two": {"figure": {"fig-b": (2,), "fig-c": (4,)}}}
+    assert list(downloads.other_numbers(book, wrong)) == [
+        "chapters/two: figures ['2', '4'] have the numbers ['2', '3'] in the notebook"
+    ]
+
+
+def test_the_same_files_make_the_same_archive(tmp_path):
+    for name in ("a", "b"):
+        downloads.archive(tmp_path / name, {"y": b"2", "x": b"1"})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.process
+def test_the_wheel_has_every_module(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    paths = [*(ROOT / "d2lmini").rglob("*"), *(ROOT / "simgpu").rglob("*")]
+    files = {path.relative_to(ROOT).as_posix() for path in paths if path.suffix != ".md"}
+    assert packed == {name for name in files if "__pycache__" not in name and "." in name}
+
+
+@pytest.mark.process
+def test_the_installed_package_works_without_the_repository(wheel, tmp_path):
+    """Installed without what it needs, which is taken from this environment."""
+    target = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    subprocess.run([*pip, "--no-deps", "--no-index", "--target", target, wheel], check=True)
+    program = (
+        "import d2lmini, d2lmini.ddp, simgpu.run, d2lmini.checks, sys, torch\n"
+        "device = d2lmini.gpus(1, quiet=True)[0]\n"
+        "print(d2lmini.__file__, (torch.ones(2, device=device).sum()).item())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(target), "D2LMINI_GPUS": "sim"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [str(target / "d2lmini" / "__init__.py"), "2.0"], done.stderr
+    assert (target / "bin" / "simgpu").exists()
+
+
+def names_of(requirements):
+    return {re.match(r"[\w.-]+", line)[0].lower() for line in requirements}
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel):
+    """Return what the wheel says it needs."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+        return email.message_from_bytes(archive.read(name))
+
+
+@pytest.mark.process
+def test_extras_and_exact_versions_name_the_same_packages(metadata):
+    assert set(metadata.get_all("Provides-Extra")) == {"notebooks", "book", "test"}
+    wanted = names_of(metadata.get_all("Requires-Dist"))
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    exact = [line for line in lines if line and not line.startswith("#")]
+    assert all("==" in line for line in exact)
+    own = {"d2lmini", "tqdm"}  # the latter by pooch[progress]
+    assert wanted - own == names_of(exact) - own
+
+
+@pytest.mark.process
+def test_a_cluster_needs_neither_the_books_tools_nor_the_tests(metadata):
+    plain = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
+    assert names_of(plain) == {"torch", "numpy"}
+
+
+def test_a_chapters_page_offers_notebook_and_archive():
+    buttons = [{"text": ".ipynb", "tooltip": "Download source file"}, {"text": ".pdf"}]
+    context = {
+        "page_source_suffix": ".ipynb",
+        "header_buttons": [{"label": "other"}, {"label": "download-buttons", "buttons": buttons}],
+        "pathto": lambda name, resource: f"../{name}",
+    }
+    downloads.add_button(None, "chapters/one", "page.html", context, None)
+    assert [button["text"] for button in buttons] == [".ipynb", ".zip", ".pdf"]
+    assert buttons[1]["url"] == "../downloads/one.zip"
+    assert "source" not in buttons[0]["tooltip"]
+    context["page_source_suffix"] = ".md"
+    downloads.add_button(None, "records", "page.html", context, None)
+    assert len(buttons) == 3

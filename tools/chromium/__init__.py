@@ -1,0 +1,1 @@
+"""What a headless browser does: visits, pictures and prints the built pages."""
