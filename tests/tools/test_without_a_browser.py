@@ -16,7 +16,7 @@ TESTS = [  # one of each module that needs a browser
     "timeline/test_widget.py::test_summary_names_the_busiest_lanes",
     "tools/test_live.py::test_kernels_work_in_the_readers_folder",
     "tools/test_pdf.py::test_what_is_folded_is_open",
-    "tools/test_readers_lab.py::test_pictures_are_found_beside_or_inside_the_notebook",
+    "readers/test_readers_lab.py::test_pictures_are_found_beside_or_inside_the_notebook",
     "tools/test_terms.py::test_a_search_finds_the_entry_first_by_any_of_its_names",
 ]
 
