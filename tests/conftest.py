@@ -46,11 +46,12 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # before markers are selected
 def pytest_collection_modifyitems(items):
-    """Mark what drives a browser, limit the time of cells, and begin with what is dearest."""
+    """Mark what drives a browser and what is a cell, and begin with what is dearest."""
     for item in items:
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
         if item.path.suffix == ".ipynb":
+            item.add_marker("process")
             item.add_marker(pytest.mark.timeout(CELL_SECONDS))
     places = {name: place for place, name in enumerate(DEAREST)}
     items.sort(key=lambda item: places.get(item.path.name, len(DEAREST)))

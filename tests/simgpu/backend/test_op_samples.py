@@ -1,6 +1,6 @@
 """PyTorch's own samples: values as on the CPU; clock, bytes and layouts as without values.
 
-`make torture` runs every operation that PyTorch has samples of, in more types.
+`make test-all` runs every operation that PyTorch has samples of, in more types.
 """
 
 import pytest
