@@ -37,12 +37,7 @@ def test_ring_sums_in_place(k, shape):
     assert all(torch.equal(d, wanted) for d in data)
 
 
-def test_ring_passes_the_chapters_checker(capsys):
-    check_allreduce(allreduce_ring)
-    assert "passed" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("k", [2, 3, 4, 8])
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 8])
 def test_ring_sends_small_messages_where_the_star_sends_whole_tensors(k):
     with Messages() as ring:
         allreduce_ring(draw(k, 24 * k))

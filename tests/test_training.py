@@ -114,17 +114,6 @@ def test_update_with_a_batch_that_devices_do_not_divide(size):
             assert torch.allclose(p, q, atol=1e-6)
 
 
-def test_equal_shards_would_lose_examples_that_devices_do_not_divide():
-    def equal_shards(X, devices):
-        size = len(X) // len(devices)
-        return [X[i * size : (i + 1) * size] for i in range(len(devices))]
-
-    X, y = torch.arange(7.0), torch.arange(7)
-    ours, _ = split_batch(X, y, ["cpu"] * 3)
-    assert sum(map(len, ours)) == 7
-    assert sum(map(len, equal_shards(X, ["cpu"] * 3))) == 6
-
-
 def test_split_batch_refuses_other_numbers_of_labels():
     with pytest.raises(ValueError, match="5 examples, 4 labels"):
         split_batch(torch.zeros(5, 1), torch.zeros(4), ["cpu"])
@@ -152,20 +141,6 @@ def test_allreduce_leaves_the_sum_on_every_device(kind, k):
     allreduce(data)
     assert all(entry is d for entry, d in zip(entries, data, strict=True))
     assert all(torch.equal(d.cpu(), wanted) for d in data)
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 8])
-def test_allreduce_costs_two_copies_per_further_device(k):
-    from d2lmini import sim
-
-    devices = gpus(k, gpu="v100")
-    data = [torch.ones(10, device=device) for device in devices]
-    sim.synchronize()
-    sim.reset()
-    allreduce(data)
-    sim.synchronize()
-    copies = [span for span in sim.trace() if span.name.startswith(f"copy {span.device} -> sim")]
-    assert len(copies) == 2 * (k - 1)
 
 
 def test_allreduce_refuses_tensors_that_share_memory():

@@ -169,6 +169,8 @@ def test_errors_of_the_backward_pass_name_the_type_of_the_tensor():
         assert y.type() == "torch.sim.DoubleTensor"
         with pytest.raises(RuntimeError, match=r"operation: \[torch\.sim\.DoubleTensor \[2\]\]"):
             backward(y.sum())
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        x.add_(1)
 
 
 def test_shapes_that_do_not_fit_change_nothing():
@@ -240,13 +242,15 @@ def test_an_operation_without_a_rule_for_shapes_is_refused_by_name(name, run):
         run(torch.ones(3, 3, device=device))
 
 
+@pytest.mark.parametrize("kind", ["fused", "foreach"])
 @pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.Adagrad, torch.optim.Adam])
-def test_fused_optimisers_cost_the_same_without_values(make):
+def test_optimisers_cost_the_same_without_values(make, kind):
     seen = []
     for numerics in (True, False):
         (device,) = sim.configure(1, numerics=numerics)
         net = torch.nn.Linear(4, 4).to(device)
         net(torch.ones(2, 4, device=device)).sum().backward()
-        make(net.parameters(), 0.1, fused=True).step()
+        make(net.parameters(), 0.1, **{kind: True}).step()
+        sim.synchronize()
         seen.append((sim.now(), sim.trace()))
     assert seen[0] == seen[1]

@@ -103,7 +103,7 @@ def durations(program, gpu="a100", numerics=True):
 
 @pytest.mark.parametrize("numerics", [True, False])
 @pytest.mark.parametrize("gpu", list(GPUS))
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_the_clock_goes_by_the_shape_of_a_product(gpu, numerics, dtype):
     m, n, k = 300, 500, 200
     options = {"dtype": getattr(torch, dtype)}

@@ -53,23 +53,6 @@ def test_times_and_trace_are_equal_in_five_runs_and_on_one_or_two_threads():
     assert all(torch.equal(run[2], runs[0][2]) for run in runs[:3])
 
 
-def test_shapes_alone_take_the_same_time():
-    def run(numerics):
-        (device,) = sim.configure(1, numerics=numerics)
-        net = torch.nn.Sequential(
-            torch.nn.Linear(64, 64), torch.nn.LayerNorm(64), torch.nn.Linear(64, 8)
-        ).to(device)
-        optimiser = torch.optim.Adam(net.parameters())
-        for _ in range(2):
-            net(torch.ones(32, 64, device=device)).square().mean().backward()
-            optimiser.step()
-            optimiser.zero_grad()
-        sim.synchronize()
-        return sim.now(), sim.trace()
-
-    assert run(True) == run(False)
-
-
 def test_several_threads_share_one_machine_in_order_of_arrival():
     devices = sim.configure(4)
     barrier = threading.Barrier(4)

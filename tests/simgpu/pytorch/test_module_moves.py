@@ -137,6 +137,7 @@ def test_tied_weights_and_optimisers_survive_every_move(devices):
     reference = torch.optim.SGD(twin.parameters(), 0.01)
     for device in JOURNEY:
         net.to(device)
+        assert weight.grad is None or weight.grad.device == torch.device(device)
         assert net.a.weight is net.b.weight is weight
         assert len(list(net.parameters())) == 3
         assert isinstance(weight, nn.Parameter)
