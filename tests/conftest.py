@@ -135,3 +135,13 @@ def tab(chromium, tmp_path_factory):
 
     with browser(tmp_path_factory.mktemp("profile")) as tab:
         yield tab
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """Build the book into a folder of its own, once; return its pages."""
+    from tools import build_book
+
+    target = tmp_path_factory.mktemp("book")
+    assert build_book.build("--path-output", str(target)) == 0
+    return target / "_build" / "html"

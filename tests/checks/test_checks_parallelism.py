@@ -118,7 +118,7 @@ WRONG["mean_of_squares"] = {
         blocking,
     ),
     "RaceError.*should wait for stream 0": lambda xs, b: mean_of_squares(xs, b, order=False),
-    "RaceError.*dropped": lambda xs, b: mean_of_squares(xs, b, kept=1),
+    "RaceError.*freed": lambda xs, b: mean_of_squares(xs, b, kept=1),
     "mean is wrong": lambda xs, b: mean_of_squares(xs, b) * len(xs),
     "return it on the host": lambda xs, b: mean_of_squares(xs, b).to(xs[0].device),
     "nothing was added on the host": on_device,

@@ -565,7 +565,7 @@ def test_a_profile_written_and_read_again_is_the_same(tmp_path):
 def test_a_profiler_that_sees_no_gpu_is_an_error(monkeypatch):
     """As under WSL, or with a driver that refuses CUPTI: only the host is in the profile."""
     monkeypatch.setattr(recording, "synchronize", lambda *devices: None)
-    message = r"no GPU activity of cuda:0: run something.*CUPTI"
+    message = r"no GPU activity on cuda:0: run something.*CUPTI"
     with pytest.raises(RuntimeError, match=message), recording.record("cuda:0"):
         torch.ones(3) + 1
     with recording.record("cpu") as recorded:

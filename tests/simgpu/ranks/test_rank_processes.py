@@ -35,7 +35,8 @@ report(train_pipeline, "ScheduleInterleavedZeroBubble", 2)
 
 @pytest.mark.process
 def test_two_processes_have_the_same_clock_to_the_last_digit(capsys):
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([PYTHONPATH, str(Path(__file__).parent)])}
+    programs = Path(__file__).parents[1] / "programs"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([PYTHONPATH, str(programs)])}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as fresh:
         exec(PROGRAM, {"__name__": "program"})  # here, where tests have run before
