@@ -34,8 +34,9 @@ report(train_pipeline, "ScheduleInterleavedZeroBubble", 2)
 
 
 @pytest.mark.process
-def test_two_processes_have_the_same_clock_to_the_last_digit(capsys):
+def test_two_processes_have_the_same_clock_to_the_last_digit(capsys, monkeypatch):
     programs = Path(__file__).parents[1] / "programs"
+    monkeypatch.syspath_prepend(programs)
     env = os.environ | {"PYTHONPATH": os.pathsep.join([PYTHONPATH, str(programs)])}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as fresh:
