@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 import simgpu as sim
+from simgpu.ranks.communication import world
 from simgpu.ranks.process.scheduler import Stopped
 from simgpu.ranks.process.user_frame import line_of_error
 from simgpu.ranks.pytorch.patches import BackendError
@@ -68,6 +69,7 @@ class Script:
         return 0
 
     def _run_one(self, rank, code):
+        world.active.rank.state.modules.watch()
         module = types.ModuleType("__main__")
         vars(module).update(
             __file__=self._path, __cached__=None, __builtins__=__builtins__,
