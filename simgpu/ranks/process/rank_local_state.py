@@ -66,6 +66,8 @@ class RankLocalState:
 
     def save(self):
         """Save the state, before another rank runs."""
+        if self.modules is not None:
+            self.modules.save()
         self._values = [get() for get, _ in _STATE]
         self._globals, self._settings = torch_internals.get_globals(), _read_settings()
 

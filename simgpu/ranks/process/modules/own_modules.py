@@ -15,8 +15,7 @@ from simgpu.ranks.process.modules.shared_modules import callers_own, is_installe
 from simgpu.ranks.process.scheduler import RanksError
 
 _PROGRAM = "__main__", "__mp_main__"  # saved with the program's arguments
-_OURS = __name__.partition(".")[0]
-_WATCHED = 8  # ranks; what they assign to is watched on all of them
+_WATCHED = 4  # ranks; what they assign to is watched on all of them
 _ABSENT = object()
 
 
@@ -80,38 +79,42 @@ class OwnModules:
         The first to call is the first to run, so that all has its first value.
         """
         if self._patches is None:
-            shared = {n: m for n, m in self._common.items() if n not in self._callers_own}
-            shared = {n: m for n, m in shared.items() if _top_level(n) != _OURS}
-            self._patches = PatchedNames(shared)
+            self._patches = PatchedNames(self._common)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self.switch_to(self._caller)
+        self.enter(self._caller)
 
-    def switch_to(self, rank) -> None:
-        """Put the modules of a rank in place of those of the one before."""
-        before = self._running
-        if before is rank:
+    def leave(self) -> None:
+        """Put what the running rank has aside; then what the caller has is in place."""
+        rank, self._running = self._running, None
+        if rank is None:
             return
-        if before is self._caller:
+        if rank is self._caller:
             self._begin()
-        else:
-            self._note(before)
-            self._leave_patches(before)
-            self._values.leave(before.values)
-        if before.names is not rank.names:
-            for name in before.names - rank.names:
-                _put(name, self._common.get(name, _ABSENT))
+            return
+        self._note(rank)
+        for name in rank.names:
+            _put(name, self._common.get(name, _ABSENT))
+        self._leave_patches(rank)
+        self._values.leave(rank.values)
+        _put_locks_aside(rank)
+
+    def enter(self, rank) -> None:
+        """Put what a rank has in place."""
+        self.leave()
         sys.modules.update(rank.own)
         for name in rank.removed:
             sys.modules.pop(name, None)
-        _exchange_locks(before, rank)
         if rank is not self._caller:
             self._values.enter(rank.values)
             if self._patches is not None:
                 self._patches.enter(rank.patches)
+        if rank.locks:
+            importlib._bootstrap._module_locks.update(rank.locks)
+            rank.locks = {}
         self._running = rank
         rank.count, rank.last = len(sys.modules), next(reversed(sys.modules))
 
@@ -164,9 +167,13 @@ class ModulesOfRank:
         self.has_left = self.has_new = False
         self.count = self.last = None
 
+    def save(self):
+        """Put them aside."""
+        self._modules.leave()
+
     def restore(self):
-        """Put them in `sys.modules`, in place of those of the rank before."""
-        self._modules.switch_to(self)
+        """Put them in `sys.modules`."""
+        self._modules.enter(self)
 
     def watch(self):
         """Find what ranks assign to names of shared modules, from now on."""
@@ -203,17 +210,13 @@ def _put(name, module):
         sys.modules[name] = module
 
 
-def _exchange_locks(before, rank):
+def _put_locks_aside(rank):
     """Put aside the locks of modules that a rank is just importing; others import their own.
 
     Python locks names, so a rank would wait for another that stands in the middle of a module.
     """
     locks, thread = importlib._bootstrap._module_locks, threading.get_ident()
     if locks:
-        held = {name: ref for name, ref in locks.items() if getattr(ref(), "owner", 0) == thread}
-        for name in held:
+        rank.locks = {n: ref for n, ref in locks.items() if getattr(ref(), "owner", 0) == thread}
+        for name in rank.locks:
             del locks[name]
-        before.locks = held
-    if rank.locks:
-        locks.update(rank.locks)
-        rank.locks = {}

@@ -7,6 +7,7 @@ its own copy of the library. So each rank has its own value of such a name: Note
 
 import dis
 import functools
+import sys
 from operator import is_
 from types import CodeType, FunctionType, ModuleType
 
@@ -14,6 +15,7 @@ from simgpu.ranks.process import torch_internals
 
 NOT_THERE = object()
 _ELSEWHERE = {"sys", "builtins", "warnings", "logging", "os"}  # in ``rank_local_state.py``
+_TOP_LEVELS = sys.stdlib_module_names | {"torch", "numpy"}
 _STORES = {dis.opmap["STORE_GLOBAL"], dis.opmap["STORE_ATTR"]}
 
 
@@ -23,13 +25,13 @@ class PatchedNames:
     Parameters
     ----------
     modules : dict
-        The shared modules by name, as they are before ranks run.
+        The caller's modules by name; of those, the public ones of Python and PyTorch count.
     """
 
     def __init__(self, modules):
         self._modules = {}  # the module of each owner of names: a module, or a class
         for name, module in modules.items():
-            if type(module) is ModuleType and name not in _ELSEWHERE:
+            if type(module) is ModuleType and _may_be_patched(name):
                 self._modules[module] = module
                 classes = [value for value in vars(module).values() if is_class(value)]
                 self._modules |= {kind: module for kind in classes if kind.__module__ == name}
@@ -99,6 +101,13 @@ class PatchedNames:
         """Set the values of a rank."""
         for (owner, name), value in values.items():
             _assign(owner, name, value)
+
+
+def _may_be_patched(name):
+    """Return whether a module is public, and of Python or PyTorch."""
+    parts = name.split(".")
+    is_public = not any(part.startswith("_") for part in parts)
+    return is_public and parts[0] in _TOP_LEVELS and name not in _ELSEWHERE
 
 
 def is_class(value) -> bool:
