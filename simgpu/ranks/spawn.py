@@ -9,7 +9,7 @@ from simgpu.clock.current import set_device, state
 from simgpu.clock.engine import Engine
 from simgpu.clock.trace import OF_RANKS
 from simgpu.configure import build
-from simgpu.naming import NAME, device_type
+from simgpu.naming import NAME, slot_type
 from simgpu.network.cluster import build_cluster
 from simgpu.ranks.communication import folding, world
 from simgpu.ranks.communication.communication_scheduler import CommunicationScheduler
@@ -181,10 +181,11 @@ def _make_rank(machine, index, number, cluster, modules):
 def register_backend() -> None:
     """Register the simulated process group with `torch.distributed`, once per process."""
     if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, _make_group, extended_api=True, devices=[device_type()])
+        dist.Backend.register_backend(NAME, _make_group, extended_api=True, devices=[slot_type()])
 
 
-def _make_group(options, _):
+def _make_group(options, kinds):
     return SimProcessGroup(
-        options.group_id, options.group_rank, options.group_size, options.global_ranks_in_group
-    )
+        options.group_id, options.group_rank, options.group_size, options.global_ranks_in_group,
+        kinds,
+    )  # fmt: skip

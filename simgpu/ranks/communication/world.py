@@ -9,6 +9,7 @@ from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
 
 active = None  # the current world
+before_communication = None  # called with a rank before it communicates tensors on its GPU
 
 
 class World:
@@ -90,6 +91,8 @@ class World:
             participant.ready = self.machine.host
             participant.same += " on the host"
         else:
+            if before_communication is not None:
+                before_communication(self.rank)
             self._launch(participant, stream)
         found = self._incomplete.get(key)
         if found is None:

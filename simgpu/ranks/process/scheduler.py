@@ -25,6 +25,7 @@ class Rank:
         self.number, self.world_size = number, world_size
         self.index, self.local = index, local  # of its device: on the machine, and on its node
         self.clock, self.state = clock, state  # restored when it runs
+        self.thread = None  # runs its program
         self.go = threading.Semaphore(0)
         self.is_ready = None  # a function while the rank waits
         self.describe_wait = None  # a function that returns what it waits for, in words
@@ -98,6 +99,7 @@ class CooperativeScheduler:
             time.sleep(0.01)
 
     def _run_one(self, rank, function):
+        rank.thread = threading.current_thread()
         rank.go.acquire()
         try:
             if self.error is None:
