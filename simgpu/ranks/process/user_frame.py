@@ -23,10 +23,10 @@ def line() -> str:
 
 
 def is_called_by(name: str) -> bool:
-    """Whether a function of that name, outside the user's program, is among the callers."""
+    """Whether a function of PyTorch with that name is among the callers."""
     frame = sys._getframe()
-    while frame is not None and not _is_user_code(frame.f_code.co_filename):
-        if frame.f_code.co_name == name:
+    while frame is not None:
+        if frame.f_code.co_name == name and frame.f_code.co_filename.startswith(_OURS):
             return True
         frame = frame.f_back
     return False
