@@ -118,8 +118,8 @@ class Collective:
 
     def _mismatch(self, one, other, calls):
         rule = (
-            "NCCL ignores tags: messages between two ranks match in the order of the calls, and "
-            "must have one type and size"
+            "messages between two ranks match in the order of the calls (NCCL ignores tags), and "
+            "both sides must give one type, size and tag"
             if self.what.name == "send"
             else "all ranks of a group must make the same calls in the same order, with tensors of "
             "one type and size"

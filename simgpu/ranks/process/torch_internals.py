@@ -8,7 +8,6 @@ import copy
 import functools
 
 import torch
-from torch.distributed import ReduceOp
 
 from simgpu.backend.pytorch.replacements import exists, owner_of
 
@@ -139,7 +138,7 @@ def _owners():
 
 def kind_of_reduction(op):
     """Return the type of a reduction, such as ``ReduceOp.SUM``."""
-    return op.op if isinstance(op, ReduceOp) else op
+    return getattr(op, "op", op)
 
 
 def factor_of_reduction(op):

@@ -1,7 +1,7 @@
 """Refuse groups that ranks make differently: PyTorch pairs them by the number of the call.
 
-Every rank of the job has to call `new_group` for every group, in the same order, also for those that
-it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang.
+Every rank of the job has to call `new_group` for every group, in the same order, also for those
+that it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang.
 """
 
 import functools

@@ -69,6 +69,8 @@ def all_gather(caller, outputs, inputs):
             inputs = []
         memory.check_layout(rank, call, [*inputs, *(outputs if inputs else [])], memory.is_plain)
         memory.check_aliases(rank, call, inputs, outputs, caller.own)
+    else:
+        sizes.check_shapes(rank, call, inputs[0], outputs)
 
 
 def reduce_scatter_single(caller, output, input, op):
@@ -87,8 +89,11 @@ def reduce_scatter(caller, outputs, inputs, op):
     sizes.check_list(rank, call, "input", inputs, caller.size)
     on_gpu = _check(caller, call, outputs, memory.is_plain, inputs, op=op)
     sizes.check_slot(rank, call, outputs[0], inputs[caller.own], "output", "input")
-    if on_gpu and not _have_one_size(inputs):
+    if not on_gpu:
+        sizes.check_shapes(rank, call, outputs[0], inputs)
+    elif not _have_one_size(inputs):
         memory.check_layout(rank, call, inputs, memory.is_plain)
+        memory.check_aliases(rank, call, inputs, outputs, caller.own)
 
 
 def all_to_all(caller, outputs, inputs):

@@ -1,5 +1,6 @@
 """What two ranks have to agree on: what one sends is what the other expects."""
 
+from simgpu.ranks.communication.checks.refusal import count
 from simgpu.ranks.process.scheduler import RanksError
 
 
@@ -22,9 +23,9 @@ def check_pairs(call, participants) -> None:
             sent, expected = _SENT[call](given, filled, sender, receiver)
             if sent != expected:
                 raise RanksError(
-                    f"in {call}, rank {source.rank} has {sent} elements for rank {target.rank} "
-                    f"({source.line}), which expects {expected} ({target.line}); give both the "
-                    "same size"
+                    f"in {call}, rank {source.rank} has {count(sent, 'element')} for rank "
+                    f"{target.rank} ({source.line}), which expects {expected} ({target.line}); "
+                    "give both the same size"
                 )
 
 
