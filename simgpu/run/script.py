@@ -37,7 +37,7 @@ class Script:
     def __init__(self, path, args):
         self._path, self._args = path, list(args)
         self._source = Path(path).read_bytes()
-        self._failed = None  # the first rank that failed, and its error
+        self._failed = None  # the rank that failed (in the last run, if several), and its error
 
     def run(self, cluster, **options) -> int:
         """Run the script on the ranks of a cluster; print errors; return the exit code.
@@ -88,8 +88,7 @@ class Script:
             raise
 
     def _record_failure(self, rank, error):
-        if self._failed is None:
-            self._failed = rank, error
+        self._failed = rank, error
 
     def _report(self, error):
         """Print an error, each line after its rank as under ``torchrun``; return the exit code."""

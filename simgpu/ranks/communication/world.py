@@ -6,6 +6,7 @@ from simgpu.ranks.communication.collective import Collective, Participant
 from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
+from simgpu.ranks.process.call_counts import CallCounts
 from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
 
 active = None  # the current world
@@ -25,17 +26,22 @@ class World:
         Contents of the store that the ranks share.
     communication : CommunicationScheduler
         Schedules collectives.
+    messages : list of Messages
+        Those of every group and rank.
     """
 
     def __init__(self, scheduler, machine, communication):
         self.scheduler, self.machine, self.communication = scheduler, machine, communication
         self.store_values = {}
+        self.messages = []
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
         self._pending = {}  # stream -> works that no wait() has covered, in order
         self._issued = {}  # rank -> collectives issued since its last kernel
         self._callback_streams = {}
+        self._calls = CallCounts()
+        scheduler.explain_deadlock = self._skipped_calls
         scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_complete
 
     @property
@@ -83,7 +89,7 @@ class World:
         -------
         SimWork
         """
-        device = self._device_of(given or filled)
+        device = self._device_of([*given, *filled])
         participant = Participant(
             self.rank.number, user_frame.line(), given, filled, name, same or name, device
         )
@@ -100,7 +106,9 @@ class World:
             present = [rank for rank in members if rank in self.scheduler.by_number]
             found = self._incomplete[key] = Collective(what, members, present, *rest)
         found.num_bytes = max(found.num_bytes, collective[2])
-        found.join(participant)
+        if len(key) == 2:  # a collective: the members of its group call it equally often
+            self._calls.add(found.members, participant.line, participant.rank)
+        found.join(participant, self._calls)
         if not found.missing():
             del self._incomplete[key]
             if not found.scheduled:
@@ -203,6 +211,15 @@ class World:
         self.communication.schedule(complete, min(clocks, default=0.0))
         return True
 
+    def _skipped_calls(self):
+        """Describe calls that some ranks have made more often than others."""
+        found = {
+            self._calls.compare(collective.members, participant.line, collective.present): None
+            for collective in self._incomplete.values()
+            for participant in collective.participants.values()
+        }
+        return list(filter(None, found))
+
     def _check_ending(self):
         """Raise an error if, at the end, a rank has made a call that others have not."""
         self._schedule_complete()
@@ -212,6 +229,8 @@ class World:
             for collective in self._incomplete.values()
             for participant in collective.participants.values()
         ]
+        lines += [f"  {text}" for messages in self.messages for text in messages.unmatched()]
+        lines += [f"  {text}" for text in self._skipped_calls()]
         if lines:
             raise RanksError(
                 "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_NAMED])

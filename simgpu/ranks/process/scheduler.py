@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from simgpu.ranks.process import user_frame
+from simgpu.ranks.process import statuses, user_frame
 
 
 class RanksError(RuntimeError):
@@ -44,6 +44,7 @@ class CooperativeScheduler:
         self.error = None
         self.on_end = None  # called when the last rank has ended
         self.on_stall = None  # called when no rank is ready; returns whether one may have become so
+        self.explain_deadlock = None  # returns further lines of the error about a deadlock
 
     def wait(self, is_ready, describe_wait, must_wait=True) -> None:
         """Run other ranks until ``is_ready()``; this takes no simulated time.
@@ -121,7 +122,7 @@ class CooperativeScheduler:
         """Add to an error the rank on which it happened, and the status of the others."""
         line = user_frame.line_of_error(error)
         text = f"on rank {rank.number}" + (f", at {line}" if line else "")
-        others = [f"rank {r.number} {self._status(r)}" for r in self.ranks if r is not rank]
+        others = self._statuses(other for other in self.ranks if other is not rank)
         if others and not isinstance(error, RanksError):
             text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
         if hasattr(error, "add_note"):
@@ -129,6 +130,9 @@ class CooperativeScheduler:
         else:  # Python 3.10 shows no notes
             error.__notes__ = [text]
             print(text, file=sys.stderr)
+
+    def _statuses(self, ranks):
+        return statuses.lines({rank.number: self._status(rank) for rank in ranks})
 
     def _status(self, rank):
         if rank.ended:
@@ -171,10 +175,12 @@ class CooperativeScheduler:
         return None
 
     def _deadlock(self):
-        lines = [f"  rank {rank.number} {self._status(rank)}" for rank in self.ranks]
+        lines = self._statuses(self.ranks)
         if len(lines) > MAX_NAMED:
-            lines[MAX_NAMED:] = [f"  and {len(lines) - MAX_NAMED} more ranks"]
-        return RanksError("deadlock: no rank can go on\n" + "\n".join(lines))
+            lines[MAX_NAMED:] = [f"and {len(lines) - MAX_NAMED} more lines"]
+        if self.explain_deadlock is not None:
+            lines += self.explain_deadlock()
+        return RanksError("\n  ".join(["deadlock: no rank can go on", *lines]))
 
     def _stop(self, error):
         """Stop all ranks because of an error."""
@@ -184,4 +190,4 @@ class CooperativeScheduler:
             rank.go.release()
 
 
-MAX_NAMED = 16  # ranks in one message
+MAX_NAMED = 16  # lines in one message

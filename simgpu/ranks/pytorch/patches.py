@@ -13,7 +13,7 @@ from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import torch_internals
 from simgpu.ranks.process.store import RankStore
-from simgpu.ranks.pytorch import dtensor, pipelines, profiling, unsupported
+from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -45,6 +45,7 @@ def patched():
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
                 **dtensor.replacements(),
+                **groups.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
                 **unsupported.replacements(),
