@@ -2,6 +2,7 @@
 
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
+from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
 from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.work import SimWork
@@ -106,6 +107,8 @@ class World:
             self._issued.setdefault(self.rank, []).append(found)
             device.before_kernel = self._run_others_first
         work = SimWork(self, found, participant, outputs, blocks_host)
+        if races.active is not None and device is not None:
+            races.active.communicate(work, device, participant.stream, given, filled)
         if device is not None and stream is not None:
             self.begin(work, given, filled)
         return work
@@ -149,9 +152,13 @@ class World:
         self._pending.setdefault(work.stream, []).append(work)
         self._in_flight.add(work, reads, writes)
 
+    def writers(self, tensor) -> list:
+        """Return the works in flight that write to the memory of a tensor."""
+        return self._in_flight.writers(tensor)
+
     def wait_for(self, tensor) -> None:
         """Wait for communication in flight that writes to a tensor."""
-        for work in self._in_flight.writers(tensor):
+        for work in self.writers(tensor):
             work.wait()
 
     def finish(self, work) -> None:
