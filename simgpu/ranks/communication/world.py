@@ -8,6 +8,7 @@ from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
+from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
 
@@ -21,15 +22,18 @@ class World:
         Its `running` is the current rank.
     machine : Machine
         Its device number ``rank.index`` is that of `rank`.
-    store_values : dict
-        Contents of the store that the ranks share.
+    store_values : Contents
+        Those of the store that the ranks share.
+    servers, files, stores : dict, dict, list
+        The stores that programs make: by port, by file, and all of them.
     communication : CommunicationScheduler
         Schedules collectives.
     """
 
     def __init__(self, scheduler, machine, communication):
         self.scheduler, self.machine, self.communication = scheduler, machine, communication
-        self.store_values = {}
+        self.store_values = Contents()
+        self.servers, self.files, self.stores = {}, {}, []
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()

@@ -11,7 +11,7 @@ from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
-from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process import own_stores, torch_internals
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import dtensor, pipelines, profiling, unsupported
 
@@ -42,6 +42,7 @@ def patched():
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
                 **dtensor.replacements(),
+                **own_stores.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
                 **unsupported.replacements(),
