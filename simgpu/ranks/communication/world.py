@@ -1,10 +1,13 @@
 """The state that the ranks of one `spawn` share: machine, scheduler, and communication."""
 
+import itertools
+
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
 from simgpu.ranks.communication.in_flight import InFlight
+from simgpu.ranks.communication.launch_order import check_order
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
@@ -34,6 +37,7 @@ class World:
         self.scheduler, self.machine, self.communication = scheduler, machine, communication
         self.store_values = Contents()
         self.servers, self.files, self.stores = {}, {}, []
+        self._numbers = itertools.count()
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
@@ -102,7 +106,10 @@ class World:
             present = [rank for rank in members if rank in self.scheduler.by_number]
             found = self._incomplete[key] = Collective(what, members, present, *rest)
         found.num_bytes = max(found.num_bytes, collective[2])
+        participant.number = next(self._numbers)
         found.join(participant)
+        if len(self._incomplete) > 1 and len(key) == 2 and device is not None:
+            check_order(key, self.rank.number, self._incomplete)
         if not found.missing():
             del self._incomplete[key]
             if not found.scheduled:
