@@ -126,6 +126,13 @@ class SimFuture(torch.futures.Future):
         future.set_result(value)
         return future
 
+    def wait(self):
+        """Make the current stream wait for the value; return it."""
+        if self._device is not None:
+            for tensor in flatten_tensors(self.value()):
+                self._world.wait_for(tensor)
+        return super().wait()
+
     def then(self, callback):
         """Return the future of the result of ``callback(self)``."""
         if self._device is None:
