@@ -30,6 +30,7 @@ class Rank:
         self.is_ready = None  # a function while the rank waits
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
+        self.deadline = None  # when it stops waiting, in simulated seconds; None: never
         self.ended = False
         self.result = None
 
@@ -46,7 +47,7 @@ class CooperativeScheduler:
         self.on_stall = None  # called when no rank is ready; returns whether one may have become so
         self.explain_deadlock = None  # returns further lines of the error about a deadlock
 
-    def wait(self, is_ready, describe_wait, must_wait=True) -> None:
+    def wait(self, is_ready, describe_wait, must_wait=True, deadline=None) -> bool:
         """Run other ranks until ``is_ready()``; this takes no simulated time.
 
         Parameters
@@ -57,17 +58,27 @@ class CooperativeScheduler:
             Returns what the rank waits for, in words; used if no rank is ready.
         must_wait : bool
             If False, the rank resumes when no rank is ready, even if it is not.
+        deadline : float, optional
+            A time at which the rank stops waiting, in simulated seconds. It does so when no other
+            rank can go on, and none of them has an earlier deadline.
+
+        Returns
+        -------
+        bool
+            Whether it is ready.
         """
         if self.error is not None:
             raise Stopped
         if is_ready():
-            return
+            return True
         rank = self.running
         rank.is_ready, rank.describe_wait, rank.must_wait = is_ready, describe_wait, must_wait
+        rank.deadline = deadline
         self._switch()
-        rank.is_ready = rank.describe_wait = None  # they may keep tensors alive
+        rank.is_ready = rank.describe_wait = rank.deadline = None  # they may keep tensors alive
         if self.error is not None:
             raise Stopped
+        return is_ready()
 
     def run(self, function) -> None:
         """Run ``function(rank)`` on all ranks; raise the first error of any of them."""
@@ -146,7 +157,7 @@ class CooperativeScheduler:
         if next_rank is None and self.on_stall is not None and self.on_stall():
             next_rank = self._next_ready()
         if next_rank is None:
-            next_rank = self._next_ready(must_wait=False)
+            next_rank = self._next_ready(must_wait=False) or self._first_to_time_out()
         if next_rank is rank:
             return
         if next_rank is None:
@@ -173,6 +184,11 @@ class CooperativeScheduler:
             if rank.is_ready is None or rank.is_ready() or not (must_wait or rank.must_wait):
                 return rank
         return None
+
+    def _first_to_time_out(self):
+        """Return the rank whose wait has the earliest deadline; None if none has one."""
+        timed = [rank for rank in self.ranks if not rank.ended and rank.deadline is not None]
+        return min(timed, key=lambda rank: rank.deadline, default=None)
 
     def _deadlock(self):
         lines = self._statuses(self.ranks)

@@ -10,7 +10,10 @@ import site
 import sys
 import sysconfig
 from importlib.machinery import (
-    EXTENSION_SUFFIXES, BuiltinImporter, ExtensionFileLoader, FrozenImporter,
+    EXTENSION_SUFFIXES,
+    BuiltinImporter,
+    ExtensionFileLoader,
+    FrozenImporter,
 )  # fmt: skip
 from pathlib import Path
 
@@ -67,7 +70,9 @@ def _shared_packages():
         key = left.pop()
         shared.add(key)
         if key in found:
-            needed = {need for need in _required(found[key]) if not _requires_torch(found.get(need))}
+            needed = {
+                need for need in _required(found[key]) if not _requires_torch(found.get(need))
+            }
             left |= needed - shared
     return {top for top, names in packages.items() if any(_key(name) in shared for name in names)}
 

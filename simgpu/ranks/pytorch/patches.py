@@ -11,7 +11,7 @@ from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
-from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process import own_stores, torch_internals
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
 
@@ -46,6 +46,7 @@ def patched():
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
                 **dtensor.replacements(),
                 **groups.replacements(),
+                **own_stores.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
                 **unsupported.replacements(),
@@ -69,7 +70,6 @@ def _accelerator():
 
 def _simulated_only(init):
     """Make ``init_process_group`` create the simulated backend, and refuse any other."""
-
     if accepts_all_backends:
         return init
 
