@@ -68,7 +68,6 @@ def _accelerator():
 
 def _simulated_only(init):
     """Make ``init_process_group`` create the simulated backend, and refuse any other."""
-
     if accepts_all_backends:
         return init
 
