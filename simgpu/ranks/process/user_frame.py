@@ -37,7 +37,7 @@ def calls_directly() -> bool:
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS[0]):
         frame = frame.f_back
-    return _is_user_code(frame.f_code.co_filename)
+    return is_user_code(frame.f_code.co_filename)
 
 
 def line_of_error(error) -> str:
