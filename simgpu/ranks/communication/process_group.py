@@ -222,14 +222,17 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def all_to_all_single(self, output, input, output_splits=None, input_splits=None, opts=None):
         """Send a part of a tensor to every rank, and receive one from each."""
-        outputs, inputs = arguments.split_for_all_to_all(
+        outputs, inputs = arguments.all_to_all_single(
             self.caller, output, input, output_splits, input_splits
         )
-        return self.alltoall(outputs, inputs, opts)
+        return self._all_to_all(outputs, inputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
         """Send a tensor to every rank, and receive one from each."""
         arguments.all_to_all(self.caller, outputs, inputs)
+        return self._all_to_all(outputs, inputs, opts)
+
+    def _all_to_all(self, outputs, inputs, opts):
         return self._issue(
             "all_to_all", inputs, outputs, values.all_to_all, opts,
             max(sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)),

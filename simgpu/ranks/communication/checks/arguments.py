@@ -105,10 +105,13 @@ def all_to_all(caller, outputs, inputs):
         memory.check_aliases(rank, call, inputs, outputs, caller.own)
 
 
-def split_for_all_to_all(caller, output, input, output_sizes, input_sizes):
-    """Check the splits of an exchange in one tensor; return the parts of both tensors."""
+def all_to_all_single(caller, output, input, output_sizes, input_sizes):
+    """Check an exchange in one tensor; return the parts of the output and of the input."""
     rank, call = caller.rank, "all_to_all"
-    memory.check_layout(rank, call, [input, output], memory.is_contiguous)  # on gloo, too
+    if _check(caller, call, [input, output], memory.is_contiguous):
+        memory.check_aliases(rank, call, [input], [output], 0 if caller.size == 1 else None)
+    else:
+        memory.check_layout(rank, call, [input, output], memory.is_contiguous)
     return [
         sizes.split(rank, call, tensor, parts, what, caller.size)
         for tensor, parts, what in ((output, output_sizes, "output"), (input, input_sizes, "input"))
