@@ -15,7 +15,7 @@ import simgpu as sim
 from simgpu.ranks.process.scheduler import Stopped
 from simgpu.ranks.process.user_frame import line_of_error
 from simgpu.ranks.pytorch.patches import BackendError
-from simgpu.run.cuda import CudaError, lines_with_cuda
+from simgpu.run.cuda.refused import UnsupportedError
 
 
 class Script:
@@ -96,10 +96,8 @@ class Script:
         rank = None
         if self._failed is not None and self._failed[1] is error:
             rank = self._failed[0]
-        if isinstance(error, CudaError | BackendError):
-            line = line_of_error(error)
-            others = ", ".join(other for other in lines_with_cuda(self._path) if other != line)
-            _print(f"{line}: {error}" + (f". See also {others}" if others else ""))
+        if isinstance(error, UnsupportedError | BackendError):
+            _print(f"{line_of_error(error)}: {error}")
             return 1
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else 1

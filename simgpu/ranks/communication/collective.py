@@ -38,6 +38,8 @@ class Participant:
         Stream of the collective.
     ready : float
         Time from which this rank allows it to start, in seconds.
+    number : int
+        Of the call, counted over all ranks.
     """
 
     rank: int
@@ -49,6 +51,7 @@ class Participant:
     device: object = None
     stream: Stream | None = None
     ready: float = 0.0
+    number: int = 0
 
 
 @dataclass(eq=False)

@@ -4,6 +4,7 @@ import torch
 import torch.distributed as dist
 
 from simgpu.backend.pytorch.replacements import find
+from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
@@ -27,9 +28,11 @@ class SimProcessGroup(dist.ProcessGroup):
         This rank in the group, and the number of members.
     ranks : list of int
         The members, as global ranks.
+    kinds : tuple of str, optional
+        Types of the devices whose tensors it takes; default: the host and simulated GPUs.
     """
 
-    def __init__(self, name, rank, size, ranks):
+    def __init__(self, name, rank, size, ranks, kinds=None):
         super().__init__(rank, size)
         self._group_rank, self._size, self._members = rank, size, tuple(ranks or range(size))
         self.caller = arguments.Caller(self._members[rank], rank, size)
@@ -41,7 +44,9 @@ class SimProcessGroup(dist.ProcessGroup):
         self._streams = {}
         self._coalesced = None
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
-        for kind in ("cpu", device_type()):
+        kinds = kinds or ("cpu", device_type())
+        self._kinds = {kind == "cpu" for kind in kinds}  # whether on the host
+        for kind in kinds:
             self._register_backend(
                 torch.device(kind), dist.ProcessGroup.BackendType.CUSTOM, backend
             )
@@ -103,6 +108,16 @@ class SimProcessGroup(dist.ProcessGroup):
                 "creates (a mesh, a module, an argument), or start the script with simgpu run"
             )
 
+    def _check_kind(self, tensors):
+        """Raise PyTorch's own error for tensors on a device that the backend does not take."""
+        for tensor in tensors:
+            if (not isinstance(tensor, SimTensor)) not in self._kinds:
+                takes = "GPUs" if False in self._kinds else "the host"
+                raise RuntimeError(
+                    f"No backend type associated with device type {tensor.device.type}: this "
+                    f"group communicates tensors on {takes}"
+                )
+
     def _describe(self, name):
         desc = self.group_desc
         label = "" if desc in ("", "default_pg", "undefined") else desc
@@ -114,6 +129,8 @@ class SimProcessGroup(dist.ProcessGroup):
         self.check_owner()
         self._count += 1
         given, filled = flatten(given), flatten(filled)
+        if len(self._kinds) == 1:
+            self._check_kind((*given, *filled))
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)
         is_async = getattr(opts, "asyncOp", True)
@@ -259,7 +276,10 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def barrier(self, opts=None):
         """Make the hosts of all ranks wait for each other."""
-        token = torch.empty(1, device=torch.device(device_type(), self._world.own_index()))
+        device = "cpu"
+        if False in self._kinds:
+            device = self._world.machine.devices[self._world.own_index()].torch_device
+        token = torch.empty(1, device=device)
         return self._issue("barrier", [token], [], None, opts, details="all ranks",
                           blocks_host=True)  # fmt: skip
 
@@ -278,6 +298,8 @@ class SimProcessGroup(dist.ProcessGroup):
     def _message(self, tensors, peer, tag, is_send):
         self.check_owner()
         (tensor,) = tensors
+        if len(self._kinds) == 1:
+            self._check_kind(tensors)
         work = self._messages.issue(
             self._world, self._describe("send"), tensor, peer, tag, is_send,
             self._stream(peer, is_send),

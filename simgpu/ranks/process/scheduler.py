@@ -1,5 +1,6 @@
 """Run ranks as threads, one at a time: Note [One rank at a time] of `simgpu.ranks`."""
 
+import contextvars
 import sys
 import threading
 import time
@@ -24,10 +25,12 @@ class Rank:
         self.number, self.world_size = number, world_size
         self.index, self.local = index, local  # of its device: on the machine, and on its node
         self.clock, self.state = clock, state  # restored when it runs
+        self.thread = None  # runs its program
         self.go = threading.Semaphore(0)
         self.is_ready = None  # a function while the rank waits
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
+        self.deadline = None  # when it stops waiting, in simulated seconds; None: never
         self.ended = False
         self.result = None
 
@@ -44,7 +47,7 @@ class CooperativeScheduler:
         self.on_stall = None  # called when no rank is ready; returns whether one may have become so
         self.explain_deadlock = None  # returns further lines of the error about a deadlock
 
-    def wait(self, is_ready, describe_wait, must_wait=True) -> None:
+    def wait(self, is_ready, describe_wait, must_wait=True, deadline=None) -> bool:
         """Run other ranks until ``is_ready()``; this takes no simulated time.
 
         Parameters
@@ -55,22 +58,36 @@ class CooperativeScheduler:
             Returns what the rank waits for, in words; used if no rank is ready.
         must_wait : bool
             If False, the rank resumes when no rank is ready, even if it is not.
+        deadline : float, optional
+            A time at which the rank stops waiting, in simulated seconds. It does so when no other
+            rank can go on, and none of them has an earlier deadline.
+
+        Returns
+        -------
+        bool
+            Whether it is ready.
         """
         if self.error is not None:
             raise Stopped
         if is_ready():
-            return
+            return True
         rank = self.running
         rank.is_ready, rank.describe_wait, rank.must_wait = is_ready, describe_wait, must_wait
+        rank.deadline = deadline
         self._switch()
-        rank.is_ready = rank.describe_wait = None  # they may keep tensors alive
+        rank.is_ready = rank.describe_wait = rank.deadline = None  # they may keep tensors alive
         if self.error is not None:
             raise Stopped
+        return is_ready()
 
     def run(self, function) -> None:
         """Run ``function(rank)`` on all ranks; raise the first error of any of them."""
         threads = [
-            threading.Thread(target=self._run_one, args=(rank, function), daemon=True)
+            threading.Thread(
+                target=contextvars.copy_context().run,  # else context variables were unset
+                args=(self._run_one, rank, function),
+                daemon=True,
+            )
             for rank in self.ranks
         ]
         for thread in threads:
@@ -94,6 +111,7 @@ class CooperativeScheduler:
             time.sleep(0.01)
 
     def _run_one(self, rank, function):
+        rank.thread = threading.current_thread()
         rank.go.acquire()
         try:
             if self.error is None:
@@ -139,7 +157,7 @@ class CooperativeScheduler:
         if next_rank is None and self.on_stall is not None and self.on_stall():
             next_rank = self._next_ready()
         if next_rank is None:
-            next_rank = self._next_ready(must_wait=False)
+            next_rank = self._next_ready(must_wait=False) or self._first_to_time_out()
         if next_rank is rank:
             return
         if next_rank is None:
@@ -166,6 +184,11 @@ class CooperativeScheduler:
             if rank.is_ready is None or rank.is_ready() or not (must_wait or rank.must_wait):
                 return rank
         return None
+
+    def _first_to_time_out(self):
+        """Return the rank whose wait has the earliest deadline; None if none has one."""
+        timed = [rank for rank in self.ranks if not rank.ended and rank.deadline is not None]
+        return min(timed, key=lambda rank: rank.deadline, default=None)
 
     def _deadlock(self):
         lines = self._statuses(self.ranks)

@@ -32,6 +32,14 @@ def is_called_by(name: str) -> bool:
     return False
 
 
+def calls_directly() -> bool:
+    """Whether the user's program has called the simulator, not PyTorch for reasons of its own."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS[0]):
+        frame = frame.f_back
+    return _is_user_code(frame.f_code.co_filename)
+
+
 def line_of_error(error) -> str:
     """Return the innermost user line in the traceback of an error, ``""`` if there is none.
 
