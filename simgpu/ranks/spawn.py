@@ -48,8 +48,9 @@ def spawn(
     One rank runs at a time, until it has to wait for another, so a program gives the same values
     and times in every run. Mistakes that would hang or give wrong numbers on real GPUs raise an
     error: a collective that a rank skips, or calls in another order or with another dtype or size;
-    a message that is never received; a tensor that is read or changed before the ``wait()`` for its
-    communication.
+    a message that is never received; arguments that NCCL refuses or misreads, such as tensors with
+    gaps; groups that ranks make in different orders; a tensor that is read or changed before the
+    ``wait()`` for its communication.
 
     Parameters
     ----------
