@@ -65,6 +65,7 @@ def test_collectives_in_different_order():
 
     text = failing(program)
     assert f"rank 1 calls all_gather of 4 float32 ({lines[1]})" in text
+    assert "has made the call" not in text, "nobody has skipped it: rank 1 calls it next"
     assert f"rank 0 called all_reduce of 4 float32, sum ({lines[0]})" in text
 
 
