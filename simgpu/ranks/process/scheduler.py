@@ -31,7 +31,7 @@ class Rank:
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
         self.deadline = None  # when it stops waiting, in simulated seconds; None: never
-        self.ended = False
+        self.ended = self.killed = False
         self.result = None
 
 
@@ -94,8 +94,8 @@ class CooperativeScheduler:
             thread.start()
         try:
             self._resume(self.ranks[0])
-            for thread in threads:
-                while thread.is_alive():
+            for rank, thread in zip(self.ranks, threads, strict=True):
+                while thread.is_alive() and not rank.killed:
                     thread.join(timeout=0.1)  # else a Ctrl-C just before the join would wait
         except BaseException as error:
             self._stop(error)
@@ -103,6 +103,15 @@ class CooperativeScheduler:
             raise
         if self.error is not None:
             raise self.error
+
+    def kill(self) -> None:
+        """End the current rank as SIGKILL ends a process: nothing of it runs any more."""
+        rank = self.running
+        rank.ended = rank.killed = True
+        if any(not r.ended for r in self.ranks):
+            self._switch()
+        while True:  # not an exception: it would run the program's ``finally:``
+            rank.go.acquire()
 
     def _await_stopped(self, seconds):
         """Wait at most `seconds` for the ranks to stop, which they do at their next wait."""
