@@ -120,12 +120,14 @@ def spawn(
     others = folding.last_represented(numbers, nprocs)
     if others == numbers:  # all ranks run
         return _run(fn, args, numbers, numbers, cluster, numerics)[0]
+    failed = None
     try:
         ends = _run(fn, args, others, numbers, cluster, numerics)[1]
-    except Exception:
-        _run(fn, args, numbers, numbers, cluster, numerics)  # its error names a rank of `ranks`
-        raise
+    except Exception as error:
+        failed = error
     results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
+    if failed is not None:  # if both fail, the error is that of a rank in `ranks`
+        raise failed
     folding.check_equal_ends(numbers, own_ends, others, ends)
     return results
 
