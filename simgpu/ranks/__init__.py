@@ -31,6 +31,12 @@ Note [When communication runs]
     scheduler). By then all ranks have issued what they can, so that collectives that run at the
     same time share links (``communication/links.py``), whatever the order in which ranks ran.
 
+Note [What NCCL refuses]
+    A program that runs here should run on NCCL, and the reverse. So the arguments of every call are
+    checked by the rules of PyTorch's NCCL backend, which gets addresses without strides and ignores
+    tags (``communication/checks/``); tensors on the host follow gloo. What NCCL takes but turns
+    into wrong numbers is refused as well.
+
 Note [Kernels beside a collective]
     A kernel is slower while a collective takes multiprocessors and memory bandwidth from it. So
     before its first kernel after a collective, a rank yields for the others to issue their parts

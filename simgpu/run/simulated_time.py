@@ -1,4 +1,4 @@
-"""Give scripts the simulated clock: `time.time`, `time.perf_counter`, `time.monotonic`, and `sleep`.
+"""Give scripts the simulated clock: `time.time`, `perf_counter`, `monotonic`, and `sleep`.
 
 A script that divides tokens by seconds then prints what it would print on those GPUs. As there,
 reading the clock does not wait for the device: a script that times kernels synchronises first. The
