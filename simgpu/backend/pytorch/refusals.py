@@ -7,7 +7,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
-from simgpu.naming import device_type
+from simgpu.naming import TYPES
 
 _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 _BACKWARD = "torch.autograd:_engine_run_backward"
@@ -37,7 +37,7 @@ def _refuse_data_parallel():
 
     def real_type():
         kind = find_type()
-        return None if kind == device_type() else kind
+        return None if kind in TYPES else kind
 
     return {
         f"{_DATA_PARALLEL}:_get_available_device_type": real_type,  # modules on the host stay there

@@ -47,7 +47,8 @@ def _group_by_simulated_device():
     return {"torch._C:_group_tensors_by_device_and_dtype": grouped}
 
 
-def _factories():
+def factories() -> dict:
+    """Return the kernels that create tensors on a simulated device, by their operations."""
     allocating = {"empty.memory_format": empty, "empty_strided": empty_strided}
     return allocating | {name: make_factory(name) for name in FROM_NUMBERS}
 
@@ -60,7 +61,7 @@ def _register_device():
     if is_accelerator():
         accelerator.register()
     library = torch.library.Library("aten", "IMPL")
-    for name, factory in _factories().items():
+    for name, factory in factories().items():
         library.impl(name, factory, "PrivateUse1")
     _permanent.extend((library, *autocast.register()))
 
@@ -90,7 +91,7 @@ def register() -> None:
     _scoped.callback(library._destroy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is intended that Meta's kernels are replaced
-        for name, factory in _factories().items():
+        for name, factory in factories().items():
             library.impl(name, route_meta(name, factory), "Meta", allow_override=True)
     special.register(library)
 

@@ -8,6 +8,7 @@ from simgpu.clock.current import current_machine
 from simgpu.clock.streams import POLL_SECONDS, Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.in_flight import flatten
+from simgpu.ranks.process.statuses import subject
 
 
 class SimWork(dist.Work):
@@ -47,9 +48,7 @@ class SimWork(dist.Work):
         missing = self._collective.missing()
         if not missing:
             return "is ready"
-        names = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        ranks = "ranks" if len(missing) > 1 else "rank"
-        return f"waits in {self.name} ({self.line}) for {ranks} {names}"
+        return f"waits in {self.name} ({self.line}) for {subject(missing)}"
 
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""

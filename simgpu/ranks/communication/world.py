@@ -10,10 +10,12 @@ from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.launch_order import check_order
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
+from simgpu.ranks.process.call_counts import CallCounts
 from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
 from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
+before_communication = None  # called with a rank before it communicates tensors on its GPU
 
 
 class World:
@@ -31,6 +33,8 @@ class World:
         The stores that programs make: by port, by file, and all of them.
     communication : CommunicationScheduler
         Schedules collectives.
+    messages : list of Messages
+        Those of every group and rank.
     """
 
     def __init__(self, scheduler, machine, communication):
@@ -38,12 +42,15 @@ class World:
         self.store_values = Contents()
         self.servers, self.files, self.stores = {}, {}, []
         self._numbers = itertools.count()
+        self.messages = []
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
         self._pending = {}  # stream -> works that no wait() has covered, in order
         self._issued = {}  # rank -> collectives issued since its last kernel
         self._callback_streams = {}
+        self._calls = CallCounts()
+        scheduler.explain_deadlock = self._skipped_calls
         scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_complete
 
     @property
@@ -91,7 +98,7 @@ class World:
         -------
         SimWork
         """
-        device = self._device_of(given or filled)
+        device = self._device_of([*given, *filled])
         participant = Participant(
             self.rank.number, user_frame.line(), given, filled, name, same or name, device
         )
@@ -99,6 +106,8 @@ class World:
             participant.ready = self.machine.host
             participant.same += " on the host"
         else:
+            if before_communication is not None:
+                before_communication(self.rank)
             self._launch(participant, stream)
         found = self._incomplete.get(key)
         if found is None:
@@ -107,7 +116,9 @@ class World:
             found = self._incomplete[key] = Collective(what, members, present, *rest)
         found.num_bytes = max(found.num_bytes, collective[2])
         participant.number = next(self._numbers)
-        found.join(participant)
+        if len(key) == 2:  # a collective: the members of its group call it equally often
+            self._calls.add(found.members, participant.line, participant.rank)
+        found.join(participant, self._calls)
         if len(self._incomplete) > 1 and len(key) == 2 and device is not None:
             check_order(key, self.rank.number, self._incomplete)
         if not found.missing():
@@ -218,6 +229,15 @@ class World:
         self.communication.schedule(complete, min(clocks, default=0.0))
         return True
 
+    def _skipped_calls(self):
+        """Describe calls that some ranks have made more often than others."""
+        found = {
+            self._calls.compare(collective.members, participant.line, collective.present): None
+            for collective in self._incomplete.values()
+            for participant in collective.participants.values()
+        }
+        return list(filter(None, found))
+
     def _check_ending(self):
         """Raise an error if, at the end, a rank has made a call that others have not."""
         self._schedule_complete()
@@ -227,6 +247,8 @@ class World:
             for collective in self._incomplete.values()
             for participant in collective.participants.values()
         ]
+        lines += [f"  {text}" for messages in self.messages for text in messages.unmatched()]
+        lines += [f"  {text}" for text in self._skipped_calls()]
         if lines:
             raise RanksError(
                 "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_NAMED])

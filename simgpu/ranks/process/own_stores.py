@@ -113,7 +113,9 @@ def _kept(store):
 
 def replacements() -> dict:
     """Return the replacements by which a call of these classes makes a store of ours."""
-    makers = {"TCPStore": _own_tcp_store, "FileStore": _own_file_store, "HashStore": _own_hash_store}
-    return {
-        f"torch._C._distributed_c10d:{name}.__new__": make for name, make in makers.items()
+    makers = {
+        "TCPStore": _own_tcp_store,
+        "FileStore": _own_file_store,
+        "HashStore": _own_hash_store,
     }
+    return {f"torch._C._distributed_c10d:{name}.__new__": make for name, make in makers.items()}

@@ -1,12 +1,13 @@
 """Run ranks as threads, one at a time: Note [One rank at a time] of `simgpu.ranks`."""
 
+import contextvars
 import sys
 import threading
 import time
 
 import torch
 
-from simgpu.ranks.process import user_frame
+from simgpu.ranks.process import statuses, user_frame
 
 
 class RanksError(RuntimeError):
@@ -24,12 +25,13 @@ class Rank:
         self.number, self.world_size = number, world_size
         self.index, self.local = index, local  # of its device: on the machine, and on its node
         self.clock, self.state = clock, state  # restored when it runs
+        self.thread = None  # runs its program
         self.go = threading.Semaphore(0)
         self.is_ready = None  # a function while the rank waits
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
         self.deadline = None  # when it stops waiting, in simulated seconds; None: never
-        self.ended = False
+        self.ended = self.killed = False
         self.result = None
 
 
@@ -43,6 +45,7 @@ class CooperativeScheduler:
         self.error = None
         self.on_end = None  # called when the last rank has ended
         self.on_stall = None  # called when no rank is ready; returns whether one may have become so
+        self.explain_deadlock = None  # returns further lines of the error about a deadlock
 
     def wait(self, is_ready, describe_wait, must_wait=True, deadline=None) -> bool:
         """Run other ranks until ``is_ready()``; this takes no simulated time.
@@ -80,15 +83,19 @@ class CooperativeScheduler:
     def run(self, function) -> None:
         """Run ``function(rank)`` on all ranks; raise the first error of any of them."""
         threads = [
-            threading.Thread(target=self._run_one, args=(rank, function), daemon=True)
+            threading.Thread(
+                target=contextvars.copy_context().run,  # else context variables were unset
+                args=(self._run_one, rank, function),
+                daemon=True,
+            )
             for rank in self.ranks
         ]
         for thread in threads:
             thread.start()
         try:
             self._resume(self.ranks[0])
-            for thread in threads:
-                while thread.is_alive():
+            for rank, thread in zip(self.ranks, threads, strict=True):
+                while thread.is_alive() and not rank.killed:
                     thread.join(timeout=0.1)  # else a Ctrl-C just before the join would wait
         except BaseException as error:
             self._stop(error)
@@ -97,6 +104,15 @@ class CooperativeScheduler:
         if self.error is not None:
             raise self.error
 
+    def kill(self) -> None:
+        """End the current rank as SIGKILL ends a process: nothing of it runs any more."""
+        rank = self.running
+        rank.ended = rank.killed = True
+        if any(not r.ended for r in self.ranks):
+            self._switch()
+        while True:  # not an exception: it would run the program's ``finally:``
+            rank.go.acquire()
+
     def _await_stopped(self, seconds):
         """Wait at most `seconds` for the ranks to stop, which they do at their next wait."""
         deadline = time.monotonic() + seconds
@@ -104,6 +120,7 @@ class CooperativeScheduler:
             time.sleep(0.01)
 
     def _run_one(self, rank, function):
+        rank.thread = threading.current_thread()
         rank.go.acquire()
         try:
             if self.error is None:
@@ -125,7 +142,7 @@ class CooperativeScheduler:
         """Add to an error the rank on which it happened, and the status of the others."""
         line = user_frame.line_of_error(error)
         text = f"on rank {rank.number}" + (f", at {line}" if line else "")
-        others = [f"rank {r.number} {self._status(r)}" for r in self.ranks if r is not rank]
+        others = self._statuses(other for other in self.ranks if other is not rank)
         if others and not isinstance(error, RanksError):
             text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
         if hasattr(error, "add_note"):
@@ -133,6 +150,9 @@ class CooperativeScheduler:
         else:  # Python 3.10 shows no notes
             error.__notes__ = [text]
             print(text, file=sys.stderr)
+
+    def _statuses(self, ranks):
+        return statuses.lines({rank.number: self._status(rank) for rank in ranks})
 
     def _status(self, rank):
         if rank.ended:
@@ -180,10 +200,12 @@ class CooperativeScheduler:
         return min(timed, key=lambda rank: rank.deadline, default=None)
 
     def _deadlock(self):
-        lines = [f"  rank {rank.number} {self._status(rank)}" for rank in self.ranks]
+        lines = self._statuses(self.ranks)
         if len(lines) > MAX_NAMED:
-            lines[MAX_NAMED:] = [f"  and {len(lines) - MAX_NAMED} more ranks"]
-        return RanksError("deadlock: no rank can go on\n" + "\n".join(lines))
+            lines[MAX_NAMED:] = [f"and {len(lines) - MAX_NAMED} more lines"]
+        if self.explain_deadlock is not None:
+            lines += self.explain_deadlock()
+        return RanksError("\n  ".join(["deadlock: no rank can go on", *lines]))
 
     def _stop(self, error):
         """Stop all ranks because of an error."""
@@ -193,4 +215,4 @@ class CooperativeScheduler:
             rank.go.release()
 
 
-MAX_NAMED = 16  # ranks in one message
+MAX_NAMED = 16  # lines in one message
