@@ -3,6 +3,7 @@
 import os
 import time
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 import torch
@@ -141,7 +142,7 @@ def test_a_limit_that_the_program_sets_holds_for_get():
         with pytest.raises(dist.DistStoreError, match="1000ms"):
             store.get("absent")
         starts.append(sim.now())
-        return [after - before for before, after in zip(starts, starts[1:], strict=False)]
+        return [after - before for before, after in pairwise(starts)]
 
     assert sim.spawn(program, nprocs=2) == [pytest.approx([3, 1])] * 2
 
@@ -151,7 +152,7 @@ def test_a_server_that_nobody_joins_and_a_client_without_a_server():
         if rank == 0:
             tcp_store(rank, timeout=timedelta(seconds=2))
 
-    with pytest.raises(dist.DistStoreError, match="Timed out after 2 seconds.*1/2 clients joined"):
+    with pytest.raises(dist.DistStoreError, match=r"Timed out after 2 seconds.*1/2 clients joined"):
         sim.spawn(server, nprocs=2)
 
     def client(rank):
