@@ -50,8 +50,13 @@ def spawn(
     and times in every run. Mistakes that would hang or give wrong numbers on real GPUs raise an
     error: a collective that a rank skips, or calls in another order or with another dtype or size;
     a message that is never received; arguments that NCCL refuses or misreads, such as tensors with
-    gaps; groups that ranks make in different orders; a tensor that is read or changed before the
-    ``wait()`` for its communication.
+    gaps; groups that ranks make, or collectives of two groups that they start, in different orders;
+    a tensor that is read or changed before the ``wait()`` for its communication. `check_races`
+    around the call also finds streams that do not wait for a collective, or for its inputs.
+
+    A `TCPStore` or `FileStore` that the program makes joins ranks by its port or path. A time limit
+    for `wait` on a store counts simulated seconds. Ranks must not wait for each other by other
+    means, such as a `threading.Event`: the rank that waits is the only one that runs.
 
     Parameters
     ----------
