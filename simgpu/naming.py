@@ -8,11 +8,14 @@ GPUs are the accelerator. `device_name` returns ``sim:0`` in both cases.
 """
 
 import os
+from types import SimpleNamespace
 
 import torch
 
-NAME, SLOT = "sim", "privateuseone"
-TYPES = {NAME, SLOT}  # PyTorch's device types of simulated GPUs
+NAME, SLOT, CUDA = "sim", "privateuseone", "cuda"
+# PyTorch's device types of simulated GPUs; under ``simgpu run`` also ``cuda``.
+TYPES = {NAME, SLOT}
+spelling = SimpleNamespace(name=NAME)  # `CUDA` once a script under ``simgpu run`` has said so
 # Read at import: the setting may change later, but the slot keeps its name.
 _FORCED = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
 
@@ -39,21 +42,26 @@ def claim_slot() -> str:
         )
     if taken == SLOT and _may_be_the_accelerator():
         take_slot()
-    return device_type()
+    return slot_type()
 
 
 def _may_be_the_accelerator():
     return _FORCED or not torch.accelerator.is_available()
 
 
-def device_type() -> str:
-    """Return PyTorch's device type of simulated GPUs here: ``sim`` or ``privateuseone``."""
+def slot_type() -> str:
+    """Return the name of PyTorch's slot in this process: ``sim`` or ``privateuseone``."""
     return torch._C._get_privateuse1_backend_name()
+
+
+def device_type() -> str:
+    """Return PyTorch's device type of simulated GPUs here: the slot's name, or ``cuda``."""
+    return CUDA if spelling.name is CUDA else slot_type()
 
 
 def is_accelerator() -> bool:
     """Return whether simulated GPUs are the accelerator of this process."""
-    return device_type() == NAME
+    return slot_type() == NAME
 
 
 def is_ordinary(device) -> bool:
@@ -70,7 +78,7 @@ def is_simulated(device) -> bool:
     (True, False)
     """
     kind, _ = split(device)
-    return kind in (NAME, SLOT)
+    return kind in TYPES
 
 
 def device_name(device) -> str:
@@ -85,7 +93,7 @@ def device_name(device) -> str:
     ('sim:1', 'cpu')
     """
     kind, index = split(device)
-    kind = NAME if kind == SLOT else kind
+    kind = spelling.name if kind in TYPES else kind
     return kind if index is None else f"{kind}:{index}"
 
 
@@ -108,6 +116,6 @@ def torch_device(device) -> torch.device:
         From PyTorch, if the device type does not exist.
     """
     kind, index = split(device)
-    if kind in (NAME, SLOT):
+    if kind in TYPES:
         kind = device_type()
     return torch.device(kind) if index is None else torch.device(kind, index)

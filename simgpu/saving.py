@@ -10,10 +10,12 @@ import functools
 
 import torch
 
+from simgpu.backend import tensor as backend
+from simgpu.backend.ops import aten, lookup
 from simgpu.backend.tensor import META, SimTensor, shapes_only, wrap
 from simgpu.clock import current
 from simgpu.clock.memory import Block
-from simgpu.naming import NAME, SLOT
+from simgpu.naming import TYPES, spelling
 from simgpu.races import detector as races
 
 
@@ -55,6 +57,8 @@ def _reduce(tensor):
     current.check_alive(device.machine, f"a tensor on {device.name}")
     if not device.machine.numerics:
         raise shapes_only("saving a tensor")
+    if backend.watch is not None:  # saving reads the values as a copy does
+        backend.watch(lookup(aten._to_copy.default), (tensor,), None)
     if data.nbytes:
         if races.active is not None:
             races.active.touch(device, f"copy {device.name} -> cpu", [tensor])
@@ -75,7 +79,7 @@ def _tag(storage):
 
 def _restore(storage, location):
     kind, _, index = location.partition(":")
-    if kind not in (NAME, SLOT):
+    if kind not in TYPES:
         return None
     index = int(index) if index else None
     count = current.device_count()
@@ -85,7 +89,7 @@ def _restore(storage, location):
             "GPUs. Use torch.load with map_location to map your storages to an existing device, "
             "or simgpu.configure() to make more."
         )
-    storage._sim_location = NAME if index is None else f"{NAME}:{index}"
+    storage._sim_location = spelling.name if index is None else f"{spelling.name}:{index}"
     return storage
 
 

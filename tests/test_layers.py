@@ -16,6 +16,7 @@ LAYERS = """
 simgpu.units  simgpu.hardware  simgpu.races  simgpu.naming
 simgpu.network
 simgpu.clock
+simgpu.device_api
 simgpu.backend
 simgpu.backend.operations
 simgpu.backend.pytorch

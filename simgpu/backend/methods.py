@@ -10,7 +10,7 @@ import torch
 
 from simgpu.backend.storage import SimStorage
 from simgpu.clock import current
-from simgpu.naming import is_ordinary, torch_device
+from simgpu.naming import CUDA, is_ordinary, spelling, torch_device
 from simgpu.races import detector as races
 
 
@@ -34,7 +34,8 @@ class CudaMethods:
         """Return the device for a name or a number, or None if the tensor is on it."""
         if isinstance(device, bool) or not isinstance(device, torch.device | str | int):
             raise TypeError(
-                f"to(): {device!r} is not a device, dtype or tensor; give one like 'sim:0', "
+                f"to(): {device!r} is not a device, dtype or tensor; give one like "
+                f"'{spelling.name}:0', "
                 "torch.float64 or another tensor"
             )
         device = device if isinstance(device, int) else torch_device(device)
@@ -49,7 +50,7 @@ class CudaMethods:
         """Return the name of the tensor's type, or the tensor converted to `dtype`."""
         if dtype is None:
             name = torch.empty(0, dtype=self.dtype, device="cpu").type()
-            return name.replace("torch.", "torch.sim.")
+            return name.replace("torch.", f"torch.{spelling.name}.")
         if isinstance(dtype, torch.dtype):
             return self.to(dtype, non_blocking=non_blocking)
         raise NotImplementedError(
@@ -123,6 +124,15 @@ class CudaMethods:
     def __format__(self, spec):
         return self.item().__format__(spec) if self.dim() == 0 else object.__format__(self, spec)
 
+    def __copy__(self):
+        """Return another tensor with the same values in the same memory, as PyTorch does."""
+        result = self.detach()
+        if getattr(self, "_is_param", False):
+            result = torch.nn.Parameter(result)
+        result.requires_grad_(self.requires_grad)
+        vars(result).update({**vars(self), **vars(result)})  # attributes that a program has set
+        return result
+
     def __deepcopy__(self, memo):
         if not self.is_leaf:
             raise RuntimeError(
@@ -161,6 +171,11 @@ class CudaMethods:
     def is_meta(self):
         """False, although C++ sees a meta tensor."""
         return False
+
+    @property
+    def is_cuda(self):
+        """Whether the program knows the device as ``cuda``."""
+        return self._device.torch_device.type == CUDA
 
     @property
     def is_sim(self):

@@ -3,11 +3,12 @@
 import os
 from types import SimpleNamespace
 
-from simgpu.naming import NAME, SLOT, split
+from simgpu.naming import CUDA, TYPES, spelling, split
 
 DEFAULT_SEED = 67280421310721  # PyTorch's default, without a call of torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
 ranks = None  # the `World` of the ranks that share the machine, if any
+on_cuda = None  # called by `find_device` with the number in ``"cuda:1"``, under ``simgpu run``
 _FORKED = (
     "simulated GPUs belong to the process that configured them, and this process was forked from "
     "it; use host tensors here (in a DataLoader's workers: return host tensors, and move batches "
@@ -99,15 +100,18 @@ def find_device(device=None):
     else:
         kind, index = split(device)
         in_cpp = kind == "meta" and index is not None  # in C++, sim:i is named meta:i
-        if kind not in (NAME, SLOT) and not in_cpp:
-            raise ValueError(f"{device} is not a simulated GPU; give one like 'sim:0'")
+        if kind not in TYPES and not in_cpp:
+            raise ValueError(f"{device} is not a simulated GPU; give one like '{spelling.name}:0'")
+        if kind == CUDA:
+            on_cuda(index)
         index = machine.current_index() if index is None else index
     if ranks is not None:
         index = ranks.index_of(index)
     if not 0 <= index < len(machine.devices):
         raise ValueError(
-            f"there is no sim:{index}: this machine has {len(machine.devices)} simulated GPU(s), "
-            f"sim:0 to sim:{len(machine.devices) - 1}; call configure({index + 1}) to have it"
+            f"there is no {spelling.name}:{index}: this machine has {len(machine.devices)} "
+            f"simulated GPU(s), {spelling.name}:0 to {spelling.name}:{len(machine.devices) - 1}; "
+            f"call configure({index + 1}) to have it"
         )
     return machine.devices[index]
 

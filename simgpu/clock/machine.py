@@ -22,7 +22,7 @@ from simgpu.clock.streams import Stream
 from simgpu.clock.trace import CPU_ENGINE, D2H, H2D, HOST, LAUNCH, P2P, SYNC, Trace
 from simgpu.hardware.link import Link
 from simgpu.hardware.specs import GPU
-from simgpu.naming import NAME, device_type
+from simgpu.naming import device_type, spelling
 from simgpu.races import detector as races
 
 
@@ -56,7 +56,7 @@ class Device:
 
     def call(self, number) -> None:
         """Set the number in the device's name: its index or, in a rank, the local rank."""
-        self.name = f"{NAME}:{number}"
+        self.number, self.name = number, f"{spelling.name}:{number}"
         self.torch_device = torch.device(device_type(), number)
 
     def draw(self) -> torch.Generator:

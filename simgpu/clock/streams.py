@@ -56,6 +56,7 @@ class Stream:
         self._device = device
         self.compute = device.urgent if priority < 0 else device.compute  # where its kernels run
         self.number = len(device.streams)
+        self.priority = priority
         self.end = device.machine.host
         self._outer = []
         device.streams.append(self)
@@ -69,6 +70,17 @@ class Stream:
     def stream_id(self) -> int:
         """Number of the stream on its device; 0 is the default stream."""
         return self.number
+
+    cuda_stream = stream_id
+
+    @staticmethod
+    def priority_range() -> tuple:
+        """Return the least and the greatest priority, as on CUDA."""
+        return 0, -5
+
+    def is_capturing(self) -> bool:
+        """Return False: no stream is captured into a graph."""
+        return False
 
     def synchronize(self) -> None:
         """Make the host wait until everything issued so far in this stream is done."""

@@ -9,7 +9,7 @@ from simgpu.clock.current import set_device, state
 from simgpu.clock.engine import Engine
 from simgpu.clock.trace import OF_RANKS
 from simgpu.configure import build
-from simgpu.naming import NAME, device_type
+from simgpu.naming import NAME, slot_type
 from simgpu.network.cluster import build_cluster
 from simgpu.ranks.communication import folding, world
 from simgpu.ranks.communication.communication_scheduler import CommunicationScheduler
@@ -110,13 +110,20 @@ def spawn(
     functional.register()
     sync_batch_norm.register()
     register_backend()
+    for name, number in (("nprocs", nprocs), ("nodes", nodes)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"sim.spawn({name}={number!r}): give a positive int")
     cluster = build_cluster(nprocs, gpu, link, nodes, network)
     numbers = folding.check_ranks(ranks, nprocs, numerics)
     # Check the assumption that a rank does the same as all that it represents on the last of them.
     others = folding.last_represented(numbers, nprocs)
     if others == numbers:  # all ranks run
         return _run(fn, args, numbers, numbers, cluster, numerics)[0]
-    ends = _run(fn, args, others, numbers, cluster, numerics)[1]
+    try:
+        ends = _run(fn, args, others, numbers, cluster, numerics)[1]
+    except Exception:
+        _run(fn, args, numbers, numbers, cluster, numerics)  # its error names a rank of `ranks`
+        raise
     results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
     folding.check_equal_ends(numbers, own_ends, others, ends)
     return results
@@ -132,8 +139,11 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     communication = CommunicationScheduler(
         machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
     )
-    with preserved_process(machine), patched():
-        ranks = [_make_rank(machine, i, number, cluster) for i, number in enumerate(numbers)]
+    with preserved_process(machine) as modules, patched():
+        ranks = [
+            _make_rank(machine, i, number, cluster, modules.of_rank())
+            for i, number in enumerate(numbers)
+        ]
         scheduler = CooperativeScheduler(ranks)
         world.active = current.ranks = World(scheduler, machine, communication)
 
@@ -154,7 +164,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     return [rank.result for rank in ranks], [rank.clock.now for rank in ranks]
 
 
-def _make_rank(machine, index, number, cluster):
+def _make_rank(machine, index, number, cluster, modules):
     """Create one rank, and set up its device."""
     device = machine.devices[index]
     device.call(cluster.local(number))  # the name that it has in a process on its node
@@ -171,17 +181,18 @@ def _make_rank(machine, index, number, cluster):
         "WORLD_SIZE": str(cluster.world_size), "LOCAL_WORLD_SIZE": str(cluster.gpus_per_node),
         "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
     }  # fmt: skip
-    state_of_rank = RankLocalState(environment)
+    state_of_rank = RankLocalState(environment, modules)
     return Rank(number, index, local, cluster.world_size, clock, state_of_rank)
 
 
 def register_backend() -> None:
     """Register the simulated process group with `torch.distributed`, once per process."""
     if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, _make_group, extended_api=True, devices=[device_type()])
+        dist.Backend.register_backend(NAME, _make_group, extended_api=True, devices=[slot_type()])
 
 
-def _make_group(options, _):
+def _make_group(options, kinds):
     return SimProcessGroup(
-        options.group_id, options.group_rank, options.group_size, options.global_ranks_in_group
-    )
+        options.group_id, options.group_rank, options.group_size, options.global_ranks_in_group,
+        kinds,
+    )  # fmt: skip

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from simgpu.ranks.process.scheduler import Stopped
 from simgpu.ranks.process.user_frame import line_of_error
 from simgpu.ranks.pytorch.patches import BackendError
-from simgpu.run.cuda import CudaError, lines_with_cuda
+from simgpu.run.cuda.refused import UnsupportedError
 
 
 class StartError(RuntimeError):
@@ -51,13 +51,8 @@ class Failures:
         rank = None
         if self._first is not None and self._first[1] is error:
             rank = self._first[0]
-        if isinstance(error, StartError):
+        if isinstance(error, StartError | UnsupportedError | BackendError):
             say(f"{line_of_error(error)}: {error}")
-            return 1
-        if isinstance(error, CudaError | BackendError):
-            line = line_of_error(error)
-            others = ", ".join(n for n in lines_with_cuda(self._script.path) if n != line)
-            say(f"{line}: {error}" + (f". See also {others}" if others else ""))
             return 1
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else 1

@@ -27,7 +27,7 @@ import simgpu as sim
 from simgpu.clock import current
 from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
-from simgpu.units import number, quantity, size
+from simgpu.units import number, quantity, scale, size
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class Summary:
         most = max(self.peak_memory, key=self.peak_memory.get)
         least = min(self.peak_memory, key=self.peak_memory.get)
         memory = f"of {size(self.gpu_memory)}, "
-        if self.peak_memory[least] < self.peak_memory[most]:
+        if _mib(self.peak_memory[least]) != _mib(self.peak_memory[most]):
             memory += f"on rank {most}; the least: {_mib(self.peak_memory[least])} on rank {least}"
         else:
             memory += "on every rank"
         hidden = f"of the time; {_percent(self.hidden_communication)} more is hidden behind kernels"
         peak = f"of {quantity(self.peak_flops, 'FLOP/s')}, the peak for {self.peak_type}"
         rows = [
-            ("step time", quantity(self.step_seconds, "s"), steps),
+            ("step time", _seconds(self.step_seconds), steps),
             ("exposed communication", _percent(self.exposed_communication), hidden),
             ("peak memory", _mib(self.peak_memory[most]), memory),
             ("MFU", _percent(self.mfu), peak),
@@ -203,6 +203,12 @@ def _main_type(num_devices):
 
 def _percent(share):
     return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
+def _seconds(seconds):
+    """Write a time with three digits, zeros included: runs are compared by them."""
+    power, unit = scale(seconds, "s")
+    return f"{seconds / 10**power:#.3g}".rstrip(".") + f" {unit}"
 
 
 def _mib(num_bytes):

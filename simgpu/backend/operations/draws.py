@@ -2,17 +2,36 @@
 
 import torch
 
+from simgpu.naming import spelling
+
+device_of_generator = None  # under ``simgpu run``, returns the device of a generator, or None
+
+
+def _check(generator, device):
+    """Refuse a generator of another device than the one that draws from it."""
+    own = None if device_of_generator is None else device_of_generator(generator)
+    if own is None:
+        raise RuntimeError(
+            f"Expected a '{spelling.name}' device type for generator but found "
+            f"'{generator.device.type}'; draw on the host with it and move the result, or seed the "
+            "device with torch.manual_seed"
+        )
+    if own is not device:
+        raise RuntimeError(
+            f"Expected a generator on {device.name} but found one on {own.name}; make one for each "
+            "device"
+        )
+
 
 def set_generator(op, device, args, kwargs):
     """Set the generator argument of an operation to the device's generator."""
     position = op.generator
     given = args[position] if position < len(args) else kwargs.get("generator")
     if given is not None:
-        raise RuntimeError(
-            f"Expected a 'sim' device type for generator but found '{given.device.type}'; draw on "
-            "the host with it and move the result, or seed the device with torch.manual_seed"
-        )
-    generator = device.draw() if device.machine.numerics else None
+        _check(given, device)
+    generator = None
+    if device.machine.numerics:
+        generator = device.draw() if given is None else given
     if position < len(args):
         args[position] = generator
     else:

@@ -13,7 +13,8 @@ from torch.utils import _device
 from simgpu.backend.pinned import is_pinned, pin_memory
 from simgpu.backend.pytorch.torch_streams import KINDS
 from simgpu.clock import current, queries
-from simgpu.naming import is_simulated, torch_device
+from simgpu.device_api import devices, memory, streams
+from simgpu.naming import CUDA, is_simulated, split, torch_device
 
 _registered: list = []  # kept alive here: C++ only borrows them
 
@@ -38,47 +39,21 @@ class _Guard(torch._C._acc.DeviceGuard):
         return torch._C._autograd.DeviceType.PrivateUse1
 
 
-def _exchange(index):
-    before = current.current_device()
-    current.set_device(index)
-    return before
-
-
-def _maybe_exchange(index):
-    return _exchange(index) if index >= 0 else current.current_device()
-
-
-def _set_stream(stream):
-    current.set_device(stream.device.index)
-    stream._device.set_current_stream(stream)
-
-
-def _stats(index):
-    current, peak = queries.memory_allocated(index), queries.max_memory_allocated(index)
-    sizes = {"all": {"current": current, "peak": peak}}
-    return {"allocated_bytes": sizes, "reserved_bytes": sizes}  # no freed memory is cached
-
-
-def _memory_info(index):
-    memory = current.find_device(index).memory
-    return memory.capacity - memory.allocated, memory.capacity
-
-
 FUNCTIONS = {  # of torch._C, called by `torch.accelerator`
     "_accelerator_getDeviceIndex": current.current_device,
     "_accelerator_setDeviceIndex": current.set_device,
-    "_accelerator_exchangeDevice": _exchange,
-    "_accelerator_maybeExchangeDevice": _maybe_exchange,
+    "_accelerator_exchangeDevice": devices.exchange,
+    "_accelerator_maybeExchangeDevice": devices.exchange,
     "_accelerator_getStream": queries.current_stream,
-    "_accelerator_setStream": _set_stream,
+    "_accelerator_setStream": streams.set_stream,
     "_accelerator_synchronizeDevice": queries.synchronize,
     "_accelerator_isAllocatorInitialized": lambda: True,
     "_accelerator_emptyCache": lambda: None,
     "_accelerator_emptyHostCache": lambda: None,
-    "_accelerator_getDeviceStats": _stats,
+    "_accelerator_getDeviceStats": memory.memory_stats_as_nested_dict,
     "_accelerator_resetPeakStats": queries.reset_peak_memory_stats,
     "_accelerator_resetAccumulatedStats": lambda index: None,
-    "_accelerator_getMemoryInfo": _memory_info,
+    "_accelerator_getMemoryInfo": memory.mem_get_info,
 }
 
 
@@ -89,8 +64,10 @@ def with_number(device):
     number is therefore added before C++ sees the device.
     """
     if type(device) in (str, torch.device) and is_simulated(device):
-        named = torch_device(device)
-        return current.find_device(None).torch_device if named.index is None else named
+        kind, index = split(device)
+        if index is None or kind == CUDA:
+            return current.find_device(device).torch_device
+        return torch_device(device)
     return device
 
 

@@ -6,10 +6,7 @@ Unlike CUDA's autocast, it does not cache the converted copies of weights.
 import torch
 
 from simgpu.backend.ops import aten
-from simgpu.naming import device_type
-
-_KEY = torch._C.DispatchKey.AutocastPrivateUse1
-_KEYS = torch._C.DispatchKeySet(_KEY)
+from simgpu.naming import slot_type
 
 # Run in the low-precision dtype.
 _LOW = (
@@ -63,11 +60,11 @@ def _widest(values):
     return torch.float32
 
 
-def _kernel(func, choose_dtype):
+def _kernel(func, choose_dtype, keys):
     """Return a kernel that casts the arguments of `func` and runs it."""
 
     def cast_and_run(*args, **kwargs):
-        with torch._C._ExcludeDispatchKeyGuard(_KEYS):  # or `func` would dispatch to this kernel
+        with torch._C._ExcludeDispatchKeyGuard(keys):  # or `func` would dispatch to this kernel
             dtype = choose_dtype((*args, *kwargs.values()))
             args = [_cast(a, dtype) for a in args]
             return func(*args, **{k: _cast(v, dtype) for k, v in kwargs.items()})
@@ -80,8 +77,15 @@ def register() -> list:
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     library = torch.library.Library("aten", "IMPL")
+    add_rules(library, "AutocastPrivateUse1", slot_type())
+    return [fallback, library]
+
+
+def add_rules(library, key, device_type, **options) -> None:
+    """Register the rules for ``torch.autocast(device_type)``, of which tensors have a `key`."""
+    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
     rules = (
-        (_LOW, lambda _: torch.get_autocast_dtype(device_type())),
+        (_LOW, lambda _: torch.get_autocast_dtype(device_type)),
         (_HIGH, lambda _: torch.float32),
         (_WIDEST, _widest),
     )
@@ -89,5 +93,4 @@ def register() -> list:
         for name in names:
             packet, _, overload = name.partition(".")
             func = getattr(getattr(aten, packet), overload or "default")
-            library.impl(name, _kernel(func, choose_dtype), "AutocastPrivateUse1")
-    return [fallback, library]
+            library.impl(name, _kernel(func, choose_dtype, keys), key, **options)

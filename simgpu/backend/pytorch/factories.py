@@ -89,7 +89,7 @@ def make_factory(name):
 def _shape(make, args, kwargs, device, cache):
     """Return the result of a factory as a meta tensor, which is cached by the arguments."""
     args = [None if isinstance(a, torch.Generator) else a for a in args]
-    kwargs = {k: v for k, v in kwargs.items() if k != "generator"}
+    kwargs = {k: None if k == "generator" else v for k, v in kwargs.items()}
     key = signature(args), tuple(kwargs), signature(kwargs.values()), torch.get_default_dtype()
     shape = cache.get(key)
     if shape is None:

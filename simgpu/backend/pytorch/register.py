@@ -13,6 +13,7 @@ from simgpu.backend.pytorch import (
     device_module,
     lazy_modules,
     modules,
+    padded_encoder,
     refusals,
     special,
 )
@@ -46,7 +47,8 @@ def _group_by_simulated_device():
     return {"torch._C:_group_tensors_by_device_and_dtype": grouped}
 
 
-def _factories():
+def factories() -> dict:
+    """Return the kernels that create tensors on a simulated device, by their operations."""
     allocating = {"empty.memory_format": empty, "empty_strided": empty_strided}
     return allocating | {name: make_factory(name) for name in FROM_NUMBERS}
 
@@ -59,7 +61,7 @@ def _register_device():
     if is_accelerator():
         accelerator.register()
     library = torch.library.Library("aten", "IMPL")
-    for name, factory in _factories().items():
+    for name, factory in factories().items():
         library.impl(name, factory, "PrivateUse1")
     _permanent.extend((library, *autocast.register()))
 
@@ -78,7 +80,7 @@ def register() -> None:
         _scoped.add(accelerator.replacements())
     for replacements in (
         refusals.replacements, modules.replacements, lazy_modules.replacements,
-        _group_by_simulated_device,
+        padded_encoder.replacements, _group_by_simulated_device,
     ):  # fmt: skip
         _scoped.add(replacements())
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):
@@ -89,7 +91,7 @@ def register() -> None:
     _scoped.callback(library._destroy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is intended that Meta's kernels are replaced
-        for name, factory in _factories().items():
+        for name, factory in factories().items():
             library.impl(name, route_meta(name, factory), "Meta", allow_override=True)
     special.register(library)
 

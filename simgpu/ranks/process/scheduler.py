@@ -1,12 +1,13 @@
 """Run ranks as threads, one at a time: Note [One rank at a time] of `simgpu.ranks`."""
 
+import contextvars
 import sys
 import threading
 import time
 
 import torch
 
-from simgpu.ranks.process import user_frame
+from simgpu.ranks.process import statuses, user_frame
 
 
 class RanksError(RuntimeError):
@@ -24,10 +25,12 @@ class Rank:
         self.number, self.world_size = number, world_size
         self.index, self.local = index, local  # of its device: on the machine, and on its node
         self.clock, self.state = clock, state  # restored when it runs
+        self.thread = None  # runs its program
         self.go = threading.Semaphore(0)
         self.is_ready = None  # a function while the rank waits
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
+        self.deadline = None  # when it stops waiting, in simulated seconds; None: never
         self.ended = self.killed = False
         self.result = None
 
@@ -42,8 +45,9 @@ class CooperativeScheduler:
         self.error = None
         self.on_end = None  # called when the last rank has ended
         self.on_stall = None  # called when no rank is ready; returns whether one may have become so
+        self.explain_deadlock = None  # returns further lines of the error about a deadlock
 
-    def wait(self, is_ready, describe_wait, must_wait=True) -> None:
+    def wait(self, is_ready, describe_wait, must_wait=True, deadline=None) -> bool:
         """Run other ranks until ``is_ready()``; this takes no simulated time.
 
         Parameters
@@ -54,22 +58,36 @@ class CooperativeScheduler:
             Returns what the rank waits for, in words; used if no rank is ready.
         must_wait : bool
             If False, the rank resumes when no rank is ready, even if it is not.
+        deadline : float, optional
+            A time at which the rank stops waiting, in simulated seconds. It does so when no other
+            rank can go on, and none of them has an earlier deadline.
+
+        Returns
+        -------
+        bool
+            Whether it is ready.
         """
         if self.error is not None:
             raise Stopped
         if is_ready():
-            return
+            return True
         rank = self.running
         rank.is_ready, rank.describe_wait, rank.must_wait = is_ready, describe_wait, must_wait
+        rank.deadline = deadline
         self._switch()
-        rank.is_ready = rank.describe_wait = None  # they may keep tensors alive
+        rank.is_ready = rank.describe_wait = rank.deadline = None  # they may keep tensors alive
         if self.error is not None:
             raise Stopped
+        return is_ready()
 
     def run(self, function) -> None:
         """Run ``function(rank)`` on all ranks; raise the first error of any of them."""
         threads = [
-            threading.Thread(target=self._run_one, args=(rank, function), daemon=True)
+            threading.Thread(
+                target=contextvars.copy_context().run,  # else context variables were unset
+                args=(self._run_one, rank, function),
+                daemon=True,
+            )
             for rank in self.ranks
         ]
         for thread in threads:
@@ -102,6 +120,7 @@ class CooperativeScheduler:
             time.sleep(0.01)
 
     def _run_one(self, rank, function):
+        rank.thread = threading.current_thread()
         rank.go.acquire()
         try:
             if self.error is None:
@@ -123,7 +142,7 @@ class CooperativeScheduler:
         """Add to an error the rank on which it happened, and the status of the others."""
         line = user_frame.line_of_error(error)
         text = f"on rank {rank.number}" + (f", at {line}" if line else "")
-        others = [f"rank {r.number} {self._status(r)}" for r in self.ranks if r is not rank]
+        others = self._statuses(other for other in self.ranks if other is not rank)
         if others and not isinstance(error, RanksError):
             text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
         if hasattr(error, "add_note"):
@@ -131,6 +150,9 @@ class CooperativeScheduler:
         else:  # Python 3.10 shows no notes
             error.__notes__ = [text]
             print(text, file=sys.stderr)
+
+    def _statuses(self, ranks):
+        return statuses.lines({rank.number: self._status(rank) for rank in ranks})
 
     def _status(self, rank):
         if rank.ended:
@@ -144,7 +166,7 @@ class CooperativeScheduler:
         if next_rank is None and self.on_stall is not None and self.on_stall():
             next_rank = self._next_ready()
         if next_rank is None:
-            next_rank = self._next_ready(must_wait=False)
+            next_rank = self._next_ready(must_wait=False) or self._first_to_time_out()
         if next_rank is rank:
             return
         if next_rank is None:
@@ -172,11 +194,18 @@ class CooperativeScheduler:
                 return rank
         return None
 
+    def _first_to_time_out(self):
+        """Return the rank whose wait has the earliest deadline; None if none has one."""
+        timed = [rank for rank in self.ranks if not rank.ended and rank.deadline is not None]
+        return min(timed, key=lambda rank: rank.deadline, default=None)
+
     def _deadlock(self):
-        lines = [f"  rank {rank.number} {self._status(rank)}" for rank in self.ranks]
+        lines = self._statuses(self.ranks)
         if len(lines) > MAX_NAMED:
-            lines[MAX_NAMED:] = [f"  and {len(lines) - MAX_NAMED} more ranks"]
-        return RanksError("deadlock: no rank can go on\n" + "\n".join(lines))
+            lines[MAX_NAMED:] = [f"and {len(lines) - MAX_NAMED} more lines"]
+        if self.explain_deadlock is not None:
+            lines += self.explain_deadlock()
+        return RanksError("\n  ".join(["deadlock: no rank can go on", *lines]))
 
     def _stop(self, error):
         """Stop all ranks because of an error."""
@@ -186,4 +215,4 @@ class CooperativeScheduler:
             rank.go.release()
 
 
-MAX_NAMED = 16  # ranks in one message
+MAX_NAMED = 16  # lines in one message

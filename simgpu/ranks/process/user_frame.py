@@ -22,6 +22,24 @@ def line() -> str:
     return _describe(frame.f_code, frame.f_lineno)
 
 
+def is_called_by(name: str) -> bool:
+    """Whether a function of PyTorch with that name is among the callers."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == name and frame.f_code.co_filename.startswith(_OURS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def calls_directly() -> bool:
+    """Whether the user's program has called the simulator, not PyTorch for reasons of its own."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS[0]):
+        frame = frame.f_back
+    return is_user_code(frame.f_code.co_filename)
+
+
 def line_of_error(error) -> str:
     """Return the innermost user line in the traceback of an error, ``""`` if there is none.
 

@@ -10,7 +10,7 @@ import torch
 from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
-from simgpu.naming import device_type, is_simulated
+from simgpu.naming import TYPES, is_simulated
 from simgpu.ranks.communication import world
 from simgpu.ranks.process import torch_internals
 
@@ -93,7 +93,7 @@ def _rebuild_on_cpu(spec):
     C++ has no simulated device, and PyTorch caches the results for all ranks.
     """
     meta, kind = spec.tensor_meta, spec.mesh.device_type
-    device = "cpu" if kind == device_type() else kind
+    device = "cpu" if kind in TYPES else kind
     return torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device=device)
 
 

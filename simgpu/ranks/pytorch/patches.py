@@ -12,9 +12,9 @@ from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
-from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process import own_stores, torch_internals
 from simgpu.ranks.process.store import RankStore
-from simgpu.ranks.pytorch import dtensor, pipelines, profiling, unsupported
+from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -22,6 +22,9 @@ _HOOK_CHECK = "torch.nn.parallel:DistributedDataParallel._check_comm_hook"
 _MEMBERSHIP = f"{torch_internals.C10D}:_rank_not_in_group"
 _LOG_TIMES = "torch._C._distributed_c10d:Logger.set_runtime_stats_and_log"
 _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
+
+
+accepts_all_backends = False  # True while ``simgpu run`` maps their names to the simulated one
 
 
 class BackendError(ValueError):
@@ -43,6 +46,8 @@ def patched():
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
                 **dtensor.replacements(),
+                **groups.replacements(),
+                **own_stores.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
                 **unsupported.replacements(),
@@ -66,6 +71,8 @@ def _accelerator():
 
 def _simulated_only(init):
     """Make ``init_process_group`` create the simulated backend, and refuse any other."""
+    if accepts_all_backends:
+        return init
 
     @functools.wraps(init)
     def checked(backend=None, *args, **kwargs):

@@ -21,9 +21,12 @@ _REFUSED = {
 }
 
 
+accepted: set = set()  # names that ``simgpu run`` has replaced by something that works
+
+
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    refused = {name: _refuse(*reason) for name, reason in _REFUSED.items()}
+    refused = {n: _refuse(*reason) for n, reason in _REFUSED.items() if n not in accepted}
     return {**refused, "signal:signal": _refuse_signal}
 
 

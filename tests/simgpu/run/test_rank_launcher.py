@@ -1,4 +1,4 @@
-"""The launcher: scripts run as under ``torchrun``, errors are reported, CUDA is refused."""
+"""The launcher: scripts run as under ``torchrun``, errors are reported."""
 
 import json
 import os
@@ -157,65 +157,10 @@ def test_a_script_is_main_with_its_own_arguments(launch, tmp_path):
     assert (sys.modules["__main__"], list(sys.argv)) == before
 
 
-@pytest.mark.parametrize(
-    ("line", "advice"),
-    [
-        ("torch.cuda.set_device(0)", "torch.accelerator.set_device_index(local_rank)"),
-        ("torch.nn.Linear(2, 2).to('cuda:1')", "torch.accelerator.current_accelerator()"),
-        ("torch.ones(2).cuda()", "torch.accelerator.current_accelerator()"),
-        ("torch.ones(2, device='cuda')", "torch.accelerator.current_accelerator()"),
-        ("torch.cuda.synchronize()", "write torch.accelerator.synchronize()"),
-        ("torch.cuda.Stream()", "torch.Stream(device)"),
-        ("torch.cuda.Event(enable_timing=True)", "torch.Event(device, enable_timing=...)"),
-        ("torch.cuda.max_memory_allocated()", "torch.accelerator.max_memory_allocated()"),
-        ("torch.autocast('cuda', dtype=torch.bfloat16)", "autocast(device.type)"),
-        ("torch.amp.GradScaler()", "GradScaler(device.type)"),
-        ("torch.distributed.init_process_group(backend='nccl')", "leave the backend out"),
-        ("torch.distributed.init_process_group('cpu:gloo,cuda:nccl')", "leave the backend out"),
-    ],
-)
-def test_cuda_is_refused_by_one_sentence(launch, line, advice):
-    code, out, err = launch(f"import torch\n\n{line}\n")
-    assert (code, out) == (1, "")
-    assert err.startswith("simgpu run: train.py:3: ")
-    assert advice in err
-    assert err.count("\n") == 1
-
-
-def test_all_lines_with_cuda_are_named_at_once(launch):
-    source = (
-        "import torch\n"
-        "torch.cuda.set_device(0)\n"
-        "# what about cuda?\n"
-        "x = torch.ones(2, device='cuda')\n"
-        "torch.distributed.init_process_group('nccl')\n"
-    )
-    _, _, err = launch(source)
-    assert err.startswith("simgpu run: train.py:2: ")
-    assert err.endswith(". See also train.py:4, train.py:5\n")
-
-
-def test_a_script_that_falls_back_to_the_cpu_is_refused(launch):
-    source = (
-        "import torch\n"
-        "# cuda or not\n"
-        "device = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
-        "torch.ones(2, device=device)\n"
-    )
-    code, out, err = launch(source)
-    assert (code, out) == (1, "")
-    assert "train.py used no simulated GPU; train.py:3 looks for CUDA" in err
+def test_a_script_that_uses_no_gpu_is_told_so(launch):
     code, out, err = launch("print('hello')\n")
     assert (code, out) == (0, "hello\nhello\n")
-    assert "used no simulated GPU" in err
-
-
-def test_cuda_is_restored_afterwards(launch):
-    before = torch.cuda.set_device, torch.cuda._lazy_init, torch.cuda.Stream.__new__
-    autocast, visible = torch.autocast.__init__, os.environ.get("CUDA_VISIBLE_DEVICES")
-    launch("import torch, os\nassert not torch.cuda.is_available()\n")
-    assert before == (torch.cuda.set_device, torch.cuda._lazy_init, torch.cuda.Stream.__new__)
-    assert (torch.autocast.__init__, os.environ.get("CUDA_VISIBLE_DEVICES")) == (autocast, visible)
+    assert "train.py used no simulated GPU" in err
 
 
 def test_an_exception_is_shown_with_its_rank(launch):

@@ -1,0 +1,119 @@
+"""A forgotten `torch.cuda.set_device`: real ranks would share GPU 0.
+
+In a real process the current device is 0 until the program sets another one. Here it is the rank's
+own from the start, so a program that never sets it would work. It is refused when a rank that has
+put a tensor on ``cuda`` without a number communicates. A program that says `torch.accelerator` is
+not: notebooks take the rank's device from there.
+"""
+
+import os
+import threading
+import weakref
+
+from simgpu.clock import current
+from simgpu.device_api import devices
+from simgpu.naming import split
+from simgpu.ranks.communication import world
+from simgpu.ranks.process import user_frame
+from simgpu.ranks.process.scheduler import RanksError
+
+_unset: dict = weakref.WeakKeyDictionary()  # rank -> line that put a tensor on the device 0
+_bound: set = weakref.WeakSet()  # ranks that have set their current device
+_seen: set = weakref.WeakSet()  # ranks whose CUDA_VISIBLE_DEVICES has been read
+
+
+def _rank():
+    """Return the rank whose program runs in this thread; None in a thread that it started."""
+    active = world.active
+    if active is None or active.rank.thread is not threading.current_thread():
+        return None
+    return active.rank
+
+
+def note_use(index) -> None:
+    """Note that a program names ``cuda:{index}``; None stands for the current device."""
+    rank = _rank()
+    if rank is None:
+        return
+    if rank not in _seen:
+        _seen.add(rank)
+        _apply_visible_devices(rank)
+    if index is None and rank.local and rank not in _bound and rank not in _unset:
+        _unset[rank] = user_frame.line()
+
+
+def _apply_visible_devices(rank):
+    """Number the rank's device by ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    own = os.environ.get("LOCAL_RANK", "0")
+    if own in visible:
+        rank.local = visible.index(own)
+        world.active.machine.devices[rank.index].call(rank.local)
+
+
+def check(rank) -> None:
+    """Refuse that a rank communicates a tensor that would be on GPU 0.
+
+    Raises
+    ------
+    RanksError
+        Names the line that put the first tensor there, and what to call before.
+    """
+    line = _unset.get(rank)
+    if line is not None and rank not in _bound:
+        raise RanksError(
+            f"rank {rank.number} puts a tensor on 'cuda' ({line}) and communicates "
+            f"({user_frame.line()}), but has never called torch.cuda.set_device: on real GPUs all "
+            f"ranks of a node would share cuda:0, and NCCL would fail. Before line {line}, call "
+            "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
+        )
+
+
+def _bind():
+    rank = _rank()
+    if rank is not None:
+        _bound.add(rank)
+
+
+def set_device(device) -> None:
+    """`torch.cuda.set_device`."""
+    if (isinstance(device, int) and device >= 0) or split_number(device) is not None:
+        _bind()
+    devices.set_device(device)
+
+
+def split_number(device):
+    """Return the number of a device, if it is a name or a `torch.device` with one."""
+    return None if isinstance(device, int) else split(device)[1]
+
+
+def set_device_index(device) -> None:
+    """`torch.accelerator.set_device_index`."""
+    _bind()
+    current.set_device(device)
+
+
+class DeviceContext(devices.DeviceContext):
+    """``with torch.cuda.device(i):`` sets the device inside the block."""
+
+    def __enter__(self):
+        rank = _rank()
+        self._binds = rank is not None and self.idx >= 0 and rank not in _bound
+        if self._binds:
+            _bound.add(rank)
+        super().__enter__()
+
+    def __exit__(self, *error):
+        if self._binds:
+            _bound.discard(_rank())
+        return super().__exit__(*error)
+
+
+def replacements() -> dict:
+    """Return the replacements."""
+    return {
+        "torch.cuda:set_device": set_device,
+        "torch.cuda:device": DeviceContext,
+        "torch._C:_accelerator_setDeviceIndex": set_device_index,
+        f"{world.__name__}:before_communication": check,
+    }

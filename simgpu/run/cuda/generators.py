@@ -1,0 +1,78 @@
+"""``torch.Generator(device="cuda")``: to C++ a generator of the host, from which a device draws."""
+
+import weakref
+
+import torch
+
+from simgpu.backend.operations import draws
+from simgpu.clock import current
+from simgpu.naming import is_simulated
+
+_own = torch.Generator  # PyTorch's
+# C++ hands kernels another Python object for the same generator, so they are found by address.
+_devices: dict = weakref.WeakValueDictionary()
+
+
+class DeviceGenerator(_own):
+    """A generator of a simulated GPU: its numbers are those of a host generator with its seed."""
+
+    def __new__(cls, device=None):
+        return super().__new__(cls)
+
+    def __init__(self, device=None):
+        self._simulated = current.find_device(device)
+        _devices[self._cdata] = self
+
+    @property
+    def device(self):
+        """The simulated device."""
+        return self._simulated.torch_device
+
+    def clone_state(self):
+        """Return another generator with the same state."""
+        other = DeviceGenerator(self.device)
+        other.set_state(self.get_state())
+        return other
+
+    def __reduce__(self):
+        raise NotImplementedError(
+            "a generator on a simulated GPU cannot be pickled; save its get_state()"
+        )
+
+
+def _device_of(generator):
+    found = _devices.get(generator._cdata)
+    return None if found is None else found._simulated
+
+
+class _Kind(type(_own)):
+    """The class `torch.Generator` while scripts run: it makes a generator for any device."""
+
+    def __call__(cls, device="cpu"):
+        return DeviceGenerator(device) if is_simulated(device) else _own(device)
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, _own)
+
+    def __subclasscheck__(cls, subclass):
+        return issubclass(subclass, _own)
+
+
+class DefaultGenerators:
+    """``torch.cuda.default_generators``: the generator of each device."""
+
+    def __len__(self):
+        return current.device_count()
+
+    def __getitem__(self, index):
+        return current.find_device(index).generator
+
+
+def replacements() -> dict:
+    """Return the replacements."""
+    generator = _Kind("Generator", (_own,), {"__module__": "torch", "__doc__": _own.__doc__})
+    return {
+        "torch:Generator": generator,
+        "torch.cuda:default_generators": DefaultGenerators(),
+        f"{draws.__name__}:device_of_generator": _device_of,
+    }

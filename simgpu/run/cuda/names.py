@@ -1,0 +1,82 @@
+"""The names of `torch.cuda` while a script runs: those of the table, and those that CUDA alone has.
+
+`torch.cuda` takes many of its names from its modules; these get the same values.
+"""
+
+import contextlib
+import importlib
+import types
+
+import torch
+
+from simgpu.device_api import memory
+from simgpu.device_api.table import FUNCTIONS, MEMORY, RANDOM
+from simgpu.device_api.versions import CUDA_VERSION
+from simgpu.run.cuda import refused, tensors
+
+MODULES = ("amp", "graphs", "jiterator", "memory", "nccl", "nvtx", "random", "streams")
+
+
+class _Cudart:
+    """``torch.cuda.cudart()``: functions of CUDA's runtime that programs call for profilers."""
+
+    cudaProfilerStart = cudaProfilerStop = staticmethod(lambda *_: 0)  # noqa: N815
+    cudaHostRegister = cudaHostUnregister = staticmethod(lambda *_: 0)  # noqa: N815
+    cudaMemGetInfo = staticmethod(memory.mem_get_info)  # noqa: N815
+
+    class cudaError:  # noqa: N801
+        """Codes of errors."""
+
+        success = 0
+
+
+def _take(*_, **__):
+    """Take the arguments of an NVTX mark, which nobody records, and return a number."""
+    return 0
+
+
+@contextlib.contextmanager
+def _range(*_, **__):
+    yield
+
+
+_NVTX = {
+    **dict.fromkeys(("range_push", "range_pop", "range_start", "range_end", "mark"), _take),
+    "range": _range,
+}
+_OWN = {  # names that torch.sim does not need
+    "cudart": lambda: _Cudart,
+    "check_error": memory.nothing,
+    "has_half": True,
+    "has_magma": True,
+    **tensors.TYPES,
+}
+_MEMORY = {  # names of torch.cuda.memory that torch.cuda lacks
+    "_record_memory_history": memory.nothing,
+    "_dump_snapshot": memory.nothing,
+    "_set_allocator_settings": memory.nothing,
+    "_snapshot": lambda *_, **__: {"segments": [], "device_traces": []},
+}
+
+
+def replacements() -> dict:
+    """Return the replacements."""
+    for name in MODULES:
+        importlib.import_module(f"torch.cuda.{name}")
+    found = {f"torch.cuda:{name}": value for name, value in {**FUNCTIONS, **_OWN}.items()}
+    found |= refused.replacements()
+    for module in MODULES:
+        here = vars(importlib.import_module(f"torch.cuda.{module}"))
+        for name, value in list(found.items()):
+            owner, _, attribute = name.partition(":")
+            if owner == "torch.cuda" and attribute in here and not _is_module(here[attribute]):
+                found[f"torch.cuda.{module}:{attribute}"] = value
+    found |= {f"torch.cuda.memory:{name}": value for name, value in {**MEMORY, **_MEMORY}.items()}
+    found |= {f"torch.cuda.random:{name}": value for name, value in RANDOM.items()}
+    found |= {f"torch.cuda.nvtx:{name}": value for name, value in _NVTX.items()}
+    found["torch.version:cuda"] = torch.version.cuda or CUDA_VERSION
+    return found
+
+
+def _is_module(value):
+    return isinstance(value, types.ModuleType)

@@ -1,0 +1,112 @@
+"""Put CUDA's names in place of PyTorch's while scripts run."""
+
+import os
+import re
+import sys
+import tokenize
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from simgpu import naming
+from simgpu.backend.pytorch import register
+from simgpu.backend.pytorch.replacements import Replacements
+from simgpu.clock.current import state
+from simgpu.naming import CUDA, NAME, device_type, spelling
+from simgpu.ranks.communication import world
+from simgpu.run.cuda import (
+    current_device,
+    distributed,
+    generators,
+    kernels,
+    names,
+    tensors,
+    tracing,
+)
+
+
+@contextmanager
+def cuda_spelling(mentioned):
+    """Run scripts that say ``cuda`` on simulated GPUs inside a ``with`` block.
+
+    Parameters
+    ----------
+    mentioned : bool
+        Whether the script says ``cuda``; else devices are called ``sim`` until it does, in a
+        module that it imports.
+
+    Yields
+    ------
+    tracing.Compiled
+        Tells whether the script used ``torch.compile``.
+    """
+    naming.take_slot()
+    register.register()  # before: what it replaces is restored after
+    compiled = tracing.Compiled(_warn)
+    with Replacements() as scoped:
+        scoped.callback(_restore_visible, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # real GPUs are left alone
+        naming.TYPES.add(CUDA)
+        scoped.callback(naming.TYPES.discard, CUDA)
+        scoped.callback(setattr, spelling, "name", NAME)
+        scoped.add({"simgpu.clock.current:on_cuda": _on_cuda})
+        if mentioned:
+            say_cuda()
+        for library in kernels.register():
+            scoped.callback(library._destroy)
+        for replacements in (
+            names.replacements(), current_device.replacements(), tensors.replacements(),
+            kernels.replacements(), generators.replacements(), _accelerator(),
+            distributed.replacements(say_cuda), tracing.replacements(compiled),
+        ):  # fmt: skip
+            scoped.add(replacements)
+        yield compiled
+
+
+def _restore_visible(visible):
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    if visible is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible
+
+
+def _on_cuda(index):
+    if spelling.name is not CUDA:
+        say_cuda()
+    current_device.note_use(index)
+
+
+def say_cuda() -> None:
+    """Call simulated GPUs ``cuda`` from now on, as the script does."""
+    if spelling.name is CUDA:
+        return
+    spelling.name = CUDA
+    if state.machine is None:
+        return
+    for device in state.machine.devices:
+        device.call(device.number)
+    if world.active is not None:
+        for rank in world.active.scheduler.ranks:
+            device = state.machine.devices[rank.index]
+            state.machine.trace.name_row(device.row, f"rank {rank.number} {device.name}")
+
+
+def _accelerator():
+    def get():
+        return torch.device(device_type())
+
+    return {f"torch._C:{name}": get for name in ("_accelerator_getAccelerator", "_get_accelerator")}
+
+
+def _warn(text):
+    print(f"simgpu run: {text}", file=sys.stderr)
+
+
+def lines_with_cuda(path) -> list[str]:
+    """Return the lines of a script that mention CUDA or NCCL, as ``train.py:7``."""
+    with tokenize.open(path) as file:
+        return [
+            f"{Path(path).name}:{number}"
+            for number, text in enumerate(file, 1)
+            if re.search(r"\b(cuda|nccl)\b", text.partition("#")[0])
+        ]
