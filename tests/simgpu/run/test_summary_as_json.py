@@ -65,9 +65,8 @@ def test_its_numbers_are_those_of_the_text(both):
         f"of {quantity(found['peak_flop_per_second'], 'FLOP/s')}, "
         f"the peak for {found['peak_dtype']}",
     )
-    assert (
-        limit[1] == found["limited_by"] == max(found["time_shares"], key=found["time_shares"].get)
-    )
+    shares = found["time_shares"]
+    assert limit[1] == found["limited_by"] == max(shares, key=shares.get)
     assert sorted(causes) == sorted((cause, percent(share)) for cause, share in shares.items())
     assert sum(shares.values()) == pytest.approx(1)
     start, end = found["window_seconds"]
