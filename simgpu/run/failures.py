@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from simgpu.ranks.process.scheduler import Stopped
 from simgpu.ranks.process.user_frame import line_of_error
 from simgpu.ranks.pytorch.patches import BackendError
-from simgpu.run.cuda.refused import UnsupportedError
+from simgpu.run.cuda import refused
 
 
 class StartError(RuntimeError):
@@ -24,7 +24,7 @@ class Failures:
 
     def __init__(self, script):
         self._script = script
-        self._first = None  # the first rank that failed, and its error
+        self._last = None  # the rank that failed, in the last run if there are two; its error
 
     @contextmanager
     def recorded(self, rank):
@@ -42,16 +42,15 @@ class Failures:
             raise
 
     def _record(self, rank, error):
-        if self._first is None:
-            self._first = rank, error
+        self._last = rank, error
 
     def report(self, error) -> int:
         """Print an error, each line after its rank as under ``torchrun``; return the exit code."""
         sys.stdout.flush()
         rank = None
-        if self._first is not None and self._first[1] is error:
-            rank = self._first[0]
-        if isinstance(error, StartError | UnsupportedError | BackendError):
+        if self._last is not None and self._last[1] is error:
+            rank = self._last[0]
+        if isinstance(error, StartError | refused.UnsupportedError | BackendError):
             say(f"{line_of_error(error)}: {error}")
             return 1
         if isinstance(error, SystemExit):
@@ -70,7 +69,8 @@ class Failures:
         step = error.__traceback__
         while step is not None and step.tb_frame.f_code.co_filename != self._script.path:
             step = step.tb_next
-        return "".join(traceback.format_exception(type(error), error, step))
+        text = "".join(traceback.format_exception(type(error), error, step))
+        return text + refused.hint(error)
 
 
 def say(text) -> None:
