@@ -54,6 +54,12 @@ def spawn(
     a tensor that is read or changed before the ``wait()`` for its communication. `check_races`
     around the call also finds streams that do not wait for a collective, or for its inputs.
 
+    As in processes, each rank has its own modules: it imports its own copy of them, and in the
+    caller's modules what it assigns to globals and to attributes of classes is its own, and gone
+    afterwards. So is what it puts into their lists and dictionaries, except for those of the
+    caller's ``__main__`` and of closures, in which ranks may collect results. Ranks share what a
+    process can load only once: Python's standard library, PyTorch, and packages with parts in C.
+
     A `TCPStore` or `FileStore` that the program makes joins ranks by its port or path. A time limit
     for `wait` on a store counts simulated seconds. Ranks must not wait for each other by other
     means, such as a `threading.Event`: the rank that waits is the only one that runs.
