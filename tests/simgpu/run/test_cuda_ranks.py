@@ -60,8 +60,11 @@ def test_each_rank_may_see_its_own_gpu_alone(simgpu_run):
     visible = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
     check = "assert (torch.cuda.device_count(), torch.cuda.current_device()) == (1, 0)\n"
     source = visible + FORGOTTEN.format("", "torch.ones(1).cuda()") + "print(x.device)\n" + check
-    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
-    assert (code, out.count("sum [2.0]"), out.count("cuda:0\n")) == (0, 2, 2), err
+    numbered = source.replace("torch.ones(1).cuda()", "torch.ones(1, device='cuda:0')")
+    chosen = source.replace("x =", "torch.cuda.set_device(0); x =")
+    for one in (source, numbered, chosen):
+        code, out, err = simgpu_run(one, "--nproc-per-node", "2")
+        assert (code, out.count("sum [2.0]"), out.count("cuda:0\n")) == (0, 2, 2), err
 
 
 def test_a_device_id_does_not_set_the_current_device(simgpu_run):
