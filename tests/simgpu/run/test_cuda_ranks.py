@@ -116,6 +116,26 @@ def test_groups_take_the_tensors_of_their_backend(simgpu_run):
     assert "Warning" not in err
 
 
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_device_id_mutes_the_warning_of_barriers(simgpu_run, bound):
+    source = (
+        "import os, torch, torch.distributed as dist\n"
+        f"torch.cuda.set_device({LOCAL})\n"
+        f"device = torch.device('cuda', {LOCAL}) if {bound} else None\n"
+        "dist.init_process_group('nccl', device_id=device)\n"
+        "sub = dist.new_group([0])\n"
+        "import warnings\n"
+        "with warnings.catch_warnings(record=True) as found:\n"
+        "    warnings.simplefilter('always')\n"
+        "    dist.barrier()\n"
+        "    dist.barrier(dist.new_group())\n"
+        "print(['barrier()' in str(one.message) for one in found])\n"
+    )
+    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
+    assert code == 0, err
+    assert ("[True" in out) == (not bound)
+
+
 def test_another_backend_is_refused(simgpu_run):
     code, _, err = simgpu_run("import torch\ntorch.distributed.init_process_group('mpi')\n")
     assert code == 1
