@@ -60,8 +60,11 @@ def test_each_rank_may_see_its_own_gpu_alone(simgpu_run):
     visible = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
     check = "assert (torch.cuda.device_count(), torch.cuda.current_device()) == (1, 0)\n"
     source = visible + FORGOTTEN.format("", "torch.ones(1).cuda()") + "print(x.device)\n" + check
-    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
-    assert (code, out.count("sum [2.0]"), out.count("cuda:0\n")) == (0, 2, 2), err
+    numbered = source.replace("torch.ones(1).cuda()", "torch.ones(1, device='cuda:0')")
+    chosen = source.replace("x =", "torch.cuda.set_device(0); x =")
+    for one in (source, numbered, chosen):
+        code, out, err = simgpu_run(one, "--nproc-per-node", "2")
+        assert (code, out.count("sum [2.0]"), out.count("cuda:0\n")) == (0, 2, 2), err
 
 
 def test_a_device_id_does_not_set_the_current_device(simgpu_run):
@@ -111,6 +114,26 @@ def test_groups_take_the_tensors_of_their_backend(simgpu_run):
     code, out, err = simgpu_run(GROUPS, "--nproc-per-node", "2")
     assert (code, out.count("done\n")) == (0, 2), err
     assert "Warning" not in err
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_device_id_mutes_the_warning_of_barriers(simgpu_run, bound):
+    source = (
+        "import os, torch, torch.distributed as dist\n"
+        f"torch.cuda.set_device({LOCAL})\n"
+        f"device = torch.device('cuda', {LOCAL}) if {bound} else None\n"
+        "dist.init_process_group('nccl', device_id=device)\n"
+        "sub = dist.new_group([0])\n"
+        "import warnings\n"
+        "with warnings.catch_warnings(record=True) as found:\n"
+        "    warnings.simplefilter('always')\n"
+        "    dist.barrier()\n"
+        "    dist.barrier(dist.new_group())\n"
+        "print(['barrier()' in str(one.message) for one in found])\n"
+    )
+    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
+    assert code == 0, err
+    assert ("[True" in out) == (not bound)
 
 
 def test_another_backend_is_refused(simgpu_run):
