@@ -16,6 +16,7 @@ from simgpu.ranks.communication.communication_scheduler import CommunicationSche
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.communication.world import World
 from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process.modules.own_modules import OwnModules
 from simgpu.ranks.process.preserved_process import preserved_process
 from simgpu.ranks.process.random_numbers import SeedAndOffset
 from simgpu.ranks.process.rank_local_state import HostClock, RankLocalState
@@ -49,8 +50,13 @@ def spawn(
     and times in every run. Mistakes that would hang or give wrong numbers on real GPUs raise an
     error: a collective that a rank skips, or calls in another order or with another dtype or size;
     a message that is never received; arguments that NCCL refuses or misreads, such as tensors with
-    gaps; groups that ranks make in different orders; a tensor that is read or changed before the
-    ``wait()`` for its communication.
+    gaps; groups that ranks make, or collectives of two groups that they start, in different orders;
+    a tensor that is read or changed before the ``wait()`` for its communication. `check_races`
+    around the call also finds streams that do not wait for a collective, or for its inputs.
+
+    A `TCPStore` or `FileStore` that the program makes joins ranks by its port or path. A time limit
+    for `wait` on a store counts simulated seconds. Ranks must not wait for each other by other
+    means, such as a `threading.Event`: the rank that waits is the only one that runs.
 
     Parameters
     ----------
@@ -142,7 +148,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     communication = CommunicationScheduler(
         machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
     )
-    with preserved_process(machine) as modules, patched():
+    with preserved_process(machine), OwnModules() as modules, patched():
         ranks = [
             _make_rank(machine, i, number, cluster, modules.of_rank())
             for i, number in enumerate(numbers)
@@ -153,7 +159,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
         def run(rank):
             set_device(rank.index)
             with in_a_rank():
-                return fn(rank.number, *args)
+                return modules.keep(fn(rank.number, *args))
 
         try:
             scheduler.run(run)

@@ -11,10 +11,14 @@ replaces ``torchrun --nproc-per-node 8 script.py args`` for a script that takes 
 are simulated, and ``summary.py`` defines them.
 
 Every rank runs the script from its first line as ``__main__``, in its own thread (`simgpu.spawn`).
+A script that starts its ranks itself, by `torch.multiprocessing.spawn` or as ``Process``, runs once
+if ``--nproc-per-node`` is left out. `time.time` and the like give the clock of the simulated host.
 Ranks share the modules that the script imports, and cannot set signal handlers. Without a seed,
 each rank draws different random numbers, the same ones in every run.
 
-Start reading in ``command.py``. ``script.py`` runs the script and reports which rank failed,
+Start reading in ``command.py``. ``options.py`` lists the options, ``script.py`` runs a script or a
+module, ``torchrun.py`` and ``processes.py`` start its ranks, ``failures.py`` reports which rank
+failed, ``simulated_time.py`` replaces clocks, ``faults.py`` kills and slows down ranks,
 ``cuda.py`` refuses CUDA, ``steps.py`` finds the training steps, ``shares.py`` and ``summary.py``
 find what limits them, ``page.py`` writes the timeline. No other folder of `simgpu` imports this
 one.

@@ -38,9 +38,10 @@ def check_owner(caller, rank):
     if rank != caller.rank:
         raise RanksError(
             f"rank {rank} communicates ({user_frame.line()}) in a group that rank {caller.rank} "
-            "has made. Ranks are threads of one process and share module globals: a global holds "
-            "the value of the last rank that set it. Keep groups in objects that each rank "
-            "creates (a mesh, a module, an argument), or start the script with simgpu run"
+            "has made. Ranks share the objects that the caller has made, such as a list or what a "
+            "function has from outside: such an object holds the value of the last rank that "
+            "set it. Keep groups in objects that each rank creates (a mesh, a module), or "
+            "assign them to a global variable, of which each rank has its own"
         )
 
 
