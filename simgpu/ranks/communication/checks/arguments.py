@@ -193,12 +193,11 @@ def _check(caller, call, tensors, wanted, others=(), op=None):
 def _check_devices(caller, call, tensors):
     for tensor in tensors:
         if (not isinstance(tensor, SimTensor)) not in caller.takes:
-            refuse(
-                caller.rank, call,
-                f"gets a tensor on {tensor.device.type}, and the group has no backend for it (No "
-                "backend type associated with the device)",
-                f"give tensors on {'GPUs' if False in caller.takes else 'the host'}",
-            )  # fmt: skip
+            raise RanksError(  # PyTorch's own sentence first
+                f"No backend type associated with device type {tensor.device.type}: rank "
+                f"{caller.rank} calls {call} ({user_frame.line()}) in a group for tensors on "
+                f"{'GPUs' if False in caller.takes else 'the host'}; move the tensor there"
+            )
 
 
 def _check_root(caller, call, root):
