@@ -1,7 +1,10 @@
 """Programs that hang or go wrong on real GPUs: each fails at once, and names ranks and lines."""
 
 import _thread
+import copy
 import gc
+import io
+import pickle
 import sys
 import threading
 
@@ -90,9 +93,21 @@ def test_mismatched_calls(change):
     assert all(part in text for part in expected)
 
 
+def save_module(x):
+    module = torch.nn.Linear(2, 2, device=x.device)
+    module.weight.data = x.view(2, 2)
+    torch.save(module.state_dict(), io.BytesIO())
+
+
 @pytest.mark.parametrize(
-    "touch", [lambda x: x.cpu(), lambda x: x + 1, lambda x: x[1:].sum(), lambda x: x.tolist()]
-)
+    "touch",
+    [
+        lambda x: x.cpu(), lambda x: x + 1, lambda x: x[1:].sum(), lambda x: x.tolist(),
+        lambda x: x.numpy(force=True), lambda x: torch.save({"x": x}, io.BytesIO()),
+        lambda x: pickle.dumps(torch.nn.Parameter(x)), lambda x: pickle.dumps(x[3:]),
+        copy.deepcopy, save_module, lambda x: dist.all_gather_object([None] * 2, x),
+    ],
+)  # fmt: skip
 def test_a_result_is_read_before_wait(touch):
     lines = {}
 
@@ -148,6 +163,7 @@ def test_other_parts_and_uses_after_a_wait_are_allowed():
         works = [dist.all_reduce(row, async_op=True) for row in x[:1]]
         x[1] += 1
         x.view(-1)
+        copy.copy(x).data_ptr()  # no values are read: the copy has the same memory
         works[0].wait()
         tensors = [torch.ones(2, device=device) for _ in range(3)]
         works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
