@@ -1,0 +1,126 @@
+"""The rule: which modules all ranks share, and of which each rank has its own.
+
+Note [Own modules] of `simgpu.ranks` has the reasons.
+"""
+
+import functools
+import importlib.metadata
+import re
+import site
+import sys
+import sysconfig
+from importlib import machinery
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+# Distributions in Python alone that cannot be imported twice in a process, and why not.
+_ONCE = {"datasets": "registers its types with pyarrow, which takes a name once"}
+_OURS = __name__.partition(".")[0]
+_LOADED_ONCE = machinery.ExtensionFileLoader, machinery.BuiltinImporter, machinery.FrozenImporter
+_SITES = tuple(
+    {
+        sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages(),
+        *site.getsitepackages(),
+    }
+)  # fmt: skip
+
+
+def is_shared(name: str, module) -> bool:
+    """Return whether all ranks share a module.
+
+    They share, and nothing else,
+
+    1. Python's standard library, PyTorch, NumPy, this package, and what those require;
+    2. modules in C, which a process can load only once;
+    3. installed distributions with parts in C, and what those require: their C code holds on to
+       objects of Python code, of which there must be one. A distribution that requires PyTorch is
+       shared only if it has a library of operators for PyTorch, as torchvision does; else only its
+       modules in C are;
+    4. distributions in Python alone that cannot be imported twice in a process: `_ONCE`.
+    """
+    spec = getattr(module, "__spec__", None)
+    loader = getattr(spec, "loader", None)
+    if isinstance(loader, _LOADED_ONCE) or loader in _LOADED_ONCE:
+        return True
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names or top in (_OURS, "torch", "numpy"):
+        return True
+    return is_installed(module) and top in _shared_packages()
+
+
+def is_installed(module) -> bool:
+    """Return whether a module is in a folder for installed packages, and so not the user's own."""
+    spec = getattr(module, "__spec__", None)
+    where = getattr(spec, "origin", None) or getattr(module, "__file__", None)
+    if where is None:  # a namespace package
+        where = next(iter(getattr(spec, "submodule_search_locations", None) or ()), "")
+    return str(where).startswith(_SITES)
+
+
+def callers_own(modules) -> list:
+    """Return those of the caller's modules that are not shared.
+
+    Of the installed packages these are the ones that use PyTorch: others keep no state of ranks,
+    but some are at work while ranks run, such as the parts of Jupyter.
+    """
+    user, installed = [], {}
+    for name, module in modules.items():
+        if type(module) is not ModuleType or module.__name__ != name:
+            continue
+        if is_installed(module):
+            installed.setdefault(name.partition(".")[0], []).append((name, module))
+        elif not is_shared(name, module):
+            user.append(module)
+    on_torch = [found for found in installed.values() if any(_uses_torch(m) for _, m in found)]
+    return user + [module for found in on_torch for n, module in found if not is_shared(n, module)]
+
+
+def _uses_torch(module):
+    return any(value is torch for value in vars(module).values())
+
+
+@functools.cache
+def _shared_packages():
+    """Return the top-level names of the installed packages that are shared."""
+    found = _distributions()
+    left = {"torch", "numpy", *_ONCE} | {key for key, one in found.items() if one.cannot_be_copied}
+    shared = set()
+    while left:
+        key = left.pop()
+        shared.add(key)
+        if key in found:
+            needed = {need for need in found[key].requires - shared if need in found}
+            left |= {need for need in needed if not found[need].uses_torch}
+    return {top for key in shared & found.keys() for top in found[key].packages}
+
+
+class _Distribution:
+    """What the files of an installed distribution say about it."""
+
+    def __init__(self, record, metadata):
+        self.packages = set(re.findall(r"^([\w-]+?)(?:\.\w[\w.-]*)?[/,]", record, re.MULTILINE))
+        header = metadata.partition("\n\n")[0]
+        lines = re.findall(r"^Requires-Dist: *([\w.-]+)(.*)$", header, re.MULTILINE)
+        self.requires = {_key(name) for name, rest in lines if "extra ==" not in rest}
+        self.uses_torch = "torch" in {name for name, _ in lines}  # be it for an extra
+        compiled = re.findall(r"^(?:.*/)?([^/,]+\.(?:so|pyd|dylib))[,\r]", record, re.MULTILINE)
+        operators = [name for name in compiled if len(Path(name).suffixes) == 1]
+        self.cannot_be_copied = bool(operators if self.uses_torch else compiled)
+
+
+def _distributions():
+    """Return all installed distributions by their names; `importlib.metadata` parses slowly."""
+    found = {}
+    for one in importlib.metadata.distributions():
+        metadata = one.read_text("METADATA") or one.read_text("PKG-INFO") or ""
+        name = re.search(r"^Name: *(.+?)\s*$", metadata, re.MULTILINE)
+        if name is not None:
+            found.setdefault(_key(name[1]), _Distribution(one.read_text("RECORD") or "", metadata))
+    return found
+
+
+def _key(name):
+    """Return the normal form of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", name).lower()
