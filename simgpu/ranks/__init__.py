@@ -31,6 +31,12 @@ Note [When communication runs]
     scheduler). By then all ranks have issued what they can, so that collectives that run at the
     same time share links (``communication/links.py``), whatever the order in which ranks ran.
 
+Note [What NCCL refuses]
+    A program that runs here should run on NCCL, and the reverse. So the arguments of every call are
+    checked by the rules of PyTorch's NCCL backend, which gets addresses without strides and ignores
+    tags (``communication/checks/``); tensors on the host follow gloo. What NCCL takes but turns
+    into wrong numbers is refused as well.
+
 Note [Kernels beside a collective]
     A kernel is slower while a collective takes multiprocessors and memory bandwidth from it. So
     before its first kernel after a collective, a rank yields for the others to issue their parts
@@ -39,10 +45,14 @@ Note [Kernels beside a collective]
 Note [Waits in C++]
     PyTorch's C++ waits for futures and stores without calling Python; a rank that blocked there
     would never yield. So futures are complete from the start and the first use of their tensors
-    waits (``waits_implicitly``), and the store is a dictionary (``process/store.py``).
+    waits (``waits_implicitly``), and the store is a dictionary (``process/store.py``), as are the
+    stores that a program makes (``process/own_stores.py``). A wait with a time limit ends when no
+    rank can go on: only then is it certain that nothing happens before (`deadline`).
 
 Note [Tensors in flight]
     Values are computed when the last rank calls, but on a GPU a result is ready only after
     ``wait()``. Until then, operations that read a result or overwrite an input raise an error
-    (``communication/in_flight.py``): on real GPUs they would sometimes give wrong numbers.
+    (``communication/in_flight.py``): on real GPUs they would sometimes give wrong numbers. Which
+    *stream* has waited only the race detector knows, to which a collective is one more operation
+    of its stream (`Detector.communicate`).
 """

@@ -65,6 +65,7 @@ def test_collectives_in_different_order():
 
     text = failing(program)
     assert f"rank 1 calls all_gather of 4 float32 ({lines[1]})" in text
+    assert "has made the call" not in text, "nobody has skipped it: rank 1 calls it next"
     assert f"rank 0 called all_reduce of 4 float32, sum ({lines[0]})" in text
 
 
@@ -350,14 +351,14 @@ def test_many_ranks_that_do_the_same_share_a_line():
     def program(rank, device):
         if rank == 6:
             raise KeyError("no such thing")
-        if rank != 1:
-            lines["wait"] = line(1)
-            dist.all_reduce(torch.ones(2, device=device))
-        dist.barrier()
+        if rank == 1:
+            dist.recv(torch.ones(2, device=device), 7)
+        lines["wait"] = line(1)
+        dist.all_reduce(torch.ones(2, device=device))
 
     text = failing(program, 8, KeyError)
     wait = f"all_reduce of 2 float32, sum ({lines['wait']}) for ranks 1, 6, 7"
-    assert f"meanwhile ranks 0, 2-5 wait in {wait}; rank 1 " in text
+    assert f"meanwhile ranks 0, 2-5 wait in {wait}; rank 1 waits in recv from rank 7 " in text
     assert text.endswith("; rank 7 is ready")
 
 
