@@ -153,7 +153,6 @@ class Driver:
             method = getattr(process, "_start_method", None) or multiprocessing.get_start_method()
             what = process._target, process._args, process._kwargs
             self._waiting.append((process, _Call(*what, method, "Process")))
-            return None
 
         return start
 
