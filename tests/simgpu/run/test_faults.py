@@ -105,6 +105,7 @@ def test_what_cannot_be_read(slow, kill, message):
         (["--slow", "4:2x"], "--slow 4: there is no such rank; give one from 0 to 3"),
         (["--kill", "9@step1"], "--kill 9: there is no such rank; give one from 0 to 3"),
         (["--kill", "0@step1", "--ranks", "0"], "--kill: needs all ranks"),
+        (["--slow", "2:1.5x", "--ranks", "0", "--shapes-only"], "--slow: needs all ranks"),
     ],
 )
 def test_ranks_that_do_not_run(summary, capsys, options, message):
@@ -141,6 +142,12 @@ def test_a_rank_that_nobody_needs_any_more_is_missed_all_the_same(simgpu_run):
     code, _, err = simgpu_run(PLAIN, "--nproc-per-node", "2", "--kill", "1@step4")
     assert code == 137
     assert err.endswith("simgpu run: rank 1 was killed (SIGKILL) in step 4\n")
+
+
+def test_ranks_that_wait_for_a_killed_one_are_named_also_if_they_share_a_line(simgpu_run):
+    code, _, err = simgpu_run(KILLED, "--nproc-per-node", "6", "--kill", "1@step3")
+    assert code == 137
+    assert re.search(r"until torchrun ends them:\n  ranks 0, 2-5 wait in .* for rank 1", err)
 
 
 def test_the_summary_is_of_the_last_run_and_no_rank_is_killed_twice(summary):
