@@ -97,17 +97,22 @@ class Driver:
             with Replacements() as scoped:
                 scoped.add(self._replacements())
                 time.begin_rank()
-                self._script.execute()
+                self._execute()
                 self._run_waiting()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if isinstance(error, SystemExit) and error.code in (None, 0):
-                return 0
             return self._failures.report(error)
         finally:
             process.restore()
         return 0
+
+    def _execute(self):
+        try:
+            self._script.execute()
+        except SystemExit as error:  # Python still waits for processes that have been started
+            if error.code not in (None, 0):
+                raise
 
     def _replacements(self):
         process = find(_PROCESS)
