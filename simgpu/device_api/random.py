@@ -42,8 +42,7 @@ def manual_seed_all(seed) -> None:
 
 def initial_seed() -> int:
     """Return the seed of the current device's generator."""
-    generator = current.find_device().generator
-    return generator.initial_seed() if hasattr(generator, "initial_seed") else generator.seed
+    return current.find_device().generator.initial_seed()
 
 
 def seed() -> None:
