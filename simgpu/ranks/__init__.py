@@ -14,7 +14,14 @@ Note [One rank at a time]
 Note [State of a rank]
     A real rank is a process. Per-process state of Python and PyTorch (environment, random states,
     default group, ...) is saved when a rank stops running and restored before it resumes
-    (``process/rank_local_state.py``). Module globals of a program are not: ranks share them.
+    (``process/rank_local_state.py``).
+
+Note [Own modules]
+    Programs and libraries keep what belongs to a process in globals of modules and in attributes of
+    classes: the rank, groups, caches, tables of classes by name. So each rank imports its own copy
+    of every module that the caller had not imported: ``process/own_modules.py`` exchanges the
+    entries of `sys.modules` when another rank resumes. What cannot be copied all ranks share, by
+    the rule in ``process/shared_modules.py``.
 
 Note [When communication runs]
     Every rank issues its part of a collective when its program gets there. When the last part is

@@ -132,8 +132,11 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     communication = CommunicationScheduler(
         machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
     )
-    with preserved_process(machine), patched():
-        ranks = [_make_rank(machine, i, number, cluster) for i, number in enumerate(numbers)]
+    with preserved_process(machine) as modules, patched():
+        ranks = [
+            _make_rank(machine, i, number, cluster, modules.of_rank())
+            for i, number in enumerate(numbers)
+        ]
         scheduler = CooperativeScheduler(ranks)
         world.active = current.ranks = World(scheduler, machine, communication)
 
@@ -154,7 +157,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     return [rank.result for rank in ranks], [rank.clock.now for rank in ranks]
 
 
-def _make_rank(machine, index, number, cluster):
+def _make_rank(machine, index, number, cluster, modules):
     """Create one rank, and set up its device."""
     device = machine.devices[index]
     device.call(cluster.local(number))  # the name that it has in a process on its node
@@ -171,7 +174,7 @@ def _make_rank(machine, index, number, cluster):
         "WORLD_SIZE": str(cluster.world_size), "LOCAL_WORLD_SIZE": str(cluster.gpus_per_node),
         "MASTER_ADDR": "localhost", "MASTER_PORT": "29500",
     }  # fmt: skip
-    state_of_rank = RankLocalState(environment)
+    state_of_rank = RankLocalState(environment, modules)
     return Rank(number, index, local, cluster.world_size, clock, state_of_rank)
 
 

@@ -52,9 +52,12 @@ class RankLocalState:
     ----------
     variables : dict, optional
         Environment variables that differ from the caller's.
+    modules : ModulesOfRank, optional
+        The modules of a rank.
     """
 
-    def __init__(self, variables=None):
+    def __init__(self, variables=None, modules=None):
+        self._modules = modules
         self._values = [get() for get, _ in _STATE]
         environment = self._values[_ENVIRONMENT][0]
         for name, value in (variables or {}).items():
@@ -72,6 +75,8 @@ class RankLocalState:
             restore(value)
         torch_internals.set_globals(self._globals)
         _write_settings(self._settings)
+        if self._modules is not None:
+            self._modules.restore()
 
 
 def _get_random_states():
@@ -115,6 +120,17 @@ def _get_main_program():
 
 def _set_main_program(program):
     sys.modules["__main__"], sys.argv = program
+
+
+def _get_path():
+    """Return the folders of modules: the list, and what it holds."""
+    return sys.path, [*sys.path]
+
+
+def _set_path(path):
+    sys.path, folders = path
+    if sys.path != folders:
+        sys.path[:] = folders
 
 
 # Replaced by programs that silence a rank, and by `warnings.catch_warnings`.
@@ -172,6 +188,7 @@ _STATE = (
     (_get_environment, _set_environment),
     (_get_random_states, _set_random_states),
     (_get_main_program, _set_main_program),
+    (_get_path, _set_path),
     (_get_output, _set_output),
     (_get_logging, _set_logging),
 )

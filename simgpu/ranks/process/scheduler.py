@@ -1,5 +1,6 @@
 """Run ranks as threads, one at a time: Note [One rank at a time] of `simgpu.ranks`."""
 
+import contextvars
 import sys
 import threading
 import time
@@ -70,7 +71,11 @@ class CooperativeScheduler:
     def run(self, function) -> None:
         """Run ``function(rank)`` on all ranks; raise the first error of any of them."""
         threads = [
-            threading.Thread(target=self._run_one, args=(rank, function), daemon=True)
+            threading.Thread(
+                target=contextvars.copy_context().run,  # else context variables were unset
+                args=(self._run_one, rank, function),
+                daemon=True,
+            )
             for rank in self.ranks
         ]
         for thread in threads:

@@ -1,0 +1,114 @@
+"""The rule: which modules all ranks share, and of which each rank has its own.
+
+Note [Own modules] of `simgpu.ranks` has the reasons.
+"""
+
+import functools
+import importlib.metadata
+import re
+import site
+import sys
+import sysconfig
+from importlib.machinery import (
+    EXTENSION_SUFFIXES, BuiltinImporter, ExtensionFileLoader, FrozenImporter,
+)  # fmt: skip
+from pathlib import Path
+
+# Distributions in Python alone that cannot be imported twice in a process, and why not.
+_ONCE = {"datasets": "registers its types with pyarrow, which takes a name once"}
+_OURS = __name__.partition(".")[0]
+_LOADED_ONCE = ExtensionFileLoader, BuiltinImporter, FrozenImporter
+_SITES = tuple(
+    {
+        sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages(),
+        *site.getsitepackages(),
+    }
+)  # fmt: skip
+
+
+def is_shared(name: str, module) -> bool:
+    """Return whether all ranks share a module. They share, and nothing else,
+
+    1. Python's standard library, PyTorch, NumPy, this package, and what those require;
+    2. modules in C, which a process can load only once;
+    3. installed distributions with parts in C, and what those require: their C code holds on to
+       objects of Python code, of which there must be one. A distribution that requires PyTorch is
+       shared only if it has a library of operators for PyTorch, as torchvision does; else only its
+       modules in C are;
+    4. distributions in Python alone that cannot be imported twice in a process: `_ONCE`.
+    """
+    spec = getattr(module, "__spec__", None)
+    loader = getattr(spec, "loader", None)
+    if isinstance(loader, _LOADED_ONCE) or loader in _LOADED_ONCE:
+        return True
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names or top == _OURS:
+        return True
+    return is_installed(module) and top in _shared_packages()
+
+
+def is_installed(module) -> bool:
+    """Return whether a module is in a folder for installed packages, and so not the user's own."""
+    spec = getattr(module, "__spec__", None)
+    where = getattr(spec, "origin", None) or getattr(module, "__file__", None)
+    if where is None:  # a namespace package
+        where = next(iter(getattr(spec, "submodule_search_locations", None) or ()), "")
+    return str(where).startswith(_SITES)
+
+
+@functools.cache
+def _shared_packages():
+    """Return the top-level names of the installed packages that are shared."""
+    packages = importlib.metadata.packages_distributions()
+    found = {_key(name): name for names in packages.values() for name in names}
+    shared, left = set(), {"torch", "numpy", *_ONCE}
+    left |= {key for key, name in found.items() if _cannot_be_copied(name)}
+    while left:
+        key = left.pop()
+        shared.add(key)
+        if key in found:
+            needed = {need for need in _required(found[key]) if not _requires_torch(found.get(need))}
+            left |= needed - shared
+    return {top for top, names in packages.items() if any(_key(name) in shared for name in names)}
+
+
+def _key(distribution):
+    """Return the normal form of a distribution's name."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _requirements(distribution):
+    try:
+        return importlib.metadata.requires(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+
+
+def _required(distribution):
+    """Return the distributions that a distribution requires, without extras."""
+    return {
+        _key(re.match(r"[\w.-]+", text).group())
+        for text in _requirements(distribution)
+        if "extra ==" not in text
+    }
+
+
+@functools.cache
+def _requires_torch(distribution):
+    """Return whether a distribution requires PyTorch, be it for one of its extras."""
+    if distribution is None:
+        return False
+    return any(re.match(r"torch\b(?![-_.])", text) for text in _requirements(distribution))
+
+
+def _cannot_be_copied(distribution):
+    """Return whether a distribution has parts that a process can load only once."""
+    suffixes = tuple(EXTENSION_SUFFIXES)
+    compiled = [
+        path.name
+        for path in importlib.metadata.files(distribution) or ()
+        if path.name.endswith(suffixes)
+    ]
+    if not _requires_torch(distribution):
+        return bool(compiled)
+    return any(Path(name).suffixes in ([".so"], [".pyd"], [".dylib"]) for name in compiled)
