@@ -143,7 +143,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
         def run(rank):
             set_device(rank.index)
             with in_a_rank():
-                return fn(rank.number, *args)
+                return modules.keep(fn(rank.number, *args))
 
         try:
             scheduler.run(run)

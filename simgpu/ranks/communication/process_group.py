@@ -101,15 +101,16 @@ class SimProcessGroup(dist.ProcessGroup):
         Raises
         ------
         RanksError
-            Names the likely cause, a global variable.
+            Names the likely cause, an object of the caller.
         """
         rank, own = self._world.rank.number, self._members[self._group_rank]
         if rank != own:
             raise RanksError(
                 f"rank {rank} communicates ({user_frame.line()}) in a group that rank {own} has "
-                "made. Ranks are threads of one process and share module globals: a global holds "
-                "the value of the last rank that set it. Keep groups in objects that each rank "
-                "creates (a mesh, a module, an argument), or start the script with simgpu run"
+                "made. Ranks share the objects that the caller has made, such as a list or what a "
+                "function has from outside: such an object holds the value of the last rank that "
+                "set it. Keep groups in objects that each rank creates (a mesh, a module), or "
+                "assign them to a global variable, of which each rank has its own"
             )
 
     def _check_kind(self, tensors):

@@ -8,7 +8,8 @@ import sys
 import threading
 from operator import is_
 
-from simgpu.ranks.process.shared_modules import is_shared
+from simgpu.ranks.process.own_values import OwnValues
+from simgpu.ranks.process.shared_modules import callers_own, is_installed, is_shared
 
 _PROGRAM = "__main__", "__mp_main__"  # saved with the program's arguments
 _ABSENT = object()
@@ -23,12 +24,20 @@ class OwnModules:
     def __init__(self):
         self._caller = ModulesOfRank(self)
         self._running = self._caller
-        self._common = {}
+        self._ranks = []
+        self._common = {}  # what the caller had imported, and what all ranks share
+        self._top_levels = {}  # of the caller's modules, and whether ranks have own values there
+        self._values = None  # in the caller's modules
         self._equal_names = {}  # equal sets of names are one object, so that comparing is fast
 
     def of_rank(self) -> "ModulesOfRank":
         """Return the modules of a new rank: none yet."""
-        return ModulesOfRank(self)
+        self._ranks.append(ModulesOfRank(self))
+        return self._ranks[-1]
+
+    def keep(self, result):
+        """Return the result of a rank as it is now, whatever the caller's values are."""
+        return self._values.keep(result)
 
     def leave(self) -> None:
         """Return to the modules of the caller."""
@@ -40,9 +49,10 @@ class OwnModules:
         if before is rank:
             return
         if before is self._caller:
-            self._common = {n: m for n, m in sys.modules.copy().items() if n not in _PROGRAM}
+            self._begin()
         else:
             self._note(before)
+            self._values.leave(before.values)
         if before.names is not rank.names:
             for name in before.names - rank.names:
                 _put(name, self._common.get(name, _ABSENT))
@@ -50,8 +60,28 @@ class OwnModules:
         for name in rank.removed:
             sys.modules.pop(name, None)
         _exchange_locks(before, rank)
+        if rank is not self._caller:
+            self._values.enter(rank.values)
         self._running = rank
         rank.count, rank.last = len(sys.modules), next(reversed(sys.modules))
+
+    def _begin(self):
+        """Note what the caller has, before the first rank runs."""
+        self._common = {n: m for n, m in sys.modules.copy().items() if n not in _PROGRAM}
+        own = callers_own(self._common)
+        self._top_levels = dict.fromkeys(map(_top_level, self._common), False)
+        self._top_levels |= dict.fromkeys((_top_level(module.__name__) for module in own), True)
+        program = sys.modules["__main__"]
+        spec = getattr(program, "__spec__", None)
+        name = "__main__" if spec is None else spec.name
+        is_own = not is_installed(program) and not is_shared(name, program)
+        self._values = OwnValues(own, program if is_own else None)
+        for rank in self._ranks:
+            rank.values = self._values.of_rank()
+
+    def _is_common(self, name, module):
+        """Return whether a module that a rank has imported is common to all ranks."""
+        return not self._top_levels.get(_top_level(name), True) or is_shared(name, module)
 
     def _note(self, rank):
         """Note which modules a rank has imported, replaced and removed since it began to run."""
@@ -61,7 +91,7 @@ class OwnModules:
         for name, module in sys.modules.copy().items():
             if common.get(name, _ABSENT) is module or name in _PROGRAM:
                 continue
-            if name not in common and is_shared(name, module):
+            if name not in common and self._is_common(name, module):
                 common[name] = module
             else:
                 own[name] = module
@@ -77,6 +107,7 @@ class ModulesOfRank:
         self._modules = modules
         self.own, self.removed, self.names = {}, (), frozenset()
         self.locks = {}
+        self.values = {}  # in the modules of the caller
         self.count = self.last = None
 
     def restore(self):
@@ -90,6 +121,10 @@ class ModulesOfRank:
             and next(reversed(sys.modules)) == self.last
             and all(map(is_, map(sys.modules.get, self.own), self.own.values()))
         )
+
+
+def _top_level(name):
+    return name.partition(".")[0]
 
 
 def _put(name, module):

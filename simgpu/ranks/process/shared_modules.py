@@ -9,15 +9,16 @@ import re
 import site
 import sys
 import sysconfig
-from importlib.machinery import (
-    EXTENSION_SUFFIXES, BuiltinImporter, ExtensionFileLoader, FrozenImporter,
-)  # fmt: skip
+from importlib import machinery
 from pathlib import Path
+from types import ModuleType
+
+import torch
 
 # Distributions in Python alone that cannot be imported twice in a process, and why not.
 _ONCE = {"datasets": "registers its types with pyarrow, which takes a name once"}
 _OURS = __name__.partition(".")[0]
-_LOADED_ONCE = ExtensionFileLoader, BuiltinImporter, FrozenImporter
+_LOADED_ONCE = machinery.ExtensionFileLoader, machinery.BuiltinImporter, machinery.FrozenImporter
 _SITES = tuple(
     {
         sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages(),
@@ -27,7 +28,9 @@ _SITES = tuple(
 
 
 def is_shared(name: str, module) -> bool:
-    """Return whether all ranks share a module. They share, and nothing else,
+    """Return whether all ranks share a module.
+
+    They share, and nothing else,
 
     1. Python's standard library, PyTorch, NumPy, this package, and what those require;
     2. modules in C, which a process can load only once;
@@ -56,6 +59,28 @@ def is_installed(module) -> bool:
     return str(where).startswith(_SITES)
 
 
+def callers_own(modules) -> list:
+    """Return those of the caller's modules that are not shared.
+
+    Of the installed packages these are the ones that use PyTorch: others keep no state of ranks,
+    but some are at work while ranks run, such as the parts of Jupyter.
+    """
+    user, installed = [], {}
+    for name, module in modules.items():
+        if type(module) is not ModuleType or module.__name__ != name:
+            continue
+        if is_installed(module):
+            installed.setdefault(name.partition(".")[0], []).append((name, module))
+        elif not is_shared(name, module):
+            user.append(module)
+    on_torch = [found for found in installed.values() if any(_uses_torch(m) for _, m in found)]
+    return user + [module for found in on_torch for n, module in found if not is_shared(n, module)]
+
+
+def _uses_torch(module):
+    return any(value is torch for value in vars(module).values())
+
+
 @functools.cache
 def _shared_packages():
     """Return the top-level names of the installed packages that are shared."""
@@ -67,8 +92,8 @@ def _shared_packages():
         key = left.pop()
         shared.add(key)
         if key in found:
-            needed = {need for need in _required(found[key]) if not _requires_torch(found.get(need))}
-            left |= needed - shared
+            needed = _required(found[key]) - shared
+            left |= {need for need in needed if not _requires_torch(found.get(need))}
     return {top for top, names in packages.items() if any(_key(name) in shared for name in names)}
 
 
@@ -103,7 +128,7 @@ def _requires_torch(distribution):
 
 def _cannot_be_copied(distribution):
     """Return whether a distribution has parts that a process can load only once."""
-    suffixes = tuple(EXTENSION_SUFFIXES)
+    suffixes = tuple(machinery.EXTENSION_SUFFIXES)
     compiled = [
         path.name
         for path in importlib.metadata.files(distribution) or ()

@@ -9,26 +9,25 @@ from torch.profiler import ProfilerActivity, profile
 
 import simgpu as sim
 
-GROUP = None
-
 
 @pytest.mark.parametrize("call", ["all_reduce", "send", "get_rank"])
-def test_a_global_with_the_group_of_another_rank(call):
+def test_an_object_of_the_caller_with_the_group_of_another_rank(call):
+    kept = []
+
     def program(rank):
-        global GROUP
         dist.init_process_group()
         for ranks in ([0, 1], [2, 3]):
             group = dist.new_group(ranks)
             if rank in ranks:
-                GROUP = group
+                kept[:] = [group]
         dist.barrier()
         x = torch.ones(1, device="sim")
         if call == "send":
-            dist.send(x, group=GROUP, group_dst=0)
+            dist.send(x, group=kept[0], group_dst=0)
         else:
-            dist.all_reduce(x, group=GROUP) if call == "all_reduce" else dist.get_rank(GROUP)
+            dist.all_reduce(x, group=kept[0]) if call == "all_reduce" else dist.get_rank(kept[0])
 
-    with pytest.raises(sim.RanksError, match=r"rank 0 .* a group that rank 3 has made.*global"):
+    with pytest.raises(sim.RanksError, match=r"rank 0 .* a group that rank 3 has made.*caller"):
         sim.spawn(program, nprocs=4)
 
 

@@ -1,0 +1,125 @@
+"""Places with values of a rank: the names in a module or a class, and what a container holds."""
+
+import functools
+from collections import Counter, OrderedDict, defaultdict, deque
+
+DICTS = dict, OrderedDict, defaultdict, Counter
+CONTAINERS = *DICTS, list, set, deque
+_MANY = 10_000  # entries; of a larger container, only changes of its length are seen
+_ABSENT = object()
+
+
+class Names:
+    """The names in a module or a class, and the caller's values of them."""
+
+    def __init__(self, owner):
+        self._owner, self._now = owner, vars(owner)
+        self._first = dict(self._now)
+        self.views = [self._now.values()]
+
+    def length(self) -> int:
+        """Return the number of names."""
+        return len(self._now)
+
+    def get(self) -> dict:
+        """Return the values that differ from the caller's."""
+        first, now = self._first, self._now
+        found = {k: v for k, v in now.items() if first.get(k, _ABSENT) is not v}
+        if len(now) != len(first) or found:
+            found.update(dict.fromkeys(first.keys() - now.keys(), _ABSENT))
+        return found
+
+    def set(self, values) -> None:
+        """Set values that `get` has returned, in place of the caller's."""
+        for name, value in values.items():
+            self._set(name, value)
+
+    def reset(self, values) -> None:
+        """Set the caller's values again."""
+        for name in values:
+            self._set(name, self._first.get(name, _ABSENT))
+
+    def _set(self, name, value):
+        if not isinstance(self._owner, type):
+            if value is _ABSENT:
+                self._now.pop(name, None)
+            else:
+                self._now[name] = value
+        elif value is not _ABSENT:
+            type.__setattr__(self._owner, name, value)
+        elif name in self._now:
+            type.__delattr__(self._owner, name)
+
+    def with_empty_caches(self, new) -> dict:
+        """Return the cached functions among the values, each with an empty cache.
+
+        Those that are in `new` already, by the original's identity, are taken from there.
+        """
+        found = {}
+        for name, value in self._first.items():
+            if isinstance(value, functools._lru_cache_wrapper):
+                if id(value) not in new:
+                    new[id(value)] = _with_empty_cache(value)
+                found[name] = new[id(value)]
+        return found
+
+
+class Content:
+    """What a container holds, and what it held for the caller."""
+
+    def __init__(self, container):
+        self._container = container
+        self._first = self._copy()
+        self.views = [] if len(container) > _MANY else [container]
+        if self.views and isinstance(container, dict):
+            self.views.append(container.values())
+
+    def length(self) -> int:
+        """Return the number of entries."""
+        return len(self._container)
+
+    def get(self):
+        """Return a copy of what it holds if that differs from what it held for the caller."""
+        is_equal = len(self._container) == len(self._first) and (
+            not self.views or _equal(self._container, self._first)
+        )
+        return None if is_equal else (self._copy(),)
+
+    def set(self, values) -> None:
+        """Let it hold what `get` has returned."""
+        self._fill(values[0])
+
+    def reset(self, values) -> None:
+        """Let it hold what it held for the caller."""
+        self._fill(self._first)
+
+    def with_empty_caches(self, new) -> None:
+        """Return nothing: caches of functions are found among the names."""
+
+    def _copy(self):
+        return (dict if isinstance(self._container, dict) else list)(self._container)
+
+    def _fill(self, values):
+        container = self._container
+        container.clear()
+        if isinstance(container, dict):
+            dict.update(container, values)
+        elif isinstance(container, set):
+            container.update(values)
+        else:
+            container.extend(values)
+
+
+def _equal(container, first):
+    """Return whether two containers of equal lengths hold the same objects."""
+    if isinstance(container, dict):
+        return all(a is b for a, b in zip(container.values(), first.values(), strict=True)) and all(
+            a is b for a, b in zip(container, first, strict=True)
+        )
+    return all(a is b for a, b in zip(container, first, strict=True))
+
+
+def _with_empty_cache(function):
+    new = functools.lru_cache(**function.cache_parameters())(function.__wrapped__)
+    vars(new).update(vars(function))
+    return new
