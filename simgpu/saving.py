@@ -10,6 +10,8 @@ import functools
 
 import torch
 
+from simgpu.backend import tensor as backend
+from simgpu.backend.ops import aten, lookup
 from simgpu.backend.tensor import META, SimTensor, shapes_only, wrap
 from simgpu.clock import current
 from simgpu.clock.memory import Block
@@ -55,6 +57,8 @@ def _reduce(tensor):
     current.check_alive(device.machine, f"a tensor on {device.name}")
     if not device.machine.numerics:
         raise shapes_only("saving a tensor")
+    if backend.watch is not None:  # saving reads the values as a copy does
+        backend.watch(lookup(aten._to_copy.default), (tensor,), None)
     if data.nbytes:
         if races.active is not None:
             races.active.touch(device, f"copy {device.name} -> cpu", [tensor])

@@ -124,6 +124,15 @@ class CudaMethods:
     def __format__(self, spec):
         return self.item().__format__(spec) if self.dim() == 0 else object.__format__(self, spec)
 
+    def __copy__(self):
+        """Return another tensor with the same values in the same memory, as PyTorch does."""
+        result = self.detach()
+        if getattr(self, "_is_param", False):
+            result = torch.nn.Parameter(result)
+        result.requires_grad_(self.requires_grad)
+        vars(result).update({**vars(self), **vars(result)})  # attributes that a program has set
+        return result
+
     def __deepcopy__(self, memo):
         if not self.is_leaf:
             raise RuntimeError(

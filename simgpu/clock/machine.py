@@ -38,6 +38,7 @@ class Device:
     def __init__(self, machine, index):
         self.machine = machine
         self.index = index
+        self.gpu = machine.gpu  # its own, so that one can be slower than the others
         self.row = index  # in the trace
         self.call(index)
         self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
@@ -81,7 +82,7 @@ class Device:
         if self.before_kernel is not None:
             self.before_kernel()
         machine, stream = self.machine, self.streams[self._current.number]
-        gpu = machine.gpu
+        gpu = self.gpu
         seconds = gpu.seconds(flops, num_bytes, peak, products)
         if flops:
             self.flops[peak] += flops

@@ -4,7 +4,8 @@ They follow from the program alone, not from simulated times. Work is ordered by
 events and ``wait_stream``; by the host's waits for a stream, with respect to what the host issues
 afterwards; and by copies between GPUs, for which both current streams wait. A backward operation
 runs in the stream of its forward operation; that stream and the one in which ``backward`` was
-called wait for each other, as in PyTorch on CUDA.
+called wait for each other, as in PyTorch on CUDA. A collective runs in a stream of its group, after
+the work that was in the current stream when it was called; its ``wait()`` is a wait for an event.
 """
 
 import threading
@@ -50,6 +51,14 @@ class Clocks:
             merge(self.host, self.clocks.get(mark, {}))
         self.host[HOST] += 1
 
+    def assume_done(self, mark, stream):
+        """Order all work issued from now on after the operation of `stream` that `mark` follows.
+
+        Unlike `host_waits`, this says nothing of the operations before it.
+        """
+        self.host[stream] = max(self.host.get(stream, 0), self.clocks[mark].get(stream, 0))
+        self.host[HOST] += 1
+
     def switch(self, device, stream):
         """Record that `stream` becomes this thread's current stream."""
         numbers, streams = self.switches.setdefault(
@@ -90,6 +99,16 @@ class Clocks:
         for other in others:
             merge(self.clock(other), clock)
         return stream, clock
+
+    def advance_communication(self, device, stream):
+        """Count one operation of `stream` that begins after the current stream of `device`.
+
+        Return the clock of `stream`.
+        """
+        clock = self.clock(stream)
+        merge(clock, self.clock(self.stream_for(device)))
+        clock[stream] = clock.get(stream, 0) + 1
+        return clock
 
 
 def merge(clock, other):

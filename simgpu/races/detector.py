@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections import deque
 from pathlib import Path
+from weakref import WeakSet
 
 import torch
 
@@ -36,12 +37,34 @@ class Detector(Clocks):
         self.saw_work = False
         self.freed = deque()  # histories of freed memory
         self.reusable = {}  # (stream, is small): the last access by each stream to freed memory
+        self.of_groups = WeakSet()  # streams in which only collectives and messages run
 
     def touch(self, device, name, reads=(), writes=(), peer=None):
         """Check one operation issued now for `device`, or a copy from it to `peer`."""
         with device.machine.lock:
             self.saw_work = True
             self.check(*self.advance(device, peer), name, reads, writes)
+
+    def communicate(self, work, device, stream, reads, writes):
+        """Check a collective or message, issued now to a stream of its group or to the current one.
+
+        Afterwards `work` is a mark of its end, for which streams and the host can wait.
+        """
+        with device.machine.lock:
+            self.saw_work = True
+            name = work.name.split(" ")[0]
+            if stream is device.current_stream():
+                self.check(*self.advance(device), name, reads, writes)
+            else:
+                self.of_groups.add(stream)
+                clock = self.advance_communication(device, stream)
+                self.check(stream, clock, name, reads, writes)
+            self.record(work, stream)
+
+    def wait_for_work(self, work, device):
+        """Order later work in the current stream of `device` after a collective or message."""
+        with device.machine.lock:
+            self.wait(self.stream_for(device), work)
 
     def check(self, stream, clock, name, reads, writes):
         """Compare an operation's accesses with earlier ones; `stream` is None for the host."""
@@ -116,9 +139,13 @@ def _describe(tensor):
 def _caller():
     """Return the innermost frame of the user's program."""
     frame = sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame.f_back is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def _is_ours(filename):
+    return filename.startswith(_OURS) or filename.endswith("typing_extensions.py")  # decorators
 
 
 def _line(frame):

@@ -77,10 +77,7 @@ class History:
                 f"{second} in pinned memory that {first} may still use. Make the host wait first: "
                 "event.synchronize(), stream.synchronize() or synchronize()"
             )
-        wait = (
-            f"{_name(new.stream)} should wait for {_name(old.stream)} first, by "
-            "stream.wait_event(event) or stream.wait_stream(other)"
-        )
+        wait = f"{self.who_waits(new.stream)} should wait for {self.what_for(old)}"
         if not old.is_past:
             return f"{second} that {first} {_verb(old)}, and nothing orders the two: {wait}"
         memory = f"memory may be that of a freed {old.tensor}, which {first} may still use"
@@ -90,6 +87,23 @@ class History:
             f"{second}. Its {memory}: either {wait}; or, before a tensor is freed that "
             f"{_name(old.stream)} uses, call tensor.record_stream(stream) or make the host wait "
             "for that stream"
+        )
+
+    def who_waits(self, stream):
+        """Return the stream that should have waited, in words."""
+        if stream in self.detector.of_groups:
+            return "the stream in which it is called"
+        return _name(stream)
+
+    def what_for(self, old):
+        """Return what a stream should have waited for, and how, in words."""
+        if old.stream in self.detector.of_groups:
+            return (
+                f"{old.name!r} first: call wait() on its work in that stream, or let the stream "
+                "wait for one that did, by stream.wait_stream(other)"
+            )
+        return (
+            f"{_name(old.stream)} first, by stream.wait_event(event) or stream.wait_stream(other)"
         )
 
 

@@ -110,13 +110,20 @@ def spawn(
     functional.register()
     sync_batch_norm.register()
     register_backend()
+    for name, number in (("nprocs", nprocs), ("nodes", nodes)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"sim.spawn({name}={number!r}): give a positive int")
     cluster = build_cluster(nprocs, gpu, link, nodes, network)
     numbers = folding.check_ranks(ranks, nprocs, numerics)
     # Check the assumption that a rank does the same as all that it represents on the last of them.
     others = folding.last_represented(numbers, nprocs)
     if others == numbers:  # all ranks run
         return _run(fn, args, numbers, numbers, cluster, numerics)[0]
-    ends = _run(fn, args, others, numbers, cluster, numerics)[1]
+    try:
+        ends = _run(fn, args, others, numbers, cluster, numerics)[1]
+    except Exception:
+        _run(fn, args, numbers, numbers, cluster, numerics)  # its error names a rank of `ranks`
+        raise
     results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
     folding.check_equal_ends(numbers, own_ends, others, ends)
     return results

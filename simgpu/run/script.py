@@ -1,21 +1,19 @@
-"""Run a script as ``__main__`` on every rank, and report which rank failed."""
+"""A script or a module, and how it runs as the program of a process."""
 
+import ast
+import importlib.util
 import os
 import random
 import sys
-import traceback
 import types
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import numpy as np
 import torch
 
-import simgpu as sim
-from simgpu.ranks.process.scheduler import Stopped
-from simgpu.ranks.process.user_frame import line_of_error
-from simgpu.ranks.pytorch.patches import BackendError
-from simgpu.run.cuda.refused import UnsupportedError
+_STARTS = {"spawn", "start_processes", "Process"}
+_FROM = ("torch.multiprocessing", "multiprocessing")
 
 
 class Script:
@@ -23,103 +21,104 @@ class Script:
 
     Parameters
     ----------
-    path : str
-        The file.
+    target : str
+        The file, or the name of a module.
     args : list of str
         The rest of ``sys.argv``.
+    is_module : bool
+        Whether `target` is a module, as after ``python -m``.
+
+    Attributes
+    ----------
+    path : str
+        The file.
 
     Raises
     ------
     OSError
         If the file cannot be read.
+    ValueError
+        If there is no such module.
     """
 
-    def __init__(self, path, args):
-        self._path, self._args = path, list(args)
-        self._source = Path(path).read_bytes()
-        self._failed = None  # the first rank that failed, and its error
+    def __init__(self, target, args, is_module=False):
+        self._spec = _find_module(target) if is_module else None
+        self.path = self._spec.origin if is_module else target
+        self._args, self._source = list(args), Path(self.path).read_bytes()
+        self._code = None
 
-    def run(self, cluster, **options) -> int:
-        """Run the script on the ranks of a cluster; print errors; return the exit code.
+    @property
+    def name(self):
+        """Its name in messages."""
+        return Path(self.path).name
 
-        Parameters
-        ----------
-        cluster : Cluster
-            Has one GPU for each rank.
-        **options
-            Options of `simgpu.spawn`.
+    def compile(self) -> None:
+        """Compile it.
+
+        Raises
+        ------
+        SyntaxError or ValueError
+            If it is not Python.
         """
+        self._code = compile(self._source, self.path, "exec", dont_inherit=True)
+
+    def starts_ranks(self) -> bool:
+        """Whether it calls what starts processes: `torch.multiprocessing.spawn`, ``Process``."""
         try:
-            code = compile(self._source, self._path, "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
-            traceback.print_exception(type(error), error, None)
-            return 1
+            nodes = [*ast.walk(ast.parse(self._source))]
+        except (SyntaxError, ValueError):
+            return False
+        imported, called = set(), set()
+        for node in nodes:
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Call):
+                called.add(getattr(node.func, "attr", getattr(node.func, "id", None)))
+        return bool(imported & set(_FROM)) and bool(called & _STARTS)
+
+    def add_folder(self) -> None:
+        """Make its folder, or for a module the working folder, the first to import from."""
         if not getattr(sys.flags, "safe_path", False):
-            sys.path[0] = os.path.dirname(os.path.realpath(self._path))
-        try:
-            sim.spawn(
-                self._run_one, (code,), cluster.world_size, cluster.gpu, cluster.link,
-                cluster.nodes, cluster.network, **options,
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            return self._report(error)
-        return 0
+            folder = os.path.dirname(os.path.realpath(self.path))
+            sys.path[0] = os.getcwd() if self._spec else folder
 
-    def _run_one(self, rank, code):
-        module = types.ModuleType("__main__")
+    def execute(self, name="__main__") -> None:
+        """Run it as ``__main__``; `name` is what it finds as ``__name__``."""
+        spec = importlib.util.spec_from_file_location(name, self.path)
+        module = types.ModuleType(name)
         vars(module).update(
-            __file__=self._path, __cached__=None, __builtins__=__builtins__,
-            __loader__=SourceFileLoader("__main__", self._path),
-        )  # fmt: skip
-        sys.modules["__main__"], sys.argv = module, [self._path, *self._args]
-        _seed(rank)
-        try:
-            exec(code, vars(module))
-        except Stopped:
-            raise
-        except SystemExit as error:
-            if error.code not in (None, 0):
-                self._record_failure(rank, error)
-                raise
-        except BaseException as error:
-            self._record_failure(rank, error)
-            raise
-
-    def _record_failure(self, rank, error):
-        if self._failed is None:
-            self._failed = rank, error
-
-    def _report(self, error):
-        """Print an error, each line after its rank as under ``torchrun``; return the exit code."""
-        sys.stdout.flush()
-        rank = None
-        if self._failed is not None and self._failed[1] is error:
-            rank = self._failed[0]
-        if isinstance(error, UnsupportedError | BackendError):
-            _print(f"{line_of_error(error)}: {error}")
-            return 1
-        if isinstance(error, SystemExit):
-            code = error.code if isinstance(error.code, int) else 1
-            text = "" if isinstance(error.code, int) else f"{error.code}\n"
-        else:
-            code, text = 1, self._format(error)
-        prefix = "" if rank is None else f"[rank{rank}]: "
-        sys.stderr.writelines(f"{prefix}{line}\n" for line in text.splitlines())
-        where = "" if rank is None else f" on rank {rank}"
-        _print(f"{Path(self._path).name} failed{where} (exit code {code})")
-        return code
-
-    def _format(self, error):
-        """Return the traceback without the launcher's own frames."""
-        step = error.__traceback__
-        while step is not None and step.tb_frame.f_code.co_filename != self._path:
-            step = step.tb_next
-        return "".join(traceback.format_exception(type(error), error, step))
+            __file__=self.path, __cached__=None, __builtins__=__builtins__, __loader__=spec.loader
+        )
+        if self._spec:
+            module.__spec__, module.__package__ = self._spec, self._spec.parent
+        sys.modules["__main__"], sys.argv = module, [self.path, *self._args]
+        if name != "__main__":
+            sys.modules[name] = module
+        exec(self._code, vars(module))
 
 
-def _seed(rank):
+def _find_module(name):
+    """Return the spec of a module; of a package, its ``__main__``. Imports nothing.
+
+    The packages that it is in are imported by each rank.
+    """
+    path, found = [os.getcwd(), *sys.path[1:]], None
+    names = name.split(".")
+    for i in range(len(names)):
+        found = PathFinder.find_spec(".".join(names[: i + 1]), path)
+        path = found and found.submodule_search_locations
+        if found is None or (path is None and i + 1 < len(names)):
+            raise ValueError(f"-m {name}: there is no module of this name")
+    if path is not None:
+        found = PathFinder.find_spec(f"{name}.__main__", path)
+    if found is None or not str(found.origin).endswith(".py"):
+        raise ValueError(f"-m {name}: it cannot be run; give a module that is a Python file")
+    return found
+
+
+def seed(rank) -> None:
     """Seed the host's generators by rank: different numbers on each, the same in every run.
 
     Device generators start from the same seed on all ranks, as CUDA's do.
@@ -127,7 +126,3 @@ def _seed(rank):
     torch.default_generator.manual_seed(rank)
     random.seed(rank)
     np.random.seed(rank)  # noqa: NPY002 (what scripts use)
-
-
-def _print(text):
-    print(f"simgpu run: {text}", file=sys.stderr)

@@ -28,7 +28,14 @@ class Steps:
     def __exit__(self, *_):
         self._hook.remove()
 
+    def clear(self) -> None:
+        """Forget all steps, before the ranks start again."""
+        self._ends.clear()
+        self._ends_by_optimizer.clear()
+
     def _record(self, optimizer, args, kwargs):
+        if world.active is None:  # a script that starts its ranks itself, before it does
+            return
         rank, machine = world.active.rank, world.active.machine
         if optimizer not in self._ends_by_optimizer:
             self._ends_by_optimizer[optimizer] = []

@@ -14,6 +14,9 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   most FLOPs.
 - **Limited by**: the cause of the largest share of the ranks' time. Every moment of a rank has one
   cause, see `CAUSES` in ``shares.py``; the shares are means over the ranks and add up to 1.
+
+``--summary json`` prints the same numbers in one line, the last one, with the keys of
+`Summary.to_dict`.
 """
 
 from collections import Counter
@@ -22,8 +25,9 @@ from statistics import fmean, median
 
 import simgpu as sim
 from simgpu.clock import current
+from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
-from simgpu.units import number, quantity
+from simgpu.units import number, quantity, scale, size
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Summary:
         Step time, or the duration of the whole run.
     peak_memory : dict
         Bytes, by rank.
+    gpu_memory : int
+        Bytes that a GPU has.
     mfu : float
         Model FLOPs utilisation, from 0 to 1.
     peak_type : str
@@ -60,6 +66,7 @@ class Summary:
     num_steps: int
     step_seconds: float
     peak_memory: dict
+    gpu_memory: int
     mfu: float
     peak_type: str
     peak_flops: float
@@ -80,13 +87,15 @@ class Summary:
         steps = f"median of {self.num_steps}" if self.num_steps else "the whole run: no steps found"
         most = max(self.peak_memory, key=self.peak_memory.get)
         least = min(self.peak_memory, key=self.peak_memory.get)
-        memory = "on every rank"
-        if self.peak_memory[least] < self.peak_memory[most]:
-            memory = f"on rank {most}; the least: {_mib(self.peak_memory[least])} on rank {least}"
+        memory = f"of {size(self.gpu_memory)}, "
+        if _mib(self.peak_memory[least]) != _mib(self.peak_memory[most]):
+            memory += f"on rank {most}; the least: {_mib(self.peak_memory[least])} on rank {least}"
+        else:
+            memory += "on every rank"
         hidden = f"of the time; {_percent(self.hidden_communication)} more is hidden behind kernels"
         peak = f"of {quantity(self.peak_flops, 'FLOP/s')}, the peak for {self.peak_type}"
         rows = [
-            ("step time", quantity(self.step_seconds, "s"), steps),
+            ("step time", _seconds(self.step_seconds), steps),
             ("exposed communication", _percent(self.exposed_communication), hidden),
             ("peak memory", _mib(self.peak_memory[most]), memory),
             ("MFU", _percent(self.mfu), peak),
@@ -97,8 +106,38 @@ class Summary:
         title = f"simulated, not measured: {self.hardware}"
         return "\n".join([title, *(f"{a:<22} {b:<17} {c}".rstrip() for a, b, c in rows)])
 
+    def to_dict(self) -> dict:
+        """Return all numbers, for JSON; the end of a key is its unit.
 
-def summarize(spans, steps, cluster) -> Summary:
+        Returns
+        -------
+        dict
+            ``hardware``: the simulated hardware, in words. ``steps``: of how many steps
+            ``step_time_seconds`` is the median; 0: it is the time of the whole run.
+            ``exposed_communication_share``, ``hidden_communication_share``: of the time, 0 to 1.
+            ``peak_memory_bytes``: by rank. ``gpu_memory_bytes``: what a GPU has. ``mfu_share``: 0
+            to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``. ``limited_by``: a
+            key of ``time_shares``, which are by cause and add up to 1. ``window_seconds``: the
+            start and the end of the time that the shares are of.
+        """
+        return {
+            "hardware": self.hardware,
+            "steps": self.num_steps,
+            "step_time_seconds": self.step_seconds,
+            "exposed_communication_share": self.exposed_communication,
+            "hidden_communication_share": self.hidden_communication,
+            "peak_memory_bytes": self.peak_memory,
+            "gpu_memory_bytes": self.gpu_memory,
+            "mfu_share": self.mfu,
+            "peak_flop_per_second": self.peak_flops,
+            "peak_dtype": self.peak_type,
+            "limited_by": self.limit,
+            "time_shares": self.shares,
+            "window_seconds": [self.start, self.end],
+        }
+
+
+def summarize(spans, steps, cluster, faults=NONE) -> Summary:
     """Return the summary of the last run of `spawn`.
 
     Parameters
@@ -109,25 +148,28 @@ def summarize(spans, steps, cluster) -> Summary:
         Its steps.
     cluster : Cluster
         The hardware it ran on.
+    faults : Faults, optional
+        Which GPUs were slower.
     """
     ranks, gpu = by_rank(spans), cluster.gpu
     start, end = 0.0, max(span.end for span in spans)
     durations = steps.durations() if sum(steps.durations()) > 0 else []
     if durations:
         start, end = steps.ends()[0], steps.ends()[-1]
-    each = [shares(own, gpu, start, end) for own in ranks.values()]
+    each = [shares(own, faults.gpu(rank, gpu), start, end) for rank, own in ranks.items()]
     causes = {cause: fmean(one[cause] for one in each) for cause in CAUSES}
     communication = fmean(communicating(own, start, end) for own in ranks.values())
     flops = sum(_flops(span, start, end) for span in spans if span.engine == "compute")
     peak_type = _main_type(len(ranks))
     peak = gpu.flops[peak_type]
     return Summary(
-        hardware=_describe(cluster, list(ranks)),
+        hardware=f"{_describe(cluster, list(ranks))}{faults}",
         start=start,
         end=end,
         num_steps=len(durations),
         step_seconds=median(durations or [end - start]),
         peak_memory={rank: sim.max_memory_allocated(i) for i, rank in enumerate(ranks)},
+        gpu_memory=gpu.memory,
         mfu=flops / (len(ranks) * peak * (end - start)),
         peak_type=peak_type,
         peak_flops=peak,
@@ -161,6 +203,12 @@ def _main_type(num_devices):
 
 def _percent(share):
     return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
+def _seconds(seconds):
+    """Write a time with three digits, zeros included: runs are compared by them."""
+    power, unit = scale(seconds, "s")
+    return f"{seconds / 10**power:#.3g}".rstrip(".") + f" {unit}"
 
 
 def _mib(num_bytes):

@@ -45,7 +45,7 @@ def run(path, *options):
 def test_a_test_that_does_not_end_fails_by_its_name(tmp_path):
     path = tmp_path / "test_hangs.py"
     path.write_text(TESTS)
-    said = run(path, "--timeout", "4")
+    said = run(path, "--timeout", "10")
     for name in ("loop", "ranks"):
         assert f"crashed while running 'test_hangs.py::test_{name}'" in said
     assert "2 failed, 2 passed" in said.splitlines()[-1]

@@ -147,11 +147,25 @@ def _copy_into(op, args, kwargs):
         device = target._device
         current.check_alive(device.machine, f"a tensor on {device.name}")
         if isinstance(source, SimTensor) and source._device is device:
-            return run(op, args, kwargs)
+            return target if _is_same_data(target, source) else run(op, args, kwargs)
         _copy_into_device(target, source, device, non_blocking)
     else:
         _copy_into_host(target, source, non_blocking)
     return target
+
+
+def _is_same_data(target, source):
+    """Whether two tensors are the same elements in the same memory, which PyTorch does not copy.
+
+    ``x[0:2] += y`` copies such a view onto itself after the addition.
+    """
+    return (
+        target._block is source._block
+        and target.dtype is source.dtype
+        and target.shape == source.shape
+        and target.stride() == source.stride()
+        and target.storage_offset() == source.storage_offset()
+    )
 
 
 def _copy_into_device(target, source, device, non_blocking):

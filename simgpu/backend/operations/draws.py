@@ -4,7 +4,6 @@ import torch
 
 from simgpu.naming import spelling
 
-
 device_of_generator = None  # under ``simgpu run``, returns the device of a generator, or None
 
 

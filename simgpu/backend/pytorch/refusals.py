@@ -5,21 +5,12 @@ import multiprocessing.context
 import re
 from multiprocessing.reduction import ForkingPickler
 
-from simgpu.backend.ops import aten
 from simgpu.backend.pytorch.replacements import find
-from simgpu.backend.tensor import SimTensor, handles
+from simgpu.backend.tensor import SimTensor
 from simgpu.naming import TYPES
 
 _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 _BACKWARD = "torch.autograd:_engine_run_backward"
-
-
-@handles(aten._nested_tensor_from_mask_left_aligned)
-def _refuse_nested(op, args, kwargs):
-    raise NotImplementedError(
-        "simulated GPUs do not support nested tensors, which nn.TransformerEncoder uses for "
-        "src_key_padding_mask; create it with enable_nested_tensor=False"
-    )
 
 
 def _refuse_data_parallel():

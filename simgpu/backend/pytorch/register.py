@@ -13,6 +13,7 @@ from simgpu.backend.pytorch import (
     device_module,
     lazy_modules,
     modules,
+    padded_encoder,
     refusals,
     special,
 )
@@ -79,7 +80,7 @@ def register() -> None:
         _scoped.add(accelerator.replacements())
     for replacements in (
         refusals.replacements, modules.replacements, lazy_modules.replacements,
-        _group_by_simulated_device,
+        padded_encoder.replacements, _group_by_simulated_device,
     ):  # fmt: skip
         _scoped.add(replacements())
     for name in ("torch.optim.optimizer", "torch.utils._foreach_utils"):

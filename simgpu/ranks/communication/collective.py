@@ -14,6 +14,7 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import COMM, Communication
 from simgpu.ranks.communication import costs, folding
+from simgpu.ranks.communication.checks.pairs import check_pairs
 from simgpu.ranks.process.scheduler import RanksError
 
 
@@ -37,6 +38,8 @@ class Participant:
         Stream of the collective.
     ready : float
         Time from which this rank allows it to start, in seconds.
+    number : int
+        Of the call, counted over all ranks.
     """
 
     rank: int
@@ -48,6 +51,7 @@ class Participant:
     device: object = None
     stream: Stream | None = None
     ready: float = 0.0
+    number: int = 0
 
 
 @dataclass(eq=False)
@@ -93,8 +97,14 @@ class Collective:
         """The streams on which it runs."""
         return {participant.stream for participant in self.participants.values()}
 
-    def join(self, participant) -> None:
+    def join(self, participant, calls) -> None:
         """Add one rank's part; if it is the last, compute the results.
+
+        Parameters
+        ----------
+        participant : Participant
+        calls : CallCounts
+            The calls that ranks have made, for errors.
 
         Raises
         ------
@@ -103,17 +113,36 @@ class Collective:
         """
         for other in self.participants.values():
             if other.same != participant.same:
-                raise RanksError(
-                    f"rank {participant.rank} calls {participant.same} ({participant.line}) where "
-                    f"rank {other.rank} called {other.same} ({other.line}); all ranks of a group "
-                    "must make the same calls in the same order, with tensors of one type and size"
-                )
+                raise RanksError(self._mismatch(participant, other, calls))
             break  # the others have been compared with the first
         self.participants[participant.rank] = participant
         if len(self.participants) == len(self.present):
             self._compute_values(on_host=participant.device is None)
 
+    def _mismatch(self, one, other, calls):
+        rule = (
+            "messages between two ranks match in the order of the calls (NCCL ignores tags), and "
+            "both sides must give one type, size and tag"
+            if self.what.name == "send"
+            else "all ranks of a group must make the same calls in the same order, with tensors of "
+            "one type and size"
+        )
+        compared = [
+            calls.compare(self.members, line, (other.rank, one.rank))
+            for line in dict.fromkeys((other.line, one.line))
+        ]
+        return "; ".join(
+            [
+                f"rank {one.rank} calls {one.same} ({one.line}) where rank {other.rank} called "
+                f"{other.same} ({other.line})",
+                *filter(None, compared),
+                rule,
+            ]
+        )
+
     def _compute_values(self, on_host):
+        if len(self.participants) == len(self.members):
+            check_pairs(self.what.name, [self.participants[rank] for rank in self.members])
         if self.compute is not None:
             _compute(self.compute, *folding.tensors_of_members(self.members, self.participants))
         for participant in self.participants.values():

@@ -1,5 +1,6 @@
 """Describe the tensors and the reduction of a call in error messages."""
 
+from simgpu.ranks.communication.checks import memory
 from simgpu.ranks.process import torch_internals
 
 
@@ -10,6 +11,11 @@ def sizes(tensors) -> str:
     total = sum(tensor.numel() for tensor in tensors)
     count = f" in {len(tensors)} tensors" if len(tensors) > 1 else ""
     return f"{total} {dtype(tensors[0])}{count}"
+
+
+def in_memory(tensors, others=()) -> str:
+    """Describe tensors, and an unusual order in memory, which must be the same on all ranks."""
+    return sizes(tensors) + memory.strides([*tensors, *others])
 
 
 def dtype(tensor) -> str:

@@ -7,6 +7,7 @@ import torch
 from simgpu.backend import tensor as backend
 from simgpu.backend.ops import tensors_of
 from simgpu.backend.tensor import SimTensor
+from simgpu.races import detector as races
 from simgpu.races.regions import overlap, region
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
@@ -100,6 +101,8 @@ class InFlight:
         work = use.work
         if work.waits_implicitly:
             work.wait()
+            if races.active is not None:  # in which streams C++ has waited is not known
+                races.active.assume_done(work, work.stream)
             return
         if use.writes:
             what = f"{'overwrites' if is_write else 'reads'} the result of"

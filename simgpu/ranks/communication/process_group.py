@@ -9,7 +9,9 @@ from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
 from simgpu.ranks.communication import describe, values, world
+from simgpu.ranks.communication.checks import arguments
 from simgpu.ranks.communication.in_flight import flatten
+from simgpu.ranks.communication.messages import Messages
 from simgpu.ranks.communication.work import WorkGroup
 from simgpu.ranks.process import torch_internals, user_frame
 from simgpu.ranks.process.scheduler import RanksError
@@ -33,10 +35,12 @@ class SimProcessGroup(dist.ProcessGroup):
     def __init__(self, name, rank, size, ranks, kinds=None):
         super().__init__(rank, size)
         self._group_rank, self._size, self._members = rank, size, tuple(ranks or range(size))
-        self._name, self._key = str(name), (str(name), self._members)
+        self.caller = arguments.Caller(self._members[rank], rank, size)
+        self._name, self.key = str(name), (str(name), self._members)
         self._world = world.active
         self._count = 0
-        self._messages = {}  # their number, by sender, receiver and tag
+        self._messages = Messages(self, self._members)
+        self._world.messages.append(self._messages)
         self._streams = {}
         self._coalesced = None
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
@@ -140,9 +144,9 @@ class SimProcessGroup(dist.ProcessGroup):
             num_bytes = sum(tensor.nbytes for tensor in given)
         is_async = getattr(opts, "asyncOp", True)
         work = self._world.issue(
-            (self._key, self._count),
+            (self.key, self._count),
             (self._describe(name), self._members, num_bytes, compute, root),
-            f"{name} of {details or describe.sizes(given)}",
+            f"{name} of {details or describe.in_memory(given)}",
             given, filled,
             filled if outputs is None else outputs,
             self._stream() if is_async or blocks_host else None,
@@ -155,10 +159,11 @@ class SimProcessGroup(dist.ProcessGroup):
     def allreduce(self, tensors, opts=None):
         """Reduce the tensors of all ranks, and give all ranks the result."""
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        arguments.all_reduce(self.caller, tensors, tensors, op)
         return self._issue(
             "all_reduce", tensors, tensors,
             lambda given, filled: values.all_reduce(given, filled, op), opts,
-            details=f"{describe.sizes(tensors)}, {describe.op_name(op)}",
+            details=f"{describe.in_memory(tensors)}, {describe.op_name(op)}",
         )  # fmt: skip
 
     allreduce_coalesced = allreduce
@@ -166,35 +171,40 @@ class SimProcessGroup(dist.ProcessGroup):
     def broadcast(self, tensors, opts):
         """Copy the root's tensors to all ranks."""
         root = opts.rootRank
+        arguments.broadcast(self.caller, tensors, root)
         mine = self._group_rank == root
         return self._issue(
             "broadcast", tensors if mine else [], [] if mine else tensors,
             lambda given, filled: values.broadcast(given, filled, root), opts,
-            sum(t.nbytes for t in tensors), f"{describe.sizes(tensors)}, {self._from(root)}",
+            sum(t.nbytes for t in tensors), f"{describe.in_memory(tensors)}, {self._from(root)}",
             tensors, root,
         )  # fmt: skip
 
     def reduce(self, tensors, opts):
         """Reduce the tensors of all ranks, and give the root the result."""
         op, root = opts.reduceOp, opts.rootRank
+        arguments.reduce(self.caller, tensors, op, root)
         return self._issue(
             "reduce", tensors, tensors if self._group_rank == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
-            details=f"{describe.sizes(tensors)}, {describe.op_name(op)}, {self._to(root)}",
+            details=f"{describe.in_memory(tensors)}, {describe.op_name(op)}, {self._to(root)}",
             outputs=tensors, root=root,
         )  # fmt: skip
 
     def all_gather_single(self, output, input, opts=None):
         """Gather one tensor of every rank on all ranks, in a single tensor."""
+        arguments.all_gather_single(self.caller, output, input)
         return self._issue(
             "all_gather", [input], [output], values.all_gather, opts, output.nbytes
         )  # fmt: skip
 
     def allgather(self, outputs, inputs, opts=None):
         """Gather one tensor of every rank on all ranks, in a list of tensors."""
+        (many,) = outputs
+        arguments.all_gather(self.caller, many, inputs)
         return self._issue(
-            "all_gather", inputs, outputs, values.all_gather, opts, inputs[0].nbytes * self._size,
-            describe.sizes(flatten(outputs)), outputs,
+            "all_gather", inputs, many, values.all_gather, opts, sum(t.nbytes for t in many),
+            describe.sizes(many), outputs,
         )  # fmt: skip
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
@@ -212,15 +222,22 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def reduce_scatter_single(self, output, input, opts=None):
         """Reduce the tensors of all ranks, and give each rank its part of the result."""
-        return self.reduce_scatter([output], [input], opts)
+        op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        arguments.reduce_scatter_single(self.caller, output, input, op)
+        return self._reduce_scatter([output], [input], op, opts)
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         """Reduce lists of tensors of all ranks, and give each rank its element of the result."""
         op = dist.ReduceOp.SUM if opts is None else opts.reduceOp
+        (many,) = inputs
+        arguments.reduce_scatter(self.caller, outputs, many, op)
+        return self._reduce_scatter(outputs, many, op, opts)
+
+    def _reduce_scatter(self, outputs, inputs, op, opts):
         return self._issue(
             "reduce_scatter", inputs, outputs,
             lambda given, filled: values.reduce_scatter(given, filled, op), opts,
-            details=f"{describe.sizes(flatten(inputs))}, {describe.op_name(op)}",
+            details=f"{describe.in_memory(inputs, outputs)}, {describe.op_name(op)}",
         )  # fmt: skip
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
@@ -231,14 +248,14 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def all_to_all_single(self, output, input, output_splits=None, input_splits=None, opts=None):
         """Send a part of a tensor to every rank, and receive one from each."""
-
-        def split(tensor, sizes):
-            return tensor.split(list(sizes)) if sizes else tensor.chunk(self._size)
-
-        return self.alltoall(split(output, output_splits), split(input, input_splits), opts)
+        outputs, inputs = arguments.split_for_all_to_all(
+            self.caller, output, input, output_splits, input_splits
+        )
+        return self.alltoall(outputs, inputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
         """Send a tensor to every rank, and receive one from each."""
+        arguments.all_to_all(self.caller, outputs, inputs)
         return self._issue(
             "all_to_all", inputs, outputs, values.all_to_all, opts,
             max(sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)),
@@ -247,20 +264,20 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def gather(self, outputs, inputs, opts):
         """Gather one tensor of every rank on the root."""
-        direction = self._to(opts.rootRank)
-        return self._gather_or_scatter("gather", inputs, outputs, opts, inputs, direction)
+        return self._gather_or_scatter("gather", inputs, outputs, opts, inputs, self._to)
 
     def scatter(self, outputs, inputs, opts):
         """Send one of the root's tensors to each rank."""
-        direction = self._from(opts.rootRank)
-        return self._gather_or_scatter("scatter", inputs, outputs, opts, outputs, direction)
+        return self._gather_or_scatter("scatter", inputs, outputs, opts, outputs, self._from)
 
     def _gather_or_scatter(self, name, inputs, outputs, opts, own, direction):
         """Gather or scatter: the root has a tensor for each rank, a rank has its `own`."""
         root, compute = opts.rootRank, getattr(values, name)
+        inputs, outputs = flatten(inputs), flatten(outputs)
+        getattr(arguments, name)(self.caller, outputs, inputs, root)
         return self._issue(
             name, inputs, outputs, lambda given, filled: compute(given, filled, root), opts,
-            own[0].nbytes * self._size, f"{describe.sizes(own)}, {direction}", root=root,
+            own[0].nbytes * self._size, f"{describe.in_memory(own)}, {direction(root)}", root=root,
         )  # fmt: skip
 
     def barrier(self, opts=None):
@@ -274,39 +291,26 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def send(self, tensors, dst, tag=0):
         """Send a tensor to one rank."""
-        return self._message(tensors, [], self._group_rank, dst, tag)
+        return self._message(tensors, dst, tag, is_send=True)
 
     def recv(self, tensors, src, tag=0):
         """Receive a tensor from one rank."""
-        return self._message([], tensors, src, self._group_rank, tag)
+        return self._message(tensors, src, tag, is_send=False)
 
     def recv_anysource(self, tensors, tag=0):
         """Raise an error: NCCL cannot do it either, and its result may depend on timing."""
         raise NotImplementedError("recv() from any rank is not supported, as on NCCL; give src")
 
-    def _message(self, given, filled, source, target, tag):
+    def _message(self, tensors, peer, tag, is_send):
         self.check_owner()
-        pair = source, target, tag
-        self._messages[pair] = number = self._messages.get(pair, 0) + 1
-        tensors = given or filled
+        (tensor,) = tensors
         if len(self._kinds) == 1:
             self._check_kind(tensors)
-        ranks = self._members[source], self._members[target]
-        other = target if given else source
-        if self._members[other] not in self._world.scheduler.by_number:
-            raise RanksError(
-                f"rank {self._members[self._group_rank]} has a message to or from rank "
-                f"{self._members[other]} ({user_frame.line()}), which does not run; add it to ranks"
-            )
-        verb = f"send to rank {ranks[1]}" if given else f"recv from rank {ranks[0]}"
-        work = self._world.issue(
-            (self._key, *pair, number),
-            (self._describe("send"), ranks, tensors[0].nbytes, values.send),
-            verb, given, filled, tensors,
-            self._stream(other, bool(given)),
-            same=f"a message of {describe.sizes(tensors)}",
+        work = self._messages.issue(
+            self._world, self._describe("send"), tensor, peer, tag, is_send,
+            self._stream(peer, is_send),
         )  # fmt: skip
-        if self._coalesced is not None:
+        if self._coalesced is not None and work is not None:
             self._coalesced.append(work)
         return work
 

@@ -21,7 +21,9 @@ _PAIRWISE = {
 
 def reduce_tensors(tensors, op) -> torch.Tensor:
     """Reduce one tensor of every rank, in rank order."""
-    kind = torch_internals.kind_of_reduction(op)
+    kind, dtype = torch_internals.kind_of_reduction(op), tensors[0].dtype
+    if dtype.itemsize == 1 and dtype.is_floating_point:  # the CPU cannot add float8
+        return reduce_tensors([tensor.float() for tensor in tensors], op).to(dtype)
     if kind in _PAIRWISE:
         result = tensors[0]
         for tensor in tensors[1:]:
@@ -31,7 +33,7 @@ def reduce_tensors(tensors, op) -> torch.Tensor:
     for tensor in tensors[1:]:
         result += tensor
     if kind == ReduceOp.AVG:
-        result = result / len(tensors) if result.is_floating_point() else result // len(tensors)
+        result = result / len(tensors) if _is_real(result) else _truncate(result, len(tensors))
     elif kind == ReduceOp.PREMUL_SUM:
         result *= torch_internals.factor_of_reduction(op)
     return result
@@ -40,15 +42,17 @@ def reduce_tensors(tensors, op) -> torch.Tensor:
 def all_reduce(given, filled, op):
     """Reduce the tensors of all ranks, and give all ranks the result."""
     for i in range(len(given[0])):
-        result = reduce_tensors([tensors[i] for tensors in given], op)
+        result = reduce_tensors([tensors[i].reshape(-1) for tensors in given], op)
         for tensors in filter(None, filled):
-            tensors[i].copy_(result.view(tensors[i].shape))
+            tensors[i].copy_(result.reshape(tensors[i].shape))
 
 
 def reduce(given, filled, op, root):
     """Reduce the tensors of all ranks, and give the root the result."""
     for i in range(len(filled[root] or ())):
-        filled[root][i].copy_(reduce_tensors([tensors[i] for tensors in given], op))
+        output = filled[root][i]
+        result = reduce_tensors([tensors[i].reshape(-1) for tensors in given], op)
+        output.copy_(result.reshape(output.shape))
 
 
 def broadcast(given, filled, root):
@@ -56,7 +60,7 @@ def broadcast(given, filled, root):
     for rank, tensors in enumerate(filled):
         for i, tensor in enumerate(tensors or ()):
             if rank != root:
-                tensor.copy_(given[root][i].view(tensor.shape))
+                tensor.copy_(given[root][i].reshape(tensor.shape))
 
 
 def all_gather(given, filled):
@@ -67,7 +71,7 @@ def all_gather(given, filled):
             o.numel() == p.numel() for o, p in zip(outputs, parts, strict=True)
         ):
             for output, part in zip(outputs, parts, strict=True):
-                output.copy_(part.view(output.shape))
+                output.copy_(part.reshape(output.shape))
         else:
             (output,) = outputs
             output.copy_(torch.cat([part.reshape(-1) for part in parts]).view(output.shape))
@@ -80,7 +84,7 @@ def reduce_scatter(given, filled, op):
         if outputs is None:
             continue
         parts = [
-            tensors[rank] if len(tensors) == size > 1 else tensors[0].reshape(size, -1)[rank]
+            tensors[rank] if len(tensors) == size > 1 else _part(tensors[0], size, rank)
             for tensors in given
         ]
         outputs[0].copy_(reduce_tensors(parts, op).reshape(outputs[0].shape))
@@ -105,9 +109,28 @@ def all_to_all(given, filled):
     parts = [[part.clone() for part in tensors] for tensors in given]
     for j, outputs in enumerate(filled):
         for i, output in enumerate(outputs or ()):
-            output.copy_(parts[i][j].view(output.shape))
+            output.copy_(parts[i][j].reshape(output.shape))
 
 
 def send(given, filled):
     """Copy the tensor of the first of two ranks to the second."""
-    filled[1][0].copy_(given[0][0].view(filled[1][0].shape))
+    filled[1][0].copy_(given[0][0].reshape(filled[1][0].shape))
+
+
+def copy(given, filled):
+    """Copy a tensor of one rank to another of the same."""
+    filled[0][0].copy_(given[0][0].reshape(filled[0][0].shape))
+
+
+def _is_real(tensor):
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _truncate(total, size):
+    """Divide integers towards zero, as NCCL does."""
+    return torch.div(total, size, rounding_mode="trunc")
+
+
+def _part(tensor, size, rank):
+    """Return part number `rank` of a tensor for `size` ranks."""
+    return tensor.reshape(size, tensor.numel() // size)[rank]

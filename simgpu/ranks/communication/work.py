@@ -6,7 +6,9 @@ import torch.distributed as dist
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.current import current_machine
 from simgpu.clock.streams import POLL_SECONDS, Stream
+from simgpu.races import detector as races
 from simgpu.ranks.communication.in_flight import flatten
+from simgpu.ranks.process.statuses import subject
 
 
 class SimWork(dist.Work):
@@ -46,9 +48,7 @@ class SimWork(dist.Work):
         missing = self._collective.missing()
         if not missing:
             return "is ready"
-        names = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
-        ranks = "ranks" if len(missing) > 1 else "rank"
-        return f"waits in {self.name} ({self.line}) for {ranks} {names}"
+        return f"waits in {self.name} ({self.line}) for {subject(missing)}"
 
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""
@@ -56,10 +56,10 @@ class SimWork(dist.Work):
         self._world.finish(self)
         end = self._collective.end
         if self._blocks_host:
-            current_machine().wait_until(end, f"wait for {self._collective.what.name}")
+            marks = () if self._device is None else (self,)
+            current_machine().wait_until(end, f"wait for {self._collective.what.name}", marks)
         else:
-            stream = self._device.current_stream()
-            stream.end = max(stream.end, end)
+            _make_current_stream_wait(self, self._device, end)
         return True
 
     def synchronize(self):
@@ -78,6 +78,8 @@ class SimWork(dist.Work):
         if self._collective.end > machine.host:
             return False
         self._world.finish(self)
+        if races.active is not None and self._device is not None:
+            races.active.host_waits((self,))
         return True
 
     def is_success(self):
@@ -101,6 +103,14 @@ class SimWork(dist.Work):
         return SimFuture.of(self._outputs, self._world, self._device)
 
 
+def _make_current_stream_wait(work, device, end):
+    """Make the current stream of a device wait for a work, which ends at the time `end`."""
+    stream = device.current_stream()
+    stream.end = max(stream.end, end)
+    if races.active is not None:
+        races.active.wait_for_work(work, device)
+
+
 class SimFuture(torch.futures.Future):
     """A complete future; the first use of its tensors waits for them.
 
@@ -115,15 +125,31 @@ class SimFuture(torch.futures.Future):
         future.set_result(value)
         return future
 
+    def wait(self):
+        """Make the current stream wait for the value; return it."""
+        if self._device is not None:
+            for tensor in flatten_tensors(self.value()):
+                self._world.wait_for(tensor)
+        return super().wait()
+
     def then(self, callback):
         """Return the future of the result of ``callback(self)``."""
         if self._device is None:
             return SimFuture.of(callback(self), self._world, None)
         stream = self._world.callback_stream(self._device)
+        if races.active is not None:
+            self._make_wait(stream)
         with stream:
             value = callback(self)
         self._world.begin(_CallbackWork(stream), [], flatten_tensors(value))
         return SimFuture.of(value, self._world, self._device)
+
+    def _make_wait(self, stream):
+        """Tell the race detector that a stream waits for the future, as CUDA's do at once."""
+        for tensor in flatten_tensors(self.value()):
+            races.active.keep_for(tensor, stream)
+            for work in self._world.writers(tensor):
+                races.active.wait(stream, work)
 
 
 class _CallbackWork:
@@ -136,12 +162,16 @@ class _CallbackWork:
         self.stream, self._end = stream, stream.end
         self.uses = []
         self.world = None
+        if races.active is not None:
+            races.active.record(self, stream)
 
     def wait(self):
         """Make the current stream wait for it."""
+        if races.active is not None:  # as futures do: their values are used in this stream, too
+            for use in self.uses:
+                races.active.keep_for(use.tensor, self.stream._device.current_stream())
         self.world.finish(self)
-        current = self.stream._device.current_stream()
-        current.end = max(current.end, self._end)
+        _make_current_stream_wait(self, self.stream._device, self._end)
 
     wait_until_scheduled = synchronize = lambda self: None
 

@@ -1,12 +1,18 @@
 """The state that the ranks of one `spawn` share: machine, scheduler, and communication."""
 
+import itertools
+
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
+from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
 from simgpu.ranks.communication.in_flight import InFlight
+from simgpu.ranks.communication.launch_order import check_order
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
+from simgpu.ranks.process.call_counts import CallCounts
 from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
+from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
 before_communication = None  # called with a rank before it communicates tensors on its GPU
@@ -21,21 +27,30 @@ class World:
         Its `running` is the current rank.
     machine : Machine
         Its device number ``rank.index`` is that of `rank`.
-    store_values : dict
-        Contents of the store that the ranks share.
+    store_values : Contents
+        Those of the store that the ranks share.
+    servers, files, stores : dict, dict, list
+        The stores that programs make: by port, by file, and all of them.
     communication : CommunicationScheduler
         Schedules collectives.
+    messages : list of Messages
+        Those of every group and rank.
     """
 
     def __init__(self, scheduler, machine, communication):
         self.scheduler, self.machine, self.communication = scheduler, machine, communication
-        self.store_values = {}
+        self.store_values = Contents()
+        self.servers, self.files, self.stores = {}, {}, []
+        self._numbers = itertools.count()
+        self.messages = []
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
         self._pending = {}  # stream -> works that no wait() has covered, in order
         self._issued = {}  # rank -> collectives issued since its last kernel
         self._callback_streams = {}
+        self._calls = CallCounts()
+        scheduler.explain_deadlock = self._skipped_calls
         scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_complete
 
     @property
@@ -83,7 +98,7 @@ class World:
         -------
         SimWork
         """
-        device = self._device_of(given or filled)
+        device = self._device_of([*given, *filled])
         participant = Participant(
             self.rank.number, user_frame.line(), given, filled, name, same or name, device
         )
@@ -100,7 +115,12 @@ class World:
             present = [rank for rank in members if rank in self.scheduler.by_number]
             found = self._incomplete[key] = Collective(what, members, present, *rest)
         found.num_bytes = max(found.num_bytes, collective[2])
-        found.join(participant)
+        participant.number = next(self._numbers)
+        if len(key) == 2:  # a collective: the members of its group call it equally often
+            self._calls.add(found.members, participant.line, participant.rank)
+        found.join(participant, self._calls)
+        if len(self._incomplete) > 1 and len(key) == 2 and device is not None:
+            check_order(key, self.rank.number, self._incomplete)
         if not found.missing():
             del self._incomplete[key]
             if not found.scheduled:
@@ -109,6 +129,8 @@ class World:
             self._issued.setdefault(self.rank, []).append(found)
             device.before_kernel = self._run_others_first
         work = SimWork(self, found, participant, outputs, blocks_host)
+        if races.active is not None and device is not None:
+            races.active.communicate(work, device, participant.stream, given, filled)
         if device is not None and stream is not None:
             self.begin(work, given, filled)
         return work
@@ -152,9 +174,13 @@ class World:
         self._pending.setdefault(work.stream, []).append(work)
         self._in_flight.add(work, reads, writes)
 
+    def writers(self, tensor) -> list:
+        """Return the works in flight that write to the memory of a tensor."""
+        return self._in_flight.writers(tensor)
+
     def wait_for(self, tensor) -> None:
         """Wait for communication in flight that writes to a tensor."""
-        for work in self._in_flight.writers(tensor):
+        for work in self.writers(tensor):
             work.wait()
 
     def finish(self, work) -> None:
@@ -203,6 +229,15 @@ class World:
         self.communication.schedule(complete, min(clocks, default=0.0))
         return True
 
+    def _skipped_calls(self):
+        """Describe calls that some ranks have made more often than others."""
+        found = {
+            self._calls.compare(collective.members, participant.line, collective.present): None
+            for collective in self._incomplete.values()
+            for participant in collective.participants.values()
+        }
+        return list(filter(None, found))
+
     def _check_ending(self):
         """Raise an error if, at the end, a rank has made a call that others have not."""
         self._schedule_complete()
@@ -212,6 +247,8 @@ class World:
             for collective in self._incomplete.values()
             for participant in collective.participants.values()
         ]
+        lines += [f"  {text}" for messages in self.messages for text in messages.unmatched()]
+        lines += [f"  {text}" for text in self._skipped_calls()]
         if lines:
             raise RanksError(
                 "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_NAMED])

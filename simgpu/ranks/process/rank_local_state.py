@@ -113,13 +113,20 @@ def _set_environment(environment):
         os.chdir(directory)
 
 
+_SPAWNED = "__mp_main__"  # what `multiprocessing` calls the script in a process that it spawns
+
+
 def _get_main_program():
-    """Return the module ``__main__``, and the program's arguments."""
-    return sys.modules["__main__"], sys.argv
+    """Return the module ``__main__``, its name in spawned processes, and the arguments."""
+    return sys.modules["__main__"], sys.modules.get(_SPAWNED), sys.argv
 
 
 def _set_main_program(program):
-    sys.modules["__main__"], sys.argv = program
+    sys.modules["__main__"], spawned, sys.argv = program
+    if spawned is None:
+        sys.modules.pop(_SPAWNED, None)
+    else:
+        sys.modules[_SPAWNED] = spawned
 
 
 def _get_path():

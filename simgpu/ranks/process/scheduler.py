@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from simgpu.ranks.process import user_frame
+from simgpu.ranks.process import statuses, user_frame
 
 
 class RanksError(RuntimeError):
@@ -30,7 +30,8 @@ class Rank:
         self.is_ready = None  # a function while the rank waits
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
-        self.ended = False
+        self.deadline = None  # when it stops waiting, in simulated seconds; None: never
+        self.ended = self.killed = False
         self.result = None
 
 
@@ -44,8 +45,9 @@ class CooperativeScheduler:
         self.error = None
         self.on_end = None  # called when the last rank has ended
         self.on_stall = None  # called when no rank is ready; returns whether one may have become so
+        self.explain_deadlock = None  # returns further lines of the error about a deadlock
 
-    def wait(self, is_ready, describe_wait, must_wait=True) -> None:
+    def wait(self, is_ready, describe_wait, must_wait=True, deadline=None) -> bool:
         """Run other ranks until ``is_ready()``; this takes no simulated time.
 
         Parameters
@@ -56,17 +58,27 @@ class CooperativeScheduler:
             Returns what the rank waits for, in words; used if no rank is ready.
         must_wait : bool
             If False, the rank resumes when no rank is ready, even if it is not.
+        deadline : float, optional
+            A time at which the rank stops waiting, in simulated seconds. It does so when no other
+            rank can go on, and none of them has an earlier deadline.
+
+        Returns
+        -------
+        bool
+            Whether it is ready.
         """
         if self.error is not None:
             raise Stopped
         if is_ready():
-            return
+            return True
         rank = self.running
         rank.is_ready, rank.describe_wait, rank.must_wait = is_ready, describe_wait, must_wait
+        rank.deadline = deadline
         self._switch()
-        rank.is_ready = rank.describe_wait = None  # they may keep tensors alive
+        rank.is_ready = rank.describe_wait = rank.deadline = None  # they may keep tensors alive
         if self.error is not None:
             raise Stopped
+        return is_ready()
 
     def run(self, function) -> None:
         """Run ``function(rank)`` on all ranks; raise the first error of any of them."""
@@ -82,8 +94,8 @@ class CooperativeScheduler:
             thread.start()
         try:
             self._resume(self.ranks[0])
-            for thread in threads:
-                while thread.is_alive():
+            for rank, thread in zip(self.ranks, threads, strict=True):
+                while thread.is_alive() and not rank.killed:
                     thread.join(timeout=0.1)  # else a Ctrl-C just before the join would wait
         except BaseException as error:
             self._stop(error)
@@ -91,6 +103,15 @@ class CooperativeScheduler:
             raise
         if self.error is not None:
             raise self.error
+
+    def kill(self) -> None:
+        """End the current rank as SIGKILL ends a process: nothing of it runs any more."""
+        rank = self.running
+        rank.ended = rank.killed = True
+        if any(not r.ended for r in self.ranks):
+            self._switch()
+        while True:  # not an exception: it would run the program's ``finally:``
+            rank.go.acquire()
 
     def _await_stopped(self, seconds):
         """Wait at most `seconds` for the ranks to stop, which they do at their next wait."""
@@ -121,7 +142,7 @@ class CooperativeScheduler:
         """Add to an error the rank on which it happened, and the status of the others."""
         line = user_frame.line_of_error(error)
         text = f"on rank {rank.number}" + (f", at {line}" if line else "")
-        others = [f"rank {r.number} {self._status(r)}" for r in self.ranks if r is not rank]
+        others = self._statuses(other for other in self.ranks if other is not rank)
         if others and not isinstance(error, RanksError):
             text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
         if hasattr(error, "add_note"):
@@ -129,6 +150,9 @@ class CooperativeScheduler:
         else:  # Python 3.10 shows no notes
             error.__notes__ = [text]
             print(text, file=sys.stderr)
+
+    def _statuses(self, ranks):
+        return statuses.lines({rank.number: self._status(rank) for rank in ranks})
 
     def _status(self, rank):
         if rank.ended:
@@ -142,7 +166,7 @@ class CooperativeScheduler:
         if next_rank is None and self.on_stall is not None and self.on_stall():
             next_rank = self._next_ready()
         if next_rank is None:
-            next_rank = self._next_ready(must_wait=False)
+            next_rank = self._next_ready(must_wait=False) or self._first_to_time_out()
         if next_rank is rank:
             return
         if next_rank is None:
@@ -170,11 +194,18 @@ class CooperativeScheduler:
                 return rank
         return None
 
+    def _first_to_time_out(self):
+        """Return the rank whose wait has the earliest deadline; None if none has one."""
+        timed = [rank for rank in self.ranks if not rank.ended and rank.deadline is not None]
+        return min(timed, key=lambda rank: rank.deadline, default=None)
+
     def _deadlock(self):
-        lines = [f"  rank {rank.number} {self._status(rank)}" for rank in self.ranks]
+        lines = self._statuses(self.ranks)
         if len(lines) > MAX_NAMED:
-            lines[MAX_NAMED:] = [f"  and {len(lines) - MAX_NAMED} more ranks"]
-        return RanksError("deadlock: no rank can go on\n" + "\n".join(lines))
+            lines[MAX_NAMED:] = [f"and {len(lines) - MAX_NAMED} more lines"]
+        if self.explain_deadlock is not None:
+            lines += self.explain_deadlock()
+        return RanksError("\n  ".join(["deadlock: no rank can go on", *lines]))
 
     def _stop(self, error):
         """Stop all ranks because of an error."""
@@ -184,4 +215,4 @@ class CooperativeScheduler:
             rank.go.release()
 
 
-MAX_NAMED = 16  # ranks in one message
+MAX_NAMED = 16  # lines in one message

@@ -4,6 +4,27 @@ import datetime
 
 import torch.distributed as dist
 
+from simgpu.clock.current import current_machine
+from simgpu.clock.streams import POLL_SECONDS
+from simgpu.ranks.process import user_frame
+
+
+class Contents(dict):
+    """The values of a store that ranks share, and since when each key has had one."""
+
+    def __init__(self):
+        super().__init__()
+        self.since = {}  # in simulated seconds
+
+    def __setitem__(self, key, value):
+        self.since.setdefault(key, current_machine().host)
+        super().__setitem__(key, value)
+
+    def pop(self, key, default=None):
+        """Remove a key; return its value."""
+        self.since.pop(key, None)
+        return super().pop(key, default)
+
 
 class RankStore(dist.Store):
     """A `torch.distributed.Store` in a dictionary that all ranks share.
@@ -12,15 +33,21 @@ class RankStore(dist.Store):
 
     Parameters
     ----------
-    values : dict
+    values : Contents
         The contents, shared by all ranks.
     scheduler : CooperativeScheduler
         The scheduler of the ranks.
+    timeout : datetime.timedelta, optional
+        How long `get` and `wait` take at most, in simulated time; default: a wait without an end is
+        a deadlock, which is an error at once.
+
+    Only time limits that the program itself gives count. PyTorch passes some of its own, and would
+    go on waiting after them.
     """
 
-    def __init__(self, values, scheduler):
+    def __init__(self, values, scheduler, timeout=None):
         super().__init__()
-        self._values, self._scheduler = values, scheduler
+        self._values, self._scheduler, self._timeout = values, scheduler, timeout
 
     def set(self, key, value):
         """Set a value."""
@@ -42,12 +69,43 @@ class RankStore(dist.Store):
         self._values[key] = self._values.get(key, b"") + _bytes(value)
 
     def check(self, keys):
-        """Return whether all keys are set."""
+        """Return whether all keys are set; if not, it takes a microsecond and runs other ranks."""
+        if self._has(keys):
+            return True
+        current_machine().host += POLL_SECONDS
+        self._scheduler.wait(lambda: self._has(keys), lambda: "polls the store", must_wait=False)
+        return self._has(keys)
+
+    def _has(self, keys):
         return all(key in self._values for key in keys)
 
     def wait(self, keys, timeout=None):
-        """Run other ranks until all keys are set."""
-        self._scheduler.wait(lambda: self.check(keys), lambda: f"waits for {keys} in the store")
+        """Run other ranks until all keys are set.
+
+        Raises
+        ------
+        torch.distributed.DistStoreError
+            If that takes longer than `timeout`, in simulated time.
+        """
+        if timeout is None or not user_frame.calls_directly():
+            timeout = self._timeout
+        if timeout is None:
+            self._scheduler.wait(lambda: self._has(keys), lambda: _describe(keys))
+            return
+        machine, since = current_machine(), self._values.since
+        deadline = machine.host + timeout.total_seconds()
+        in_time = self._scheduler.wait(
+            lambda: all(since.get(key, deadline + 1) <= deadline for key in keys),
+            lambda: _describe(keys),
+            deadline=deadline,
+        )
+        end = max((since[key] for key in keys), default=0.0) if in_time else deadline
+        machine.wait_until(end, "wait for the store")
+        if not in_time:
+            milliseconds = round(timeout.total_seconds() * 1e3)
+            raise dist.DistStoreError(
+                f"wait timeout after {milliseconds}ms, keys: {', '.join(keys)}"
+            )
 
     def compare_set(self, key, expected, desired):
         """Set a value if it equals `expected` (empty: or is unset); return the resulting value."""
@@ -82,12 +140,18 @@ class RankStore(dist.Store):
         return True
 
     def set_timeout(self, timeout):
-        """Do nothing: deadlocks are detected without a timeout."""
+        """Set the time limit of `get` and `wait`, if the program does."""
+        if user_frame.calls_directly():
+            self._timeout = timeout
 
     @property
     def timeout(self):
-        """PyTorch's default timeout."""
-        return datetime.timedelta(minutes=30)
+        """The time limit, or PyTorch's default."""
+        return self._timeout or datetime.timedelta(minutes=30)
+
+
+def _describe(keys):
+    return f"waits for {keys} in the store"
 
 
 def _bytes(value):

@@ -8,7 +8,6 @@ import copy
 import functools
 
 import torch
-from torch.distributed import ReduceOp
 
 from simgpu.backend.pytorch.replacements import exists, owner_of
 
@@ -28,6 +27,7 @@ NAMES = (
     "torch.distributed.rendezvous:_rendezvous_handlers",
     f"{C10D}:_resolve_process_group",
     f"{C10D}:_rank_not_in_group",
+    f"{C10D}:_new_group_with_tag",
     f"{C10D}:_world.pg_names",
     "torch.distributed._functional_collectives:AsyncCollectiveTensor",
     "torch.distributed.tensor:DTensor._op_dispatcher",
@@ -138,7 +138,7 @@ def _owners():
 
 def kind_of_reduction(op):
     """Return the type of a reduction, such as ``ReduceOp.SUM``."""
-    return op.op if isinstance(op, ReduceOp) else op
+    return getattr(op, "op", op)
 
 
 def factor_of_reduction(op):

@@ -17,9 +17,27 @@ _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 def line() -> str:
     """Return the user's line that called PyTorch or the simulator: ``train.py:31``."""
     frame = sys._getframe()
-    while frame.f_back is not None and not _is_user_code(frame.f_code.co_filename):
+    while frame.f_back is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return _describe(frame.f_code, frame.f_lineno)
+
+
+def is_called_by(name: str) -> bool:
+    """Whether a function of PyTorch with that name is among the callers."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == name and frame.f_code.co_filename.startswith(_OURS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def calls_directly() -> bool:
+    """Whether the user's program has called the simulator, not PyTorch for reasons of its own."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS[0]):
+        frame = frame.f_back
+    return is_user_code(frame.f_code.co_filename)
 
 
 def line_of_error(error) -> str:
@@ -36,14 +54,15 @@ def line_of_error(error) -> str:
     """
     found, step = "", error.__traceback__
     while step is not None:
-        if _is_user_code(step.tb_frame.f_code.co_filename):
+        if is_user_code(step.tb_frame.f_code.co_filename):
             found = _describe(step.tb_frame.f_code, step.tb_lineno)
         step = step.tb_next
     return found
 
 
 @lru_cache(4096)
-def _is_user_code(filename):
+def is_user_code(filename) -> bool:
+    """Whether a file is the program's or a library's: not ours, PyTorch's or Python's."""
     if filename.startswith((*_OURS, "<frozen")) or filename.endswith("typing_extensions.py"):
         return False
     return not filename.startswith(_STANDARD) or "site-packages" in filename

@@ -11,9 +11,9 @@ from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
-from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process import own_stores, torch_internals
 from simgpu.ranks.process.store import RankStore
-from simgpu.ranks.pytorch import dtensor, pipelines, profiling, unsupported
+from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -45,6 +45,8 @@ def patched():
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
                 **dtensor.replacements(),
+                **groups.replacements(),
+                **own_stores.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
                 **unsupported.replacements(),
@@ -68,7 +70,6 @@ def _accelerator():
 
 def _simulated_only(init):
     """Make ``init_process_group`` create the simulated backend, and refuse any other."""
-
     if accepts_all_backends:
         return init
 

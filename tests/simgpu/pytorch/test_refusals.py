@@ -37,23 +37,6 @@ def test_exported_programs(devices):
         torch.export.export(net, (torch.ones(4, 3, device=devices[0]),))
 
 
-@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-@pytest.mark.parametrize("numerics", [True, False])
-def test_nested_tensors_of_the_transformer_encoder(numerics):
-    (device,) = sim.configure(1, numerics=numerics)
-    x, mask = torch.ones(2, 3, 8, device=device), torch.tensor([[False, False, True]] * 2)
-
-    def encode(**kwargs):
-        layer = nn.TransformerEncoderLayer(8, 2, batch_first=True)
-        net = nn.TransformerEncoder(layer, 1, **kwargs).to(device).eval()
-        with torch.no_grad():
-            return net(x, src_key_padding_mask=mask.to(device))
-
-    with pytest.raises(NotImplementedError, match="enable_nested_tensor=False"):
-        encode()
-    assert encode(enable_nested_tensor=False).shape == x.shape
-
-
 class OnDevice(torch.utils.data.Dataset):
     """A dataset that makes its examples on a simulated GPU."""
 

@@ -12,8 +12,6 @@ import torch
 from support.paths import SCRIPTS
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from simgpu import naming
-from simgpu.clock.current import state
 from simgpu.run.command import main
 from simgpu.timeline import Timeline
 
@@ -23,6 +21,8 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 TORCHRUN += ["--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
 COMMAND = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", "2"]
 GPUS = ["--gpu", "h100", "--link", "nvlink4"]
+CLOCK = "simgpu run: time.time() and the like give the rank's simulated clock, "
+CLOCK += "--wall-clock the real one\n"
 IN_A_CHAPTER = pytest.mark.exhaustive  # which makes this comparison, too
 
 
@@ -31,15 +31,6 @@ def run_command(command, **env):
     assert done.returncode == 0, done.stderr
     assert "logger.cpp" not in done.stderr, "DDP complains that it times CUDA and CPUs only"
     return done.stdout
-
-
-@pytest.fixture
-def own_process(monkeypatch):
-    """Make the launcher run in this process as if in its own."""
-    if torch.accelerator.is_available() and not naming.is_accelerator():
-        pytest.skip("needs a process without GPUs")
-    monkeypatch.setattr(state, "machine", None)
-    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 @pytest.fixture
@@ -59,13 +50,18 @@ def launch_file(own_process, capsys):
 
 @pytest.fixture
 def launch(own_process, tmp_path, capsys):
-    """Run the launcher in this process on a script; return exit code, output, errors."""
+    """Run the launcher in this process on a script; return exit code, output, errors.
+
+    The errors are without the line on the clock, with which they begin.
+    """
 
     def run(source, *args, options=()):
         path = tmp_path / "train.py"
         path.write_text(source)
         code = main(["--nproc-per-node", "2", *options, str(path), *args])
-        return code, *capsys.readouterr()
+        out, err = capsys.readouterr()
+        assert err.startswith(CLOCK)
+        return code, out, err.removeprefix(CLOCK)
 
     return run
 
@@ -288,11 +284,12 @@ def test_nodes_and_folding(launch):
 
 
 def test_rendezvous_options_are_ignored(launch):
-    plain = launch(TRAIN, options=GPUS)
-    one = ["--standalone"]
-    several = ["--rdzv-backend", "c10d", "--rdzv_endpoint", "first:29400", "--rdzv-id=7"]
-    assert launch(TRAIN, options=[*GPUS, *one]) == plain
-    assert launch(TRAIN, options=[*GPUS, *several]) == plain
+    code, out, err = launch(TRAIN, options=GPUS)
+    assert (code, err) == (0, "")
+    several = ["--standalone", "--rdzv-backend", "c10d", "--rdzv_endpoint", "first:29400"]
+    said = "without effect here: --rdzv-backend, --rdzv-endpoint, --standalone; the ranks are"
+    again = launch(TRAIN, options=[*GPUS, *several, "--rdzv-id=7"])
+    assert again == (0, out, f"simgpu run: {said} threads of one process\n")
 
 
 def test_a_missing_script(capsys):
@@ -358,7 +355,7 @@ def test_ctrl_c_ends_it(tmp_path):
         _, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    assert (process.returncode, err) == (130, "simgpu run: interrupted\n")
+    assert (process.returncode, err) == (130, f"{CLOCK}simgpu run: interrupted\n")
 
 
 @pytest.mark.process
@@ -372,4 +369,4 @@ def test_a_closed_output_pipe_prints_no_traceback(tmp_path):
         env=ENV, stdout=write_end, stderr=subprocess.PIPE, timeout=240,
     )  # fmt: skip
     os.close(write_end)
-    assert (done.returncode, done.stderr, page.exists()) == (1, b"", True)
+    assert (done.returncode, done.stderr, page.exists()) == (1, CLOCK.encode(), True)

@@ -150,7 +150,7 @@ def test_a_rank_waits_for_a_message():
 def test_a_kernel_named_like_a_collective_waits_for_no_rank():
     def step(rank, x, big):
         x.gather(0, torch.zeros(1, 1, dtype=torch.int64, device=x.device))
-        dist.gather(big, [big] * 2 if rank == 0 else None)
+        dist.gather(big, [big, torch.empty_like(big)] if rank == 0 else None)
 
     found = parts(run(step, gpu=plain_gpu(launch_overhead=PRODUCT)))
     assert found.get("waiting for others", 0) < 1e-9

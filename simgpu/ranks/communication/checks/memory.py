@@ -1,0 +1,135 @@
+"""How tensors have to lie in memory: NCCL gets an address and a number of elements, no strides."""
+
+import torch
+
+from simgpu.races.regions import overlap, region
+from simgpu.ranks.communication.checks.refusal import refuse
+
+_CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def check_layout(rank, call, tensors, wanted) -> None:
+    """Check that the elements of tensors lie in memory as a call needs them.
+
+    Parameters
+    ----------
+    wanted : callable or None
+        Whether a tensor lies as it should: `is_contiguous` or `is_dense`; None: anyhow.
+    """
+    if wanted is None:
+        return
+    for tensor in tensors:
+        if not tensor.is_contiguous() and not wanted(tensor):
+            refuse(
+                rank, call,
+                f"gets a tensor of shape {tuple(tensor.shape)} with strides {tensor.stride()}, "
+                "which is not contiguous; NCCL sends memory as it lies",
+                "send x.contiguous(), and copy a result back",
+            )  # fmt: skip
+
+
+def is_contiguous(tensor) -> bool:
+    """Whether NCCL takes a tensor for a collective: contiguous, or with channels last."""
+    layout = _CHANNELS_LAST.get(tensor.dim())
+    return tensor.is_contiguous() or (
+        layout is not None and tensor.is_contiguous(memory_format=layout)
+    )
+
+
+def is_plain(tensor) -> bool:
+    """Whether a tensor is contiguous in the order of its dimensions."""
+    return tensor.is_contiguous()
+
+
+def is_dense(tensor) -> bool:
+    """Whether a tensor has no gaps and no element twice, whatever the order of its dimensions."""
+    if tensor.is_contiguous():
+        return True
+    return _region(tensor)[1] == ((1, tensor.nbytes - 1),) and 0 not in tensor.stride()
+
+
+def strides(tensors) -> str:
+    """Describe an unusual order in memory, which all ranks must share; usually ``""``."""
+    odd = next((t for t in tensors if not t.is_contiguous()), None)
+    return "" if odd is None else f" with strides {tuple(odd.stride())}"
+
+
+def check_formats(rank, call, inputs, outputs) -> None:
+    """Check that input and output have the same order in memory, such as channels last."""
+    one, other = inputs[0], outputs[0]
+    if one.is_contiguous() != other.is_contiguous():
+        refuse(
+            rank, call,
+            f"gets an input with strides {one.stride()} and an output with strides "
+            f"{other.stride()}; NCCL copies memory as it lies",
+            "give both the same memory format",
+        )  # fmt: skip
+
+
+def check_aliases(rank, call, inputs, outputs, own=None) -> None:
+    """Check that no output shares memory with another output or with an input.
+
+    NCCL reads and writes at the same time; it works in place only where a rank's own part of input
+    and output, number `own` of a list, are the same piece of memory.
+    """
+    blocks = [id(tensor._block) for tensor in (*inputs, *outputs)]
+    if len(set(blocks)) == len(blocks):
+        return
+    inputs, outputs = list(map(_place, inputs)), list(map(_place, outputs))
+    if own is not None and inputs:
+        one, other = (places[own if len(places) > 1 else 0] for places in (inputs, outputs))
+        if one == other:
+            inputs.remove(one)
+    places = [(place, False) for place in inputs] + [(place, True) for place in outputs]
+    _check_apart(rank, call, sorted(p for p in places if p[0][1] < p[0][2]))
+
+
+def check_aliases_of_parts(rank, call, part, whole, own) -> None:
+    """Do the same for one rank's tensor and the tensor of all ranks, which may contain it."""
+    if part._block is not whole._block:
+        return
+    (_, start, end, _), (_, first, last, _) = _place(part), _place(whole)
+    slot = first + own * (end - start)
+    if start != slot and start < last and first < end:
+        _refuse_alias(
+            rank, call, f"an input and an output that share memory, but not as part {own} of it"
+        )
+
+
+def _check_apart(rank, call, places):
+    """Check places in memory, sorted; `is_output` of a place says which of them are written to."""
+    reach = {False: None, True: None}  # the place that ends last so far: of inputs, of outputs
+    for place, is_output in places:
+        for other_is_output in (False, True) if is_output else (True,):
+            other = reach[other_is_output]
+            if other is not None and _meet(other, place):
+                which = "two outputs" if is_output and other_is_output else "an input and an output"
+                _refuse_alias(rank, call, f"{which} that share memory")
+        last = reach[is_output]
+        if last is None or last[0] != place[0] or last[2] <= place[2]:
+            reach[is_output] = place
+
+
+def _meet(one, other):
+    same = one[0] == other[0] and other[1] < one[2] and one[1] < other[2]
+    return same and overlap(one[3], other[3])
+
+
+def _refuse_alias(rank, call, what):
+    refuse(
+        rank, call, f"gets {what}; NCCL reads and writes at the same time, so values would be lost",
+        "give each a tensor of its own",
+    )  # fmt: skip
+
+
+def _place(tensor):
+    """Return the block of a tensor, its first byte and the one after its last, and its region."""
+    if not tensor.numel():
+        return id(tensor._block), 0, 0, None
+    covered = _region(tensor)
+    start = covered[0]
+    return id(tensor._block), start, start + 1 + sum(s * n for s, n in covered[1]), covered
+
+
+def _region(tensor):
+    return region(tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.itemsize)

@@ -1,0 +1,47 @@
+"""Refuse groups that ranks make differently: PyTorch pairs them by the number of the call.
+
+Every rank of the job has to call `new_group` for every group, in the same order, also for those
+that it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang.
+"""
+
+import functools
+
+from simgpu.backend.pytorch.replacements import find
+from simgpu.ranks.communication import world
+from simgpu.ranks.process import user_frame
+from simgpu.ranks.process.scheduler import RanksError
+from simgpu.ranks.process.torch_internals import C10D
+
+_NEW_GROUP = f"{C10D}:_new_group_with_tag"
+
+
+def replacements() -> dict:
+    """Return the replacements of PyTorch's names while ranks run."""
+    return {_NEW_GROUP: _check_order(find(_NEW_GROUP))}
+
+
+def _check_order(new_group):
+    made = []  # members, rank and line of the first call with each number
+    counts = {}  # rank -> calls
+
+    @functools.wraps(new_group)
+    def checked(ranks=None, *args, **kwargs):
+        if not kwargs.get("use_local_synchronization"):
+            _compare(ranks)
+        return new_group(ranks, *args, **kwargs)
+
+    def _compare(ranks):
+        rank = world.active.rank
+        number = counts[rank.number] = counts.get(rank.number, -1) + 1
+        members = sorted(range(rank.world_size) if ranks is None else ranks)
+        if number == len(made):
+            made.append((members, rank.number, user_frame.line()))
+        first, other, line = made[number]
+        if members != first:
+            raise RanksError(
+                f"rank {rank.number} makes a group of the ranks {members} ({user_frame.line()}) "
+                f"where rank {other} made one of {first} ({line}); all ranks must make all groups, "
+                "in the same order, also those that they are not in"
+            )
+
+    return checked

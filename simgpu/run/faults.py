@@ -1,0 +1,163 @@
+"""Faults that the launcher makes: a rank that is killed, a GPU that is slower than the others.
+
+A killed rank does what a process does after SIGKILL: nothing more, not even its ``finally:``. The
+others go on until they need it. On real GPUs they would hang there until NCCL's time-out, or until
+torchrun's agent, which sees the dead process, ends them too.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from simgpu.hardware.specs import GPU
+from simgpu.ranks.communication import world
+from simgpu.ranks.process.scheduler import RanksError
+
+EXIT_CODE = 137  # of a process that SIGKILL has ended, as shells give it
+
+
+@dataclass
+class Faults:
+    """What goes wrong in a run.
+
+    Attributes
+    ----------
+    slow : dict of int to float
+        How many times as long the kernels of a rank's GPU take.
+    killed : int, optional
+        The rank that is killed.
+    step : int
+        When: as it calls the ``step()`` of an optimiser for this time, counting from 1.
+    """
+
+    slow: dict = field(default_factory=dict)
+    killed: int | None = None
+    step: int = 0
+
+    def check(self, world_size) -> None:
+        """Raise an error if a rank does not exist.
+
+        Raises
+        ------
+        ValueError
+            Names the option.
+        """
+        named = [("--slow", rank) for rank in self.slow]
+        if self.killed is not None:
+            named.append(("--kill", self.killed))
+        for option, rank in named:
+            if rank >= world_size:
+                raise ValueError(
+                    f"{option} {rank}: there is no such rank; give one from 0 to {world_size - 1}"
+                )
+
+    def slow_down(self) -> None:
+        """Make the GPU of the current rank as slow as it is to be; called when the rank begins."""
+        rank, machine = world.active.rank, world.active.machine
+        if rank.number in self.slow:
+            machine.devices[rank.index].gpu = self.gpu(rank.number, machine.gpu)
+
+    def gpu(self, rank, usual) -> GPU:
+        """Return the GPU of a rank, where the others have the `usual` one."""
+        factor = self.slow.get(rank, 1.0)
+        if factor == 1:
+            return usual
+        return replace(
+            usual,
+            flops={dtype: rate / factor for dtype, rate in usual.flops.items()},
+            memory_bandwidth=usual.memory_bandwidth / factor,
+            kernel_overhead=usual.kernel_overhead * factor,
+        )
+
+    def __str__(self):
+        return "".join(
+            f"; the GPU of rank {rank} is {factor:g} times as slow"
+            for rank, factor in sorted(self.slow.items())
+        )
+
+
+NONE = Faults()
+
+
+def parse(slow, kill) -> Faults:
+    """Return the faults that the options ``--slow`` and ``--kill`` describe.
+
+    Raises
+    ------
+    ValueError
+        If one of them cannot be read.
+
+    Examples
+    --------
+    >>> faults = parse(["2:1.5x"], "3@step5")
+    >>> faults.slow, faults.killed, faults.step
+    ({2: 1.5}, 3, 5)
+    """
+    factors = {}
+    for text in slow:
+        found = re.fullmatch(r"(\d+):(\d+(?:\.\d+)?)x?", text)
+        if not found or not float(found[2]):
+            raise ValueError(f"--slow {text}: give a rank and a factor, such as 2:1.5x")
+        factors[int(found[1])] = float(found[2])
+    if kill is None:
+        return Faults(factors)
+    found = re.fullmatch(r"(\d+)@step([1-9]\d*)", kill)
+    if not found:
+        raise ValueError(f"--kill {kill}: give a rank and a step from 1 on, such as 3@step5")
+    return Faults(factors, int(found[1]), int(found[2]))
+
+
+class Killing:
+    """Kills the rank of some `Faults` inside a ``with`` block, if there is one.
+
+    Parameters
+    ----------
+    faults : Faults
+    enabled : bool
+        If False, no rank is killed.
+
+    Attributes
+    ----------
+    done : bool
+        Whether it has been killed.
+    error : Exception, optional
+        How the other ranks have ended, to be set by the caller.
+    """
+
+    def __init__(self, faults, enabled=True):
+        self._faults, self.done, self.error = faults, False, None
+        self._enabled = enabled and faults.killed is not None
+        self._steps = Counter()  # of each optimiser of the rank
+
+    def __enter__(self):
+        self._hook = register_optimizer_step_pre_hook(self._count) if self._enabled else None
+        return self
+
+    def __exit__(self, *_):
+        if self._hook is not None:
+            self._hook.remove()
+
+    def _count(self, optimizer, args, kwargs):
+        if self.done or world.active is None or world.active.rank.number != self._faults.killed:
+            return
+        self._steps[id(optimizer)] += 1
+        if self._steps[id(optimizer)] == self._faults.step:
+            self.done = True
+            world.active.scheduler.kill()
+
+    def describe(self) -> str:
+        """Return what has happened, in words."""
+        rank, step = self._faults.killed, self._faults.step
+        text = f"rank {rank} was killed (SIGKILL) in step {step}"
+        waits = [
+            line for line in str(self.error).splitlines()
+            if re.match(rf"  rank (?!{rank} )\d+ waits", line)
+        ]  # fmt: skip
+        if isinstance(self.error, RanksError) and waits:
+            text += (
+                "; on real GPUs the others hang until the time-out of this collective (NCCL's: "
+                "10 minutes), or until torchrun ends them:\n" + "\n".join(waits)
+            )
+        return text

@@ -1,0 +1,246 @@
+"""The options of ``simgpu run``: those of ``torchrun``, and what is simulated."""
+
+import argparse
+import re
+from pathlib import Path
+
+import simgpu as sim
+from simgpu.hardware.default import find_gpu_and_link
+from simgpu.network import NETWORKS, build_cluster
+from simgpu.network.boards import board_of
+from simgpu.ranks.communication import folding
+
+# torchrun's options that change nothing for ranks which are threads of one process.
+NO_EFFECT = (
+    *("rdzv-backend", "rdzv-endpoint", "rdzv-conf", "monitor-interval", "start-method"),
+    *("event-log-handler", "log-dir", "redirects", "tee", "duplicate-stdout-filters"),
+    *("duplicate-stderr-filters", "node-rank", "local-addr", "logs-specs", "numa-binding"),
+    *("signals-to-handle", "shutdown-timeout", "standalone", "run-path"),
+)
+_FLAGS = {"standalone", "run-path"}  # without a value
+_SHORT = {"redirects": "-r", "tee": "-t"}
+_REFUSED = {
+    "no-python": "ranks are threads of one Python process and cannot run another program; give a "
+    "Python script, or -m and a module",
+    "virtual-local-rank": "a rank finds its GPU by the number in LOCAL_RANK; leave it out",
+}
+
+
+def make_parser():
+    """Return the parser; arguments after the script belong to the script."""
+    parser = argparse.ArgumentParser(
+        prog="simgpu run",
+        description="Run a torchrun script on simulated GPUs, and report where the time went.",
+        epilog="All other options of torchrun are accepted and have no effect, except "
+        f"--{' and --'.join(_REFUSED)}. A script that starts its ranks by "
+        "torch.multiprocessing.spawn, or as Process, runs once if --nproc-per-node is left out.",
+        allow_abbrev=False,
+    )
+    _add_options_of_torchrun(parser)
+    _add_hardware(parser)
+    _add_what_is_reported(parser)
+    parser.add_argument("script", help="the Python file to run, or after -m the module")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    return parser
+
+
+def _add_options_of_torchrun(parser):
+    group = parser.add_argument_group("options of torchrun")
+    add = group.add_argument
+    add(
+        "--nproc-per-node", "--nproc_per_node", metavar="K",
+        help="number of ranks on each node, each with a simulated GPU; gpu or auto: as many as the "
+        "GPU's usual board carries (default: 1)",
+    )  # fmt: skip
+    add("--nnodes", default="1", metavar="N", help="number of nodes; of 1:4, the most (default: 1)")
+    add("-m", "--module", action="store_true", help="run a module, as python -m does")
+    add(
+        "--max-restarts", "--max_restarts", type=int, default=0, metavar="N",
+        help="start all ranks again, at most so many times, after one has failed (default: 0)",
+    )  # fmt: skip
+    add(
+        "--local-ranks-filter", "--local_ranks_filter", metavar="0,1,...",
+        help="show what these ranks of each node print, and not the others",
+    )  # fmt: skip
+    add("--master-addr", "--master_addr", default="localhost", help="MASTER_ADDR of the ranks")
+    add("--master-port", "--master_port", default="29500", help="MASTER_PORT of the ranks")
+    add("--rdzv-id", "--rdzv_id", default="none", help="TORCHELASTIC_RUN_ID of the ranks")
+    add("--role", default="default", help="ROLE_NAME of the ranks")
+    for name in (*NO_EFFECT, *_REFUSED):
+        flags = [f"--{name}", f"--{name.replace('-', '_')}", *filter(None, [_SHORT.get(name)])]
+        takes_none = name in _FLAGS or name in _REFUSED
+        add(
+            *dict.fromkeys(flags), help=argparse.SUPPRESS, default=None,
+            action="store_true" if takes_none else "store",
+        )  # fmt: skip
+
+
+def _add_hardware(parser):
+    add = parser.add_argument_group("hardware").add_argument
+    add("--gpu", help=f"{', '.join(sim.GPUS)} or a .json file (default: a100)")
+    add("--link", help=f"{', '.join(sim.LINKS)} (default: the usual one of the GPU)")
+    add("--network", help=f"network between nodes: {', '.join(NETWORKS)}")
+    add(
+        "--gpus-per-node", type=int, metavar="K",
+        help="GPUs that a script sees which starts its ranks itself (default: a full board)",
+    )  # fmt: skip
+    add(
+        "--slow", action="append", default=[], metavar="RANK:FACTORx",
+        help="make all kernels of a rank's GPU slower: --slow 2:1.5x",
+    )  # fmt: skip
+    add(
+        "--kill",
+        metavar="RANK@stepN",
+        help="kill a rank when it begins its N-th optimizer.step(), counting from 1: --kill 3@step5",
+    )
+
+
+def _add_what_is_reported(parser):
+    add = parser.add_argument_group("what is simulated, and what is reported").add_argument
+    add("--shapes-only", action="store_true", help="simulate time and memory only, without values")
+    add(
+        "--ranks", metavar="0,8,...",
+        help="run only these ranks, each in place of all up to the next; needs --shapes-only",
+    )  # fmt: skip
+    add(
+        "--wall-clock", action="store_true",
+        help="let time.time(), time.perf_counter(), time.monotonic() and time.sleep() be real; "
+        "without it they are those of the rank's simulated host",
+    )  # fmt: skip
+    add(
+        "--summary", choices=("text", "json"), default="text",
+        help="how the summary is printed at the end; json: in one line",
+    )  # fmt: skip
+    add(
+        "--timeline", metavar="FILE", type=Path,
+        help=".html: a page that shows one step; .json: the whole run, for Chrome and Perfetto",
+    )  # fmt: skip
+
+
+def notes(args) -> list[str]:
+    """Return what the launcher says about its options before the run, a line each.
+
+    Raises
+    ------
+    ValueError
+        If an option of torchrun cannot work here.
+    """
+    for name, reason in _REFUSED.items():
+        if _given(args, name):
+            raise ValueError(f"--{name}: {reason}")
+    lines = []
+    if not args.wall_clock:
+        lines.append(
+            "time.time() and the like give the rank's simulated clock, --wall-clock the real one"
+        )
+    idle = [f"--{name}" for name in NO_EFFECT if _given(args, name)]
+    if idle:
+        lines.append(
+            f"without effect here: {', '.join(idle)}; the ranks are threads of one process"
+        )
+    return lines
+
+
+def _given(args, name):
+    return getattr(args, name.replace("-", "_")) not in (None, False)
+
+
+def num_nodes(args) -> int:
+    """Return the number of nodes; of torchrun's ``MIN:MAX``, the most.
+
+    Raises
+    ------
+    ValueError
+        If it is not a positive number.
+    """
+    return _positive("--nnodes", args.nnodes, str(args.nnodes).rpartition(":")[2])
+
+
+def ranks_per_node(args) -> int:
+    """Return the number of ranks on each node.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a positive number nor a word of torchrun's.
+    """
+    wanted = args.nproc_per_node
+    if wanted in ("gpu", "auto"):
+        return board_of(find_gpu_and_link(args.gpu, args.link)[1]).gpus
+    return 1 if wanted is None else _positive("--nproc-per-node", wanted, wanted)
+
+
+def _positive(option, given, number):
+    if not re.fullmatch(r"0*[1-9][0-9]*", number):
+        also = ", gpu or auto" if option == "--nproc-per-node" else ""
+        raise ValueError(f"{option} {given}: give a positive number{also}")
+    return int(number)
+
+
+def cluster_of(args):
+    """Return the cluster to simulate.
+
+    Raises
+    ------
+    ValueError
+        If the hardware is unknown, or cannot have that many ranks.
+    """
+    nodes = num_nodes(args)
+    return build_cluster(nodes * ranks_per_node(args), args.gpu, args.link, nodes, args.network)
+
+
+def starts_itself(args, script) -> bool:
+    """Whether a script starts its ranks itself, and so runs once."""
+    return args.nproc_per_node is None and (args.gpus_per_node is not None or script.starts_ranks())
+
+
+def node_of(args):
+    """Return the cluster of one node, for a script that starts its ranks itself.
+
+    Raises
+    ------
+    ValueError
+        If the hardware is unknown, or an option makes no sense for such a script.
+    """
+    for name in ("ranks", "kill", "local_ranks_filter", "max_restarts"):
+        if getattr(args, name):
+            raise ValueError(
+                f"--{name.replace('_', '-')}: this script starts its ranks itself; give "
+                "--nproc-per-node to start them as torchrun does"
+            )
+    if num_nodes(args) > 1:
+        raise ValueError(
+            f"--nnodes {args.nnodes}: this script starts its ranks itself, which works on one node; "
+            "give --nproc-per-node to start them as torchrun does"
+        )
+    board = board_of(find_gpu_and_link(args.gpu, args.link)[1])
+    count = board.gpus if args.gpus_per_node is None else args.gpus_per_node
+    if count < 1:
+        raise ValueError(f"--gpus-per-node {count}: give a positive number")
+    return build_cluster(count, args.gpu, args.link)
+
+
+def spawn_options(args, cluster) -> dict:
+    """Return the remaining options of `simgpu.spawn`.
+
+    Raises
+    ------
+    ValueError
+        If ``--ranks`` is invalid.
+    """
+    ranks = args.ranks and numbers("--ranks", args.ranks)
+    folding.check_ranks(ranks, cluster.world_size, not args.shapes_only)
+    return {"numerics": not args.shapes_only, "ranks": ranks}
+
+
+def numbers(option, text) -> list[int]:
+    """Return the numbers of an option, which are separated by commas.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    if not all(number.strip().isdecimal() for number in text.split(",")):
+        raise ValueError(f"{option} {text}: give numbers separated by commas")
+    return [int(number) for number in text.split(",")]

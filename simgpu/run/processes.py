@@ -1,0 +1,276 @@
+"""Scripts that start their ranks themselves: by `torch.multiprocessing.spawn`, or as ``Process``.
+
+Such a script runs once, as on real GPUs, and sees the GPUs of one node. What it starts becomes the
+ranks of `simgpu.spawn`: those of one call of ``spawn``, or all processes that were started before
+the first ``join()``. They have run when ``spawn`` returns, also with ``join=False``.
+
+As in a process that is spawned, a rank runs the script anew, as ``__mp_main__``, and gets its own
+copy of the arguments. Queues, locks and plain tensors of the host are shared. A process that is
+forked shares everything with the script here.
+"""
+
+import functools
+import io
+import multiprocessing
+import os
+import pickle
+
+import torch
+
+import simgpu as sim
+from simgpu.backend.pytorch.replacements import Replacements, find
+from simgpu.clock.current import state
+from simgpu.network import build_cluster
+from simgpu.ranks.communication import world
+from simgpu.ranks.process.rank_local_state import RankLocalState
+from simgpu.ranks.process.torch_internals import C10D
+from simgpu.ranks.process.user_frame import is_user_code
+from simgpu.run.failures import Failures, StartError
+from simgpu.run.options import node_of
+from simgpu.run.script import seed
+
+_SPAWN = ("torch.multiprocessing:spawn", "torch.multiprocessing.spawn:spawn")
+_START = tuple(f"torch.multiprocessing{m}:start_processes" for m in ("", ".spawn"))
+_INIT = ("torch.distributed:init_process_group", f"{C10D}:init_process_group")
+_PROCESS = "multiprocessing.process:BaseProcess"
+_OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK")
+_OF_RANKS += ("MASTER_ADDR", "MASTER_PORT")
+
+
+def refused() -> Replacements:
+    """Refuse to start ranks in a rank, until the replacements are closed."""
+
+    def refuse(*args, **kwargs):
+        raise StartError(
+            "mp.spawn in a rank: this script was started on every rank, as by torchrun; leave "
+            "--nproc-per-node out and give --gpus-per-node K, then it runs once and starts its ranks"
+        )
+
+    replacements = Replacements()
+    replacements.add(dict.fromkeys((*_SPAWN, *_START), refuse))
+    return replacements
+
+
+class Driver:
+    """Runs a script once, and what it starts as ranks.
+
+    Parameters
+    ----------
+    script : Script
+    args : argparse.Namespace
+        The options.
+    faults : Faults
+
+    Attributes
+    ----------
+    cluster : Cluster
+        What is simulated: after ``spawn``, as many GPUs as there are ranks.
+
+    Raises
+    ------
+    ValueError
+        If the options do not fit together.
+    """
+
+    def __init__(self, script, args, faults):
+        self._script, self._faults = script, faults
+        self.cluster = self._node = node_of(args)
+        self._numerics = not args.shapes_only
+        self._waiting = []  # processes that were started and become ranks, and their calls
+        self._ended = set()
+
+    def run(self, restart, time, steps) -> int:
+        """Run the script once; print errors; return the exit code.
+
+        Parameters
+        ----------
+        restart : int
+            0: only ``torchrun`` starts a script again.
+        time : SimulatedTime
+        steps : Steps
+        """
+        self._failures, self._time, self._steps = Failures(self._script), time, steps
+        node, process = self.cluster, RankLocalState()
+        sim.configure(node.gpus_per_node, node.gpu, node.link, self._numerics)
+        process.save()
+        try:
+            with Replacements() as scoped:
+                scoped.add(self._replacements())
+                time.begin_rank()
+                self._script.execute()
+                self._run_waiting()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if isinstance(error, SystemExit) and error.code in (None, 0):
+                return 0
+            return self._failures.report(error)
+        finally:
+            process.restore()
+        return 0
+
+    def _replacements(self):
+        process = find(_PROCESS)
+        return {
+            **dict.fromkeys(_INIT, self._in_a_rank(find(_INIT[0]))),
+            **dict.fromkeys(_SPAWN, self._spawn),
+            **dict.fromkeys(_START, self._start_processes),
+            f"{_PROCESS}.start": self._start(process.start),
+            f"{_PROCESS}.join": self._join(process.join),
+            f"{_PROCESS}.is_alive": self._is_alive(process.is_alive),
+            f"{_PROCESS}.exitcode": property(self._exitcode(process.exitcode.fget)),
+        }
+
+    def _in_a_rank(self, init):
+        """Refuse to join the ranks in the script itself, which is none of them."""
+
+        @functools.wraps(init)
+        def checked(*args, **kwargs):
+            if world.active is None:
+                raise StartError(
+                    "init_process_group outside of the processes that this script starts; give "
+                    "--nproc-per-node 1, or more, to run the whole script on every rank"
+                )
+            return init(*args, **kwargs)
+
+        return checked
+
+    def _spawn(self, fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+        return self._start_processes(fn, args, nprocs, join, daemon, start_method)
+
+    def _start_processes(
+        self, fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"
+    ):
+        calls = [_Call(fn, (rank, *args), {}, start_method, "mp.spawn") for rank in range(nprocs)]
+        self._run(calls, f"mp.spawn(nprocs={nprocs})")
+        return None if join else Context()
+
+    def _start(self, real):
+        def start(process):
+            if not self._becomes_rank(process):
+                return real(process)
+            method = getattr(process, "_start_method", None) or multiprocessing.get_start_method()
+            what = process._target, process._args, process._kwargs
+            self._waiting.append((process, _Call(*what, method, "Process")))
+
+        return start
+
+    def _becomes_rank(self, process):
+        """Whether a process of the script runs a function of the script, not of a library."""
+        target = getattr(process._target, "func", process._target)  # of a partial
+        file = getattr(getattr(target, "__code__", None), "co_filename", "")
+        its_own = bool(file) and is_user_code(file) and "site-packages" not in file
+        return world.active is None and its_own
+
+    def _join(self, real):
+        def join(process, timeout=None):
+            return None if self._has_run(process) else real(process, timeout)
+
+        return join
+
+    def _is_alive(self, real):
+        return lambda process: False if self._has_run(process) else real(process)
+
+    def _exitcode(self, real):
+        return lambda process: 0 if self._has_run(process) else real(process)
+
+    def _has_run(self, process):
+        """Whether a process was a rank; if it waits to become one, run it now, with the others."""
+        if any(waiting is process for waiting, _ in self._waiting):
+            self._run_waiting()
+        return process in self._ended
+
+    def _run_waiting(self):
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            self._ended.update(process for process, _ in waiting)
+            self._run([call for _, call in waiting], f"{len(waiting)} times Process.start()")
+
+    def _run(self, calls, what):
+        """Run one call on each rank."""
+        if world.active is not None:
+            raise StartError(f"{what} in a rank: ranks cannot start ranks")
+        if len(calls) > self._node.gpus_per_node:
+            raise StartError(
+                f"{what} starts more ranks than the node has GPUs, {self._node.gpus_per_node}; "
+                f"give --gpus-per-node {len(calls)}"
+            )
+        self._time.begin_run()
+        self._steps.clear()
+        if state.machine is not None:  # of the script: its ranks have their own GPUs
+            state.machine.alive, state.machine = False, None
+        self._environment = {name: os.environ[name] for name in _OF_RANKS if name in os.environ}
+        self.cluster = build_cluster(len(calls), self._node.gpu, self._node.link)
+        self._faults.check(len(calls))
+        sim.spawn(
+            self._run_one, (calls,), len(calls), self._node.gpu, self._node.link,
+            numerics=self._numerics,
+        )  # fmt: skip
+
+    def _run_one(self, rank, calls):
+        self._time.begin_rank()
+        self._faults.slow_down()
+        for name in _OF_RANKS:  # sim.spawn sets them, as torchrun does; here the script does
+            os.environ.pop(name, None)
+        os.environ.update(self._environment)
+        seed(rank)
+        with self._failures.recorded(rank):
+            calls[rank].run(self._script)
+
+
+class Context:
+    """What ``mp.spawn(..., join=False)`` returns; its processes have run."""
+
+    processes = ()
+
+    def join(self, timeout=None, grace_period=None) -> bool:
+        """Return True: all processes have ended, without an error."""
+        return True
+
+
+class _Call:
+    """A call that a script starts as a process."""
+
+    def __init__(self, function, args, kwargs, method, what):
+        self._call, self._pickled, self._shared = (function, args, kwargs), None, []
+        if method == "fork":
+            return
+        buffer = io.BytesIO()
+        try:
+            _Pickler(buffer, self._shared).dump(self._call)
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise StartError(f"{what}: a new process cannot get {function!r}: {error}") from error
+        self._pickled = buffer.getvalue()
+
+    def run(self, script):
+        """Call it, in the rank that is the process."""
+        function, args, kwargs = self._call
+        if self._pickled is not None:
+            script.execute("__mp_main__")
+            function, args, kwargs = _Unpickler(io.BytesIO(self._pickled), self._shared).load()
+        function(*args, **kwargs)
+
+
+class _Pickler(pickle.Pickler):
+    """Copies what a new process gets, except for what processes share."""
+
+    def __init__(self, file, shared):
+        super().__init__(file)
+        self._shared = shared
+
+    def persistent_id(self, thing):
+        """Return the number of an object that is shared, else None."""
+        is_shared = type(thing) is torch.Tensor and thing.device.type == "cpu"
+        if not is_shared and not type(thing).__module__.startswith("multiprocessing."):
+            return None
+        self._shared.append(thing)
+        return len(self._shared) - 1
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file, shared):
+        super().__init__(file)
+        self._shared = shared
+
+    def persistent_load(self, number):
+        return self._shared[number]

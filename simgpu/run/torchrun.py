@@ -1,0 +1,96 @@
+"""Start the ranks of a script as ``torchrun`` does: each runs it from its first line."""
+
+import os
+import sys
+
+import simgpu as sim
+from simgpu.run import processes
+from simgpu.run.failures import Failures, say
+from simgpu.run.faults import EXIT_CODE, Killing
+from simgpu.run.options import cluster_of, numbers, spawn_options
+from simgpu.run.script import seed
+
+
+class Torchrun:
+    """Runs a script on all ranks of a cluster.
+
+    Parameters
+    ----------
+    script : Script
+    args : argparse.Namespace
+        The options.
+    faults : Faults
+
+    Attributes
+    ----------
+    cluster : Cluster
+        What is simulated.
+
+    Raises
+    ------
+    ValueError
+        If the options do not fit together.
+    """
+
+    def __init__(self, script, args, faults):
+        self._script, self._faults, self._args = script, faults, args
+        self.cluster = cluster_of(args)
+        self._options = spawn_options(args, self.cluster)
+        faults.check(self.cluster.world_size)
+        if faults.killed is not None and args.ranks:
+            raise ValueError("--kill: needs all ranks; leave --ranks out")
+        shown = args.local_ranks_filter
+        self._shown = shown and numbers("--local-ranks-filter", shown)
+        self._killed = False  # --kill kills a rank once, and not again after a restart
+
+    def run(self, restart, time, steps) -> int:
+        """Run the script once; print errors; return the exit code.
+
+        Parameters
+        ----------
+        restart : int
+            How many runs have failed before.
+        time : SimulatedTime
+        steps : Steps
+        """
+        failures, cluster = Failures(self._script), self.cluster
+        time.begin_run()
+        steps.clear()
+        with processes.refused(), Killing(self._faults, enabled=not self._killed) as killing:
+            try:
+                sim.spawn(
+                    self._run_one, (restart, time, failures), cluster.world_size, cluster.gpu,
+                    cluster.link, cluster.nodes, cluster.network, **self._options,
+                )  # fmt: skip
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                if not killing.done:
+                    return failures.report(error)
+                killing.error = error
+        if killing.done:
+            self._killed = True
+            say(killing.describe())
+            return EXIT_CODE
+        return 0
+
+    def _run_one(self, rank, restart, time, failures):
+        time.begin_rank()
+        self._faults.slow_down()
+        self._set_environment(rank, restart)
+        if self._shown is not None and self.cluster.local(rank) not in self._shown:
+            sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the rank ends)
+        seed(rank)
+        with failures.recorded(rank):
+            self._script.execute()
+
+    def _set_environment(self, rank, restart):
+        """Set what ``torchrun`` sets besides the variables of `simgpu.spawn`."""
+        args, world_size = self._args, str(self.cluster.world_size)
+        os.environ.update(
+            MASTER_ADDR=args.master_addr, MASTER_PORT=args.master_port, ROLE_NAME=args.role,
+            ROLE_RANK=str(rank), ROLE_WORLD_SIZE=world_size,
+            GROUP_WORLD_SIZE=str(self.cluster.nodes), TORCHELASTIC_RUN_ID=args.rdzv_id,
+            TORCHELASTIC_RESTART_COUNT=str(restart),
+            TORCHELASTIC_MAX_RESTARTS=str(args.max_restarts),
+        )  # fmt: skip

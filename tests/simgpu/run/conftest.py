@@ -1,0 +1,33 @@
+"""Run the launcher in the process of the tests."""
+
+import sys
+
+import pytest
+import torch
+
+from simgpu import naming
+from simgpu.clock.current import state
+from simgpu.run.command import main
+
+
+@pytest.fixture
+def own_process(monkeypatch):
+    """Make the launcher run in this process as if in its own."""
+    if torch.accelerator.is_available() and not naming.is_accelerator():
+        pytest.skip("needs a process without GPUs")
+    monkeypatch.setattr(state, "machine", None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.fixture
+def simgpu_run(own_process, tmp_path, capsys):
+    """Run `simgpu run` with the words of a command on a script; return code, output, errors."""
+
+    def run(source, *options, args=()):
+        path = tmp_path / "train.py"
+        path.write_text(source)
+        capsys.readouterr()
+        code = main([*options, str(path), *args])
+        return code, *capsys.readouterr()
+
+    return run
