@@ -143,13 +143,13 @@ class Event:
         Whether `elapsed_time` may be called; default False, as in `torch.cuda.Event`.
     blocking : bool
         Accepted for compatibility with `torch.cuda.Event`; it has no effect.
-    interprocess : bool
+    interprocess, external : bool
         Must be False.
 
     Raises
     ------
     NotImplementedError
-        If `interprocess` is True.
+        If `interprocess` or `external` is True.
 
     Examples
     --------
@@ -165,8 +165,10 @@ class Event:
     True
     """
 
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
-        if interprocess:
+    def __init__(
+        self, enable_timing=False, blocking=False, interprocess=False, external=False
+    ):  # fmt: skip
+        if interprocess or external:
             raise NotImplementedError("simulated events cannot be shared between processes")
         self.enable_timing = enable_timing
         self._moment = None

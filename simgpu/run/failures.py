@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from simgpu.ranks.process.scheduler import Stopped
 from simgpu.ranks.process.user_frame import line_of_error
 from simgpu.ranks.pytorch.patches import BackendError
-from simgpu.run.cuda.refused import UnsupportedError
+from simgpu.run.cuda import refused
 
 
 class StartError(RuntimeError):
@@ -51,7 +51,7 @@ class Failures:
         rank = None
         if self._first is not None and self._first[1] is error:
             rank = self._first[0]
-        if isinstance(error, StartError | UnsupportedError | BackendError):
+        if isinstance(error, StartError | refused.UnsupportedError | BackendError):
             say(f"{line_of_error(error)}: {error}")
             return 1
         if isinstance(error, SystemExit):
@@ -70,7 +70,8 @@ class Failures:
         step = error.__traceback__
         while step is not None and step.tb_frame.f_code.co_filename != self._script.path:
             step = step.tb_next
-        return "".join(traceback.format_exception(type(error), error, step))
+        text = "".join(traceback.format_exception(type(error), error, step))
+        return text + refused.hint(error)
 
 
 def say(text) -> None:

@@ -43,7 +43,7 @@ def note_use(index) -> None:
 
 
 def _apply_visible_devices(rank):
-    """Number the rank's device by ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts."""
+    """Name the rank's device by ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     own = os.environ.get("LOCAL_RANK", "0")
     if own in visible:
@@ -115,5 +115,4 @@ def replacements() -> dict:
         "torch.cuda:set_device": set_device,
         "torch.cuda:device": DeviceContext,
         "torch._C:_accelerator_setDeviceIndex": set_device_index,
-        f"{world.__name__}:before_communication": check,
     }

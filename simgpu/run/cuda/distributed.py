@@ -122,6 +122,11 @@ def _wrap_timeout(default_of):
     return timeout_of
 
 
+def is_cuda(dtensor) -> bool:
+    """Return whether the local tensor of a DTensor is on a GPU."""
+    return dtensor._local_tensor.is_cuda
+
+
 def everywhere(value) -> list[str]:
     """Return all names in PyTorch's modules that stand for a value."""
     return [
@@ -150,5 +155,6 @@ def replacements(say_cuda) -> dict:
                         ProcessGroupNCCL),
         "torch.cuda.nccl:version": lambda: NCCL_VERSION,
         "torch.cuda.nccl:is_available": lambda tensors: True,
+        "torch.distributed.tensor:DTensor.is_cuda": property(is_cuda),
         "simgpu.ranks.pytorch.patches:accepts_all_backends": True,
     }  # fmt: skip

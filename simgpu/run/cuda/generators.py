@@ -16,7 +16,7 @@ _devices: dict = weakref.WeakValueDictionary()
 class DeviceGenerator(_own):
     """A generator of a simulated GPU: its numbers are those of a host generator with its seed."""
 
-    def __new__(cls, device=None):
+    def __new__(cls, device=None):  # noqa: D102 (as `__init__`)
         return super().__new__(cls)
 
     def __init__(self, device=None):

@@ -14,7 +14,9 @@ from simgpu.device_api.table import FUNCTIONS, MEMORY, RANDOM
 from simgpu.device_api.versions import CUDA_VERSION
 from simgpu.run.cuda import refused, tensors
 
-MODULES = ("amp", "graphs", "jiterator", "memory", "nccl", "nvtx", "random", "streams")
+MODULES = (
+    "amp", "graphs", "jiterator", "memory", "nccl", "nvtx", "profiler", "random", "streams",
+)  # fmt: skip
 
 
 class _Cudart:

@@ -1,15 +1,19 @@
-"""What `torch.cuda` has and simulated GPUs do not: refused in words, with the script's line."""
+"""What `torch.cuda` has and simulated GPUs do not: refused in words, with what to do instead."""
 
 import torch
-
-from simgpu.ranks.process import user_frame
+import torch.cuda.comm
+import torch.cuda.jiterator
+import torch.cuda.sparse
+import torch.cuda.tunable
 
 _VALUES = "keep tensors, not storages: tensor.untyped_storage() compares memory, .cpu() has values"
 _ALLOCATOR = "simulated memory is counted, not allocated; leave the allocator as it is"
 _SENSORS = "a simulated GPU has no sensors; run this on a real one"
 _KERNELS = "simulated GPUs run PyTorch's own operations only; write it with these"
 _COMM = "use torch.distributed, one rank for each GPU"
-_GRAPHS = "run the operations themselves; --gpu with a smaller launch_overhead shows the gain"
+_GRAPHS = "capture the call with torch.cuda.graph"
+_TUNING = "simulated matrix products have one algorithm; leave out the tuning"
+_SPARSE = "use dense tensors"
 _STREAMS = "use torch.cuda.Stream()"
 
 # Names of torch.cuda that a program calls -> what it does instead.
@@ -43,6 +47,19 @@ ELSEWHERE = {
         f"torch.cuda.nccl:{name}": (f"torch.cuda.nccl.{name}", _COMM)
         for name in ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
     },
+    **{
+        f"{module}:{name}": (f"torch.cuda.comm.{name}", _COMM)
+        for module in ("torch.cuda.comm", "torch.nn.parallel.comm")
+        for name in ("broadcast", "broadcast_coalesced", "scatter", "gather")
+    },
+    **{
+        f"torch.cuda.tunable:{name}": (f"torch.cuda.tunable.{name}", _TUNING)
+        for name in torch.cuda.tunable.__all__
+    },
+    "torch.autograd.profiler:emit_nvtx.__enter__": (
+        "emit_nvtx",
+        "use --timeline to see what runs on the devices",
+    ),
 }
 
 
@@ -51,9 +68,8 @@ class UnsupportedError(NotImplementedError):
 
 
 def error(what, instead) -> UnsupportedError:
-    """Return the error for a name, with the line of the script that uses it."""
-    line = user_frame.line()
-    return UnsupportedError(f"{what} ({line}) does not work on simulated GPUs; {instead}")
+    """Return the error for a name; the launcher adds the line of the script that uses it."""
+    return UnsupportedError(f"{what} does not work on simulated GPUs; {instead}")
 
 
 def function(what, instead):
@@ -65,6 +81,13 @@ def function(what, instead):
     return refuse
 
 
+class _Refused(type):
+    def __getattr__(cls, name):
+        if name.startswith("__"):  # of Python's own look-ups
+            raise AttributeError(name)
+        raise error(*vars(cls)["_why"])
+
+
 def class_(what, instead) -> type:
     """Return a class that cannot be instantiated."""
 
@@ -72,7 +95,7 @@ def class_(what, instead) -> type:
         raise error(what, instead)
 
     module, _, name = what.rpartition(".")
-    return type(name, (), {"__new__": refuse, "__module__": module})
+    return _Refused(name, (), {"__new__": refuse, "__module__": module, "_why": (what, instead)})
 
 
 def replacements() -> dict:
@@ -81,6 +104,11 @@ def replacements() -> dict:
         **{f"torch.cuda:{n}": function(f"torch.cuda.{n}", why) for n, why in FUNCTIONS.items()},
         **{f"torch.cuda:{n}": class_(f"torch.cuda.{n}", why) for n, why in CLASSES.items()},
         **{name: function(*why) for name, why in ELSEWHERE.items()},
+        **{
+            f"torch.cuda.sparse:{name}": class_(f"torch.cuda.sparse.{name}", _SPARSE)
+            for name in vars(torch.cuda.sparse)
+            if name.endswith("Tensor")
+        },
         "torch:Tensor.__cuda_array_interface__": property(_refuse_interface),
     }
 
@@ -95,3 +123,25 @@ def _refuse_interface(tensor):
     raise AttributeError(
         f"{error('__cuda_array_interface__', 'there is no memory on a GPU; use tensor.cpu()')}"
     )
+
+
+_PACKAGES = {  # kernels for real GPUs
+    "flash_attn": "torch.nn.functional.scaled_dot_product_attention",
+    "flash_attn_interface": "torch.nn.functional.scaled_dot_product_attention",
+    "xformers": "torch.nn.functional.scaled_dot_product_attention",
+    "triton": "PyTorch's operations",
+    "transformer_engine": "PyTorch's modules",
+    "apex": "PyTorch's modules and optimizers",
+}
+
+
+def hint(error) -> str:
+    """Return what to do about an error of a package of CUDA kernels, or ``""``."""
+    name = (getattr(error, "name", None) or "").partition(".")[0]
+    if isinstance(error, ImportError) and name in _PACKAGES:
+        what = f"{name} has kernels for real GPUs, which simulated GPUs do not run"
+    elif "0 active drivers" in str(error):
+        name, what = "triton", "simulated GPUs do not run Triton kernels"
+    else:
+        return ""
+    return f"{what}; use {_PACKAGES[name]}"

@@ -19,6 +19,7 @@ from simgpu.run.cuda import (
     current_device,
     distributed,
     generators,
+    graphs,
     kernels,
     names,
     tensors,
@@ -58,7 +59,8 @@ def cuda_spelling(mentioned):
         for replacements in (
             names.replacements(), current_device.replacements(), tensors.replacements(),
             kernels.replacements(), generators.replacements(), _accelerator(),
-            distributed.replacements(say_cuda), tracing.replacements(compiled),
+            distributed.replacements(say_cuda), graphs.replacements(current_device.check),
+            tracing.replacements(compiled),
         ):  # fmt: skip
             scoped.add(replacements)
         yield compiled
