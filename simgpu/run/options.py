@@ -89,10 +89,9 @@ def _add_hardware(parser):
         help="make all kernels of a rank's GPU slower: --slow 2:1.5x",
     )  # fmt: skip
     add(
-        "--kill",
-        metavar="RANK@stepN",
-        help="kill a rank when it begins its N-th optimizer.step(), counting from 1: --kill 3@step5",
-    )
+        "--kill", metavar="RANK@stepN",
+        help="kill a rank as it begins its N-th optimizer.step(), counting from 1: --kill 3@step5",
+    )  # fmt: skip
 
 
 def _add_what_is_reported(parser):
@@ -210,7 +209,7 @@ def node_of(args):
             )
     if num_nodes(args) > 1:
         raise ValueError(
-            f"--nnodes {args.nnodes}: this script starts its ranks itself, which works on one node; "
+            f"--nnodes {args.nnodes}: this script starts its ranks itself, and works on one node; "
             "give --nproc-per-node to start them as torchrun does"
         )
     board = board_of(find_gpu_and_link(args.gpu, args.link)[1])

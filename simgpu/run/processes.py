@@ -43,7 +43,7 @@ def refused() -> Replacements:
     def refuse(*args, **kwargs):
         raise StartError(
             "mp.spawn in a rank: this script was started on every rank, as by torchrun; leave "
-            "--nproc-per-node out and give --gpus-per-node K, then it runs once and starts its ranks"
+            "--nproc-per-node out and give --gpus-per-node K, and it runs once and starts its ranks"
         )
 
     replacements = Replacements()
@@ -148,7 +148,8 @@ class Driver:
     def _start(self, real):
         def start(process):
             if not self._becomes_rank(process):
-                return real(process)
+                real(process)
+                return
             method = getattr(process, "_start_method", None) or multiprocessing.get_start_method()
             what = process._target, process._args, process._kwargs
             self._waiting.append((process, _Call(*what, method, "Process")))

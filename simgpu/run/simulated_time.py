@@ -1,4 +1,4 @@
-"""Give scripts the simulated clock: `time.time`, `time.perf_counter`, `time.monotonic`, and `sleep`.
+"""Give scripts the simulated clock: `time.time`, `perf_counter`, `monotonic` and `sleep`.
 
 A script that divides tokens by seconds then prints what it would print on those GPUs. As there,
 reading the clock does not wait for the device: a script that times kernels synchronises first. The
@@ -29,6 +29,12 @@ MANY = 1_000_000
 ONE_MORE = 1e-6  # what each further reading takes, in seconds
 
 
+class _Thread(threading.local):
+    """What is known of each thread: is it a rank, and how often it read the clock at one moment."""
+
+    is_rank, last, readings = False, -1.0, 0
+
+
 class SimulatedTime:
     """Replaces the functions of `time` inside a ``with`` block.
 
@@ -42,8 +48,7 @@ class SimulatedTime:
         self._enabled = enabled
         self._began = math.floor(time.time())
         self._earlier = 0.0  # simulated seconds of earlier runs of ranks
-        self._thread = threading.local()
-        self._last, self._readings = -1.0, 0
+        self._thread = _Thread()
         self._replacements = Replacements()
 
     def __enter__(self):
@@ -78,17 +83,16 @@ class SimulatedTime:
         return self._began + self._seconds()
 
     def _seconds(self):
-        now = state.machine.host
-        self._readings = self._readings + 1 if now == self._last else 0
-        self._last = now
-        if self._readings > MANY:
+        own = self._thread
+        own.readings = own.readings + 1 if state.machine.host == own.last else 0
+        if own.readings > MANY:
             self._sleep(ONE_MORE)
-            self._last = state.machine.host
-        return self._earlier + state.machine.host
+        own.last = state.machine.host
+        return self._earlier + own.last
 
     def _sleep(self, seconds):
         """Move the host's clock, and let other ranks go on: the program may wait for them."""
-        if not getattr(self._thread, "is_rank", False):
+        if not self._thread.is_rank:
             time.sleep(seconds)
             return
         if seconds < 0:

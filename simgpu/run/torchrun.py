@@ -78,10 +78,10 @@ class Torchrun:
         time.begin_rank()
         self._faults.slow_down()
         self._set_environment(rank, restart)
-        if self._shown is not None and self.cluster.local(rank) not in self._shown:
-            sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the rank ends)
         seed(rank)
-        with failures.recorded(rank):
+        with open(os.devnull, "w") as nothing, failures.recorded(rank):
+            if self._shown is not None and self.cluster.local(rank) not in self._shown:
+                sys.stdout = sys.stderr = nothing  # those of this rank
             self._script.execute()
 
     def _set_environment(self, rank, restart):

@@ -3,6 +3,7 @@
 import functools
 import types
 from contextlib import contextmanager
+from urllib.parse import parse_qsl, urlsplit
 
 import torch
 
@@ -89,8 +90,21 @@ def _simulated_only(init):
 def _rendezvous(url, timeout=None, **kwargs):
     """Return the store of the ranks, whatever the URL: all are in this process."""
     rank = world.active.rank
+    _check_given(rank, dict(parse_qsl(urlsplit(url).query)))
     rank.store = RankStore(world.active.store_values, world.active.scheduler)  # keeps it alive
     yield rank.store, rank.number, rank.world_size
+
+
+def _check_given(rank, given):
+    """Check the rank and the number of ranks that a program names itself."""
+    own = {"rank": rank.number, "world_size": rank.world_size}
+    wrong = [name for name in own if int(given.get(name, own[name])) not in (own[name], -1)]
+    if wrong:
+        said = ", ".join(f"{name}={given[name]}" for name in wrong)
+        raise ValueError(
+            f"init_process_group({said}) in rank {rank.number} of {rank.world_size}: give the "
+            "number of the process, and that of all that were started, or leave both out"
+        )
 
 
 def _check_owner(is_no_member):

@@ -1,0 +1,78 @@
+"""The summary for programs: the same numbers as in the text."""
+
+import json
+import re
+
+import pytest
+
+from simgpu.run.summary import Summary
+from simgpu.units import number, quantity, size
+
+TRAIN = """
+import torch, os
+import torch.distributed as dist
+dist.init_process_group()
+device = torch.accelerator.current_accelerator()
+x = torch.ones(2048, 2048, device=device)
+extra = torch.ones(2**18 * int(os.environ["RANK"]), device=device)
+weight = torch.nn.Parameter(x[0].clone())
+optimizer = torch.optim.SGD([weight])
+for _ in range(4):
+    (x @ x * weight).sum().backward()
+    dist.all_reduce(weight.grad)
+    optimizer.step()
+"""
+
+
+@pytest.fixture
+def both(simgpu_run):
+    """Return the lines of the summary as text, and the JSON."""
+    options = "--nproc-per-node", "2", "--gpu", "rtx4090"
+    _, text, _ = simgpu_run(TRAIN, *options)
+    _, out, _ = simgpu_run(TRAIN, *options, "--summary", "json")
+    assert out.count("\n") == 1
+    return text.splitlines(), json.loads(out)
+
+
+def test_its_numbers_are_those_of_the_text(both):
+    lines, found = both
+    assert lines[0] == f"simulated, not measured: {found['hardware']}"
+    rows = [tuple(re.split(r" {2,}", line.strip())) for line in lines[1:]]
+
+    def percent(share):
+        return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+    def mib(num_bytes):
+        return f"{number(num_bytes / 2**20)} MiB"
+
+    step, exposed, memory, mfu, limit, *causes = rows
+    assert step == ("step time", quantity(found["step_time_seconds"], "s"), "median of 3")
+    assert found["steps"] == 3
+    hidden = percent(found["hidden_communication_share"])
+    assert exposed[1:] == (
+        percent(found["exposed_communication_share"]),
+        f"of the time; {hidden} more is hidden behind kernels",
+    )
+    peak = found["peak_memory_bytes"]
+    assert peak["1"] == peak["0"] + 2**20
+    assert memory[1:] == (
+        mib(peak["1"]),
+        f"of {size(found['gpu_memory_bytes'])}, on rank 1; the least: {mib(peak['0'])} on rank 0",
+    )
+    assert size(found["gpu_memory_bytes"]) == "24 GiB"
+    assert mfu[1:] == (
+        percent(found["mfu_share"]),
+        f"of {quantity(found['peak_flop_per_second'], 'FLOP/s')}, "
+        f"the peak for {found['peak_dtype']}",
+    )
+    shares = found["time_shares"]
+    assert limit[1] == found["limited_by"] == max(shares, key=shares.get)
+    assert sorted(causes) == sorted((cause, percent(share)) for cause, share in shares.items())
+    assert sum(shares.values()) == pytest.approx(1)
+    start, end = found["window_seconds"]
+    assert end - start == pytest.approx(3 * found["step_time_seconds"], rel=0.01)
+
+
+def test_every_key_is_documented(both):
+    described = set(re.findall(r"``(\w+)``", Summary.to_dict.__doc__))
+    assert described == both[1].keys()
