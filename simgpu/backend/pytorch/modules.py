@@ -13,7 +13,6 @@ import torch
 
 from simgpu.backend.tensor import SimTensor
 
-
 _OURS = {"_data", "_device", "_block", "_is_param"}  # attributes of a `SimTensor` or parameter
 
 
