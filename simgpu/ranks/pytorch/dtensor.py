@@ -17,6 +17,7 @@ from simgpu.ranks.process import torch_internals
 DTENSOR = "torch.distributed.tensor:DTensor"
 ASYNC = "torch.distributed._functional_collectives:AsyncCollectiveTensor"
 REBUILD = "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta"
+FAKE_KWARGS = "torch.distributed.tensor._op_schema:OpSchema.gen_fake_kwargs"
 PLAN = "torch.distributed.tensor._redistribute:_gen_transform_infos"
 MOVE = f"{torch_internals.FSDP}._fsdp_init:_move_states_to_device"
 
@@ -32,6 +33,7 @@ def replacements() -> dict:
         f"{ASYNC}.device": property(lambda self: self.elem.device),
         f"{ASYNC}.is_meta": property(lambda self: self.elem.is_meta),
         REBUILD: _rebuild_on_cpu,
+        FAKE_KWARGS: _name_the_cpu(find(FAKE_KWARGS)),
         MOVE: _make_move(find(MOVE)),
         **({PLAN: _cache_per_rank(find(PLAN))} if exists(PLAN) else {}),
     }
@@ -95,6 +97,19 @@ def _rebuild_on_cpu(spec):
     meta, kind = spec.tensor_meta, spec.mesh.device_type
     device = "cpu" if kind in TYPES else kind
     return torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device=device)
+
+
+def _name_the_cpu(fake_kwargs):
+    """Make DTensor propagate the shapes of ``empty_like(x, device="cuda")`` on the CPU, too."""
+
+    @functools.wraps(fake_kwargs)
+    def on_cpu(self):
+        kwargs = fake_kwargs(self)
+        if kwargs.get("device") is not None and is_simulated(kwargs["device"]):
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        return kwargs
+
+    return on_cpu
 
 
 def _make_move(own_move):
