@@ -8,7 +8,9 @@ from simgpu.naming import CUDA, TYPES, spelling, split
 DEFAULT_SEED = 67280421310721  # PyTorch's default, without a call of torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
 ranks = None  # the `World` of the ranks that share the machine, if any
-on_cuda = None  # called by `find_device` with the number in ``"cuda:1"``, under ``simgpu run``
+# Under ``simgpu run``: called with the number when a script first names ``cuda:1``, and with None
+# whenever it names ``cuda``.
+on_cuda = None
 _FORKED = (
     "simulated GPUs belong to the process that configured them, and this process was forked from "
     "it; use host tensors here (in a DataLoader's workers: return host tensors, and move batches "
@@ -102,7 +104,7 @@ def find_device(device=None):
         in_cpp = kind == "meta" and index is not None  # in C++, sim:i is named meta:i
         if kind not in TYPES and not in_cpp:
             raise ValueError(f"{device} is not a simulated GPU; give one like '{spelling.name}:0'")
-        if kind == CUDA:
+        if kind == CUDA and (index is None or spelling.name is not CUDA):
             on_cuda(index)
         index = machine.current_index() if index is None else index
     if ranks is not None:

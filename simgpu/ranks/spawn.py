@@ -16,6 +16,7 @@ from simgpu.ranks.communication.communication_scheduler import CommunicationSche
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.communication.world import World
 from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process.modules.own_modules import OwnModules
 from simgpu.ranks.process.preserved_process import preserved_process
 from simgpu.ranks.process.random_numbers import SeedAndOffset
 from simgpu.ranks.process.rank_local_state import HostClock, RankLocalState
@@ -139,7 +140,7 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
     communication = CommunicationScheduler(
         machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
     )
-    with preserved_process(machine) as modules, patched():
+    with preserved_process(machine), OwnModules() as modules, patched():
         ranks = [
             _make_rank(machine, i, number, cluster, modules.of_rank())
             for i, number in enumerate(numbers)

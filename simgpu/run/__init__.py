@@ -4,8 +4,8 @@
 
     simgpu run --nproc-per-node 8 --gpu h100 --link nvlink4 script.py args
 
-replaces ``torchrun --nproc-per-node 8 script.py args`` for a script that takes its device from
-``torch.accelerator.current_accelerator()`` and calls ``init_process_group`` without a backend.
+replaces ``torchrun --nproc-per-node 8 script.py args``. A script may say ``cuda`` and ``nccl``, and
+runs as it is (``cuda/``), or take its device from ``torch.accelerator.current_accelerator()``.
 ``--nnodes 4 --network ndr`` simulates four such nodes; of many identical ranks, one is enough
 (``--shapes-only --ranks 0``). At the end the launcher prints where the time went; all its numbers
 are simulated, and ``summary.py`` defines them.
@@ -15,7 +15,7 @@ Ranks share the modules that the script imports, and cannot set signal handlers.
 each rank draws different random numbers, the same ones in every run.
 
 Start reading in ``command.py``. ``script.py`` runs the script and reports which rank failed,
-``cuda.py`` refuses CUDA, ``steps.py`` finds the training steps, ``shares.py`` and ``summary.py``
+``cuda/`` has CUDA's names, ``steps.py`` finds the training steps, ``shares.py`` and ``summary.py``
 find what limits them, ``page.py`` writes the timeline. No other folder of `simgpu` imports this
 one.
 """

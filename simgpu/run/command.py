@@ -68,11 +68,10 @@ def report(args, job, script, steps, wrong, compiled=False) -> int:
         say(f"{script.name} started no ranks; give --nproc-per-node 1 to run it as a rank")
         return 1
     summary = summarize(spans, steps, job.cluster, wrong)
-    if compiled:
-        say(NOTE)
+    text = f"{summary}\nnote: {NOTE}" if compiled else str(summary)
     if args.timeline:
-        page.write(args.timeline, spans, steps, f"{script.name}\n\n{summary}")
-    print(json.dumps(summary.to_dict()) if args.summary == "json" else summary)
+        page.write(args.timeline, spans, steps, f"{script.name}\n\n{text}")
+    print(json.dumps(summary.to_dict()) if args.summary == "json" else text)
     return 0
 
 

@@ -1,15 +1,18 @@
 """A script or a module, and how it runs as the program of a process."""
 
 import ast
+import importlib.util
 import os
 import random
 import sys
 import types
-from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import numpy as np
 import torch
+
+from simgpu.ranks.communication import world
 
 _STARTS = {"spawn", "start_processes", "Process"}
 _FROM = ("torch.multiprocessing", "multiprocessing")
@@ -85,11 +88,13 @@ class Script:
 
     def execute(self, name="__main__") -> None:
         """Run it as ``__main__``; `name` is what it finds as ``__name__``."""
+        if world.active is not None:
+            world.active.rank.state.modules.watch()
+        spec = importlib.util.spec_from_file_location(name, self.path)
         module = types.ModuleType(name)
         vars(module).update(
-            __file__=self.path, __cached__=None, __builtins__=__builtins__,
-            __loader__=SourceFileLoader(name, self.path),
-        )  # fmt: skip
+            __file__=self.path, __cached__=None, __builtins__=__builtins__, __loader__=spec.loader
+        )
         if self._spec:
             module.__spec__, module.__package__ = self._spec, self._spec.parent
         sys.modules["__main__"], sys.argv = module, [self.path, *self._args]

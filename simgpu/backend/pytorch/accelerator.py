@@ -16,7 +16,7 @@ from simgpu.backend.pytorch.torch_streams import KINDS
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current, queries
 from simgpu.device_api import devices, memory, streams
-from simgpu.naming import CUDA, is_simulated, split, torch_device
+from simgpu.naming import CUDA, is_simulated, spelling, split, torch_device
 
 _registered: list = []  # kept alive here: C++ only borrows them
 
@@ -67,7 +67,7 @@ def with_number(device):
     """
     if type(device) in (str, torch.device) and is_simulated(device):
         kind, index = split(device)
-        if index is None or kind == CUDA:
+        if index is None or (kind == CUDA and spelling.name is not CUDA):
             return current.find_device(device).torch_device
         return torch_device(device)
     return device

@@ -98,15 +98,7 @@ class SimProcessGroup(dist.ProcessGroup):
         return find
 
     def check_owner(self):
-        """Raise an error if the running rank uses the group object of another rank.
-
-        The call would count as the other rank's.
-
-        Raises
-        ------
-        RanksError
-            Names the likely cause, an object of the caller.
-        """
+        """Raise an error if the running rank uses the group of another, as if it were that."""
         rank, own = self._world.rank.number, self._members[self._group_rank]
         if rank != own:
             raise RanksError(

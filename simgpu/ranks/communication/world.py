@@ -15,6 +15,7 @@ from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
 from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
+renumber = None  # called with a rank that names a device by a number that is not its own
 before_communication = None  # called with a rank before it communicates tensors on its GPU
 
 
@@ -67,7 +68,10 @@ class World:
 
         The rank's own device has two numbers: its index on the machine, and its local rank.
         """
-        return self.rank.index if index == self.rank.local else index
+        rank = self.rank
+        if renumber is not None and index not in (rank.local, rank.index):
+            renumber(rank)
+        return rank.index if index == rank.local else index
 
     def issue(
         self, key, collective, name, given, filled, outputs, stream, same="", blocks_host=False

@@ -5,7 +5,6 @@ import sys
 from contextlib import contextmanager
 
 from simgpu.clock.current import state
-from simgpu.ranks.process.own_modules import OwnModules
 from simgpu.ranks.process.rank_local_state import RankLocalState
 
 _left_in_use: list = []  # the machine of the last `spawn`, if there was none before
@@ -15,21 +14,18 @@ _left_in_use: list = []  # the machine of the last `spawn`, if there was none be
 def preserved_process(machine):
     """Use `machine` while ranks run, then restore the caller's machine and process state.
 
-    The value of the ``with`` block is the `OwnModules` of its ranks.
-
     When Python's cyclic garbage collector runs depends on the history of the process. It is
     disabled meanwhile, so that peak memory does not; it still runs when memory runs out.
     """
-    process, modules = RankLocalState(), OwnModules()
+    process = RankLocalState()
     process.save()
     gc_enabled, hook, seed = gc.isenabled(), sys.excepthook, state.seed
     gc.disable()
     previous = _set_aside(machine)
     state.machine = machine
     try:
-        yield modules
+        yield
     finally:
-        modules.leave()
         if gc_enabled:
             gc.enable()
         process.restore()

@@ -57,7 +57,7 @@ class RankLocalState:
     """
 
     def __init__(self, variables=None, modules=None):
-        self._modules = modules
+        self.modules = modules
         self._values = [get() for get, _ in _STATE]
         environment = self._values[_ENVIRONMENT][0]
         for name, value in (variables or {}).items():
@@ -66,6 +66,8 @@ class RankLocalState:
 
     def save(self):
         """Save the state, before another rank runs."""
+        if self.modules is not None:
+            self.modules.save()
         self._values = [get() for get, _ in _STATE]
         self._globals, self._settings = torch_internals.get_globals(), _read_settings()
 
@@ -75,8 +77,8 @@ class RankLocalState:
             restore(value)
         torch_internals.set_globals(self._globals)
         _write_settings(self._settings)
-        if self._modules is not None:
-            self._modules.restore()
+        if self.modules is not None:
+            self.modules.restore()
 
 
 def _get_random_states():

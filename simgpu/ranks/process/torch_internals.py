@@ -111,7 +111,7 @@ def first_values() -> list:
     """Return the initial values of the `GLOBALS` and the `SWITCHES` on a rank."""
     return [
         first() if first is not None else _copy(getattr(owner, attribute))
-        for owner, attribute, first in _owners()
+        for owner, attribute, first in owners()
     ]
 
 
@@ -121,17 +121,18 @@ def _copy(value):
 
 def get_globals() -> list:
     """Return the current values of the `GLOBALS` and the `SWITCHES`."""
-    return [getattr(owner, attribute) for owner, attribute, _ in _owners()]
+    return [getattr(owner, attribute) for owner, attribute, _ in owners()]
 
 
 def set_globals(values) -> None:
     """Set the `GLOBALS` and the `SWITCHES`."""
-    for (owner, attribute, _), value in zip(_owners(), values, strict=True):
+    for (owner, attribute, _), value in zip(owners(), values, strict=True):
         setattr(owner, attribute, value)
 
 
 @functools.lru_cache(None)
-def _owners():
+def owners() -> list:
+    """Return the owner, the attribute and the initial value of the `GLOBALS` and `SWITCHES`."""
     switches = [(name, None) for name in SWITCHES if exists(name)]
     return [(*owner_of(name), first) for name, first in (*GLOBALS, *switches)]
 

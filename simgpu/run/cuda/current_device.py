@@ -35,15 +35,16 @@ def note_use(index) -> None:
     rank = _rank()
     if rank is None:
         return
-    if rank not in _seen:
-        _seen.add(rank)
-        _apply_visible_devices(rank)
+    _apply_visible_devices(rank)
     if index is None and rank.local and rank not in _bound and rank not in _unset:
         _unset[rank] = user_frame.line()
 
 
 def _apply_visible_devices(rank):
     """Name the rank's device by ``CUDA_VISIBLE_DEVICES``, which CUDA reads when it starts."""
+    if rank in _seen:
+        return
+    _seen.add(rank)
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     own = os.environ.get("LOCAL_RANK", "0")
     if own in visible:
@@ -112,6 +113,7 @@ class DeviceContext(devices.DeviceContext):
 def replacements() -> dict:
     """Return the replacements."""
     return {
+        f"{world.__name__}:renumber": _apply_visible_devices,
         "torch.cuda:set_device": set_device,
         "torch.cuda:device": DeviceContext,
         "torch._C:_accelerator_setDeviceIndex": set_device_index,

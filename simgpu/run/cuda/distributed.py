@@ -81,6 +81,8 @@ def _wrap_helper(helper):
         group, store = helper(**given | ours)
         if isinstance(group, torch.distributed.ProcessGroup):
             _names[group] = str(backend)
+            if given.get("device_id") is not None:
+                group.bound_device_id = given["device_id"]
         return group, store
 
     return make

@@ -114,17 +114,17 @@ class CUDAGraph:
         """Run the recorded operations again, with one launch."""
         if self._calls is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        machine = current.current_machine()
-        gpu = machine.gpu
-        with machine.lock:
-            machine.host += gpu.launch_overhead
-            machine.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
+        device = current.find_device()
+        gpu = device.gpu
+        with device.machine.lock:
+            device.machine.host += gpu.launch_overhead
+        device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
         try:
             with torch._C._AutoDispatchBelowAutograd():
                 for func, args, kwargs, new in self._calls:
                     _run_again(func, args, kwargs, new)
         finally:
-            machine.gpu = gpu
+            device.gpu = gpu
 
     def reset(self):
         """Forget the recording."""

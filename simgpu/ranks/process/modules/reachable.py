@@ -3,7 +3,7 @@
 import sys
 import types
 
-from simgpu.ranks.process.places import CONTAINERS
+from simgpu.ranks.process.modules.places import CONTAINERS
 
 
 def reachable(modules) -> tuple[list, list]:
@@ -48,7 +48,7 @@ def _is_of(names, value):
     """Return whether a value is one of some modules, or a class of theirs."""
     if type(value) is types.ModuleType:
         return value.__name__ in names
-    return isinstance(value, type) and value.__module__ in names
+    return issubclass(type(value), type) and value.__module__ in names
 
 
 def _kept_by(function):

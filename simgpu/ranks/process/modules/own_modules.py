@@ -4,21 +4,26 @@ Note [Own modules] of `simgpu.ranks` explains why; ``shared_modules.py`` has the
 """
 
 import importlib
+import os
 import sys
 import threading
 from operator import is_
 
-from simgpu.ranks.process.own_values import OwnValues
-from simgpu.ranks.process.shared_modules import callers_own, is_installed, is_shared
+from simgpu.ranks.process.modules.own_values import OwnValues
+from simgpu.ranks.process.modules.patched_names import NOT_THERE, PatchedNames
+from simgpu.ranks.process.modules.shared_modules import callers_own, is_installed, is_shared
+from simgpu.ranks.process.scheduler import RanksError
 
 _PROGRAM = "__main__", "__mp_main__"  # saved with the program's arguments
+_WATCHED = 4  # ranks; what they assign to is watched on all of them
 _ABSENT = object()
 
 
 class OwnModules:
     """The modules that are the same for all ranks, and those of the rank that runs.
 
-    Created by the process that starts the ranks; what it has imported before is common to all.
+    A context manager around the run of the ranks, which returns to the modules of the caller. What
+    the caller has imported before is common to all.
     """
 
     def __init__(self):
@@ -28,6 +33,8 @@ class OwnModules:
         self._common = {}  # what the caller had imported, and what all ranks share
         self._top_levels = {}  # of the caller's modules, and whether ranks have own values there
         self._values = None  # in the caller's modules
+        self._patches = None  # in modules that ranks share, if they are watched
+        self._callers_own = {}
         self._equal_names = {}  # equal sets of names are one object, so that comparing is fast
 
     def of_rank(self) -> "ModulesOfRank":
@@ -36,32 +43,78 @@ class OwnModules:
         return self._ranks[-1]
 
     def keep(self, result):
-        """Return the result of a rank as it is now, whatever the caller's values are."""
+        """Return the result of a rank that ends as it is now, whatever the caller's values are.
+
+        Raises
+        ------
+        RanksError
+            If a rank has assigned to a name of a shared module too late for the others to keep
+            their own value.
+        """
+        rank = self._running
+        if rank.has_left and self._is_watched(rank) and len(self._ranks) > 1:
+            found = self._patches.find(self._own_of(rank), is_late=True)
+            for (owner, name), (before, value) in found.items():
+                number = os.environ.get("RANK", self._ranks.index(rank))
+                raise RanksError(_describe_conflict(owner, name, before, value, number))
         return self._values.keep(result)
 
-    def leave(self) -> None:
-        """Return to the modules of the caller."""
-        self.switch_to(self._caller)
+    def _is_watched(self, rank):
+        return self._patches is not None and rank in self._ranks[:_WATCHED]
 
-    def switch_to(self, rank) -> None:
-        """Put the modules of a rank in place of those of the one before."""
-        before = self._running
-        if before is rank:
+    def _own_of(self, rank):
+        return {**self._callers_own, **rank.own, "__main__": sys.modules["__main__"]}
+
+    def _leave_patches(self, rank):
+        """Return to the caller's values of the names that the rank has assigned to."""
+        if self._patches is None:
             return
-        if before is self._caller:
+        if self._is_watched(rank) and (rank.has_new or not rank.has_left):
+            self._patches.add(self._patches.find(self._own_of(rank)))
+        rank.patches, rank.has_left, rank.has_new = self._patches.leave(), True, False
+
+    def watch(self) -> None:
+        """From now on, find what ranks assign to names of the modules that they share.
+
+        The first to call is the first to run, so that all has its first value.
+        """
+        if self._patches is None:
+            self._patches = PatchedNames(self._common)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.enter(self._caller)
+
+    def leave(self) -> None:
+        """Put what the running rank has aside; then what the caller has is in place."""
+        rank, self._running = self._running, None
+        if rank is None:
+            return
+        if rank is self._caller:
             self._begin()
-        else:
-            self._note(before)
-            self._values.leave(before.values)
-        if before.names is not rank.names:
-            for name in before.names - rank.names:
-                _put(name, self._common.get(name, _ABSENT))
+            return
+        self._note(rank)
+        for name in rank.names:
+            _put(name, self._common.get(name, _ABSENT))
+        self._leave_patches(rank)
+        self._values.leave(rank.values)
+        _put_locks_aside(rank)
+
+    def enter(self, rank) -> None:
+        """Put what a rank has in place."""
+        self.leave()
         sys.modules.update(rank.own)
         for name in rank.removed:
             sys.modules.pop(name, None)
-        _exchange_locks(before, rank)
         if rank is not self._caller:
             self._values.enter(rank.values)
+            if self._patches is not None:
+                self._patches.enter(rank.patches)
+        if rank.locks:
+            importlib._bootstrap._module_locks.update(rank.locks)
+            rank.locks = {}
         self._running = rank
         rank.count, rank.last = len(sys.modules), next(reversed(sys.modules))
 
@@ -69,6 +122,7 @@ class OwnModules:
         """Note what the caller has, before the first rank runs."""
         self._common = {n: m for n, m in sys.modules.copy().items() if n not in _PROGRAM}
         own = callers_own(self._common)
+        self._callers_own = {module.__name__: module for module in own}
         self._top_levels = dict.fromkeys(map(_top_level, self._common), False)
         self._top_levels |= dict.fromkeys((_top_level(module.__name__) for module in own), True)
         program = sys.modules["__main__"]
@@ -96,6 +150,7 @@ class OwnModules:
             else:
                 own[name] = module
         rank.own, rank.removed = own, common.keys() - sys.modules.keys()
+        rank.has_new = True
         names = frozenset(own).union(rank.removed)
         rank.names = self._equal_names.setdefault(names, names)
 
@@ -108,11 +163,21 @@ class ModulesOfRank:
         self.own, self.removed, self.names = {}, (), frozenset()
         self.locks = {}
         self.values = {}  # in the modules of the caller
+        self.patches = {}  # values of names of shared modules
+        self.has_left = self.has_new = False
         self.count = self.last = None
 
+    def save(self):
+        """Put them aside."""
+        self._modules.leave()
+
     def restore(self):
-        """Put them in `sys.modules`, in place of those of the rank before."""
-        self._modules.switch_to(self)
+        """Put them in `sys.modules`."""
+        self._modules.enter(self)
+
+    def watch(self):
+        """Find what ranks assign to names of shared modules, from now on."""
+        self._modules.watch()
 
     def is_unchanged(self) -> bool:
         """Return whether `sys.modules` is as it was when the rank began to run."""
@@ -127,6 +192,17 @@ def _top_level(name):
     return name.partition(".")[0]
 
 
+def _describe_conflict(owner, name, before, value, rank):
+    module = owner.__name__ if not isinstance(owner, type) else owner.__module__
+    where = f"{module}." if owner.__name__ == module else f"{module}.{owner.__qualname__}."
+    others = "have no such name" if before is NOT_THERE else f"have {before!r}"
+    return (
+        f"rank {rank} has assigned {value!r} to {where}{name}, where other ranks {others}. Ranks "
+        f"share the module {module}: assign to its names before the first communication, while "
+        "modules are imported; then each rank has its own value"
+    )
+
+
 def _put(name, module):
     if module is _ABSENT:
         sys.modules.pop(name, None)
@@ -134,17 +210,13 @@ def _put(name, module):
         sys.modules[name] = module
 
 
-def _exchange_locks(before, rank):
+def _put_locks_aside(rank):
     """Put aside the locks of modules that a rank is just importing; others import their own.
 
     Python locks names, so a rank would wait for another that stands in the middle of a module.
     """
     locks, thread = importlib._bootstrap._module_locks, threading.get_ident()
     if locks:
-        held = {name: ref for name, ref in locks.items() if getattr(ref(), "owner", 0) == thread}
-        for name in held:
+        rank.locks = {n: ref for n, ref in locks.items() if getattr(ref(), "owner", 0) == thread}
+        for name in rank.locks:
             del locks[name]
-        before.locks = held
-    if rank.locks:
-        locks.update(rank.locks)
-        rank.locks = {}

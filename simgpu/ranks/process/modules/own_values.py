@@ -9,8 +9,8 @@ import copy
 from itertools import chain
 from operator import is_
 
-from simgpu.ranks.process.places import CONTAINERS, Content, Names
-from simgpu.ranks.process.reachable import reachable
+from simgpu.ranks.process.modules.places import CONTAINERS, Content, Names
+from simgpu.ranks.process.modules.reachable import reachable
 
 
 class OwnValues:
@@ -32,7 +32,7 @@ class OwnValues:
             classes = [
                 value
                 for value in vars(program).values()
-                if isinstance(value, type) and value.__module__ == program.__name__
+                if issubclass(type(value), type) and value.__module__ == program.__name__
             ]
             owners += [program, *classes]
         self._places = [*map(Names, owners), *map(Content, containers)]

@@ -45,7 +45,7 @@ def is_shared(name: str, module) -> bool:
     if isinstance(loader, _LOADED_ONCE) or loader in _LOADED_ONCE:
         return True
     top = name.partition(".")[0]
-    if top in sys.stdlib_module_names or top == _OURS:
+    if top in sys.stdlib_module_names or top in (_OURS, "torch", "numpy"):
         return True
     return is_installed(module) and top in _shared_packages()
 
@@ -84,56 +84,43 @@ def _uses_torch(module):
 @functools.cache
 def _shared_packages():
     """Return the top-level names of the installed packages that are shared."""
-    packages = importlib.metadata.packages_distributions()
-    found = {_key(name): name for names in packages.values() for name in names}
-    shared, left = set(), {"torch", "numpy", *_ONCE}
-    left |= {key for key, name in found.items() if _cannot_be_copied(name)}
+    found = _distributions()
+    left = {"torch", "numpy", *_ONCE} | {key for key, one in found.items() if one.cannot_be_copied}
+    shared = set()
     while left:
         key = left.pop()
         shared.add(key)
         if key in found:
-            needed = _required(found[key]) - shared
-            left |= {need for need in needed if not _requires_torch(found.get(need))}
-    return {top for top, names in packages.items() if any(_key(name) in shared for name in names)}
+            needed = {need for need in found[key].requires - shared if need in found}
+            left |= {need for need in needed if not found[need].uses_torch}
+    return {top for key in shared & found.keys() for top in found[key].packages}
 
 
-def _key(distribution):
+class _Distribution:
+    """What the files of an installed distribution say about it."""
+
+    def __init__(self, record, metadata):
+        self.packages = set(re.findall(r"^([\w-]+?)(?:\.\w[\w.-]*)?[/,]", record, re.MULTILINE))
+        header = metadata.partition("\n\n")[0]
+        lines = re.findall(r"^Requires-Dist: *([\w.-]+)(.*)$", header, re.MULTILINE)
+        self.requires = {_key(name) for name, rest in lines if "extra ==" not in rest}
+        self.uses_torch = "torch" in {name for name, _ in lines}  # be it for an extra
+        compiled = re.findall(r"^(?:.*/)?([^/,]+\.(?:so|pyd|dylib))[,\r]", record, re.MULTILINE)
+        operators = [name for name in compiled if len(Path(name).suffixes) == 1]
+        self.cannot_be_copied = bool(operators if self.uses_torch else compiled)
+
+
+def _distributions():
+    """Return all installed distributions by their names; `importlib.metadata` parses slowly."""
+    found = {}
+    for one in importlib.metadata.distributions():
+        metadata = one.read_text("METADATA") or one.read_text("PKG-INFO") or ""
+        name = re.search(r"^Name: *(.+?)\s*$", metadata, re.MULTILINE)
+        if name is not None:
+            found.setdefault(_key(name[1]), _Distribution(one.read_text("RECORD") or "", metadata))
+    return found
+
+
+def _key(name):
     """Return the normal form of a distribution's name."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
-
-
-def _requirements(distribution):
-    try:
-        return importlib.metadata.requires(distribution) or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-
-
-def _required(distribution):
-    """Return the distributions that a distribution requires, without extras."""
-    return {
-        _key(re.match(r"[\w.-]+", text).group())
-        for text in _requirements(distribution)
-        if "extra ==" not in text
-    }
-
-
-@functools.cache
-def _requires_torch(distribution):
-    """Return whether a distribution requires PyTorch, be it for one of its extras."""
-    if distribution is None:
-        return False
-    return any(re.match(r"torch\b(?![-_.])", text) for text in _requirements(distribution))
-
-
-def _cannot_be_copied(distribution):
-    """Return whether a distribution has parts that a process can load only once."""
-    suffixes = tuple(machinery.EXTENSION_SUFFIXES)
-    compiled = [
-        path.name
-        for path in importlib.metadata.files(distribution) or ()
-        if path.name.endswith(suffixes)
-    ]
-    if not _requires_torch(distribution):
-        return bool(compiled)
-    return any(Path(name).suffixes in ([".so"], [".pyd"], [".dylib"]) for name in compiled)
+    return re.sub(r"[-_.]+", "-", name).lower()

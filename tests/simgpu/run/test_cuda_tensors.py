@@ -1,0 +1,207 @@
+"""Tensors, streams, random numbers and memory by CUDA's names."""
+
+import pytest
+
+START = """
+import os, torch
+import torch.nn.functional as F
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+"""
+PARTS = {
+    "tensors": """
+local = int(os.environ["LOCAL_RANK"])
+x = torch.ones(2).cuda()
+assert x.is_cuda and x.get_device() == local and x.device == torch.device("cuda", local)
+same = [x.cuda(), x.to("cuda"), x.to(local), x.to(device=f"cuda:{local}")]
+assert all(one is x for one in same)
+for one in (torch.ones(2).cuda(local), torch.ones(2).to(local), torch.ones(2).to("cuda"),
+            torch.ones(2, device="cuda"), torch.ones(2, device=f"cuda:{local}"),
+            torch.tensor([1.0, 1.0], device="cuda"), torch.cuda.FloatTensor([1, 1]),
+            torch.ones(2).type(torch.cuda.FloatTensor), torch.empty_like(x).fill_(1)):
+    assert one.device == x.device and torch.equal(one, x)
+assert torch.ones(2).type("torch.cuda.HalfTensor").dtype is torch.float16
+assert isinstance(x, torch.cuda.FloatTensor) and not isinstance(x, torch.cuda.HalfTensor)
+assert not isinstance(torch.ones(2), torch.cuda.FloatTensor)
+with torch.device("cuda"):
+    assert torch.ones(2).device == x.device
+model = torch.nn.Linear(2, 2).cuda()
+assert model.weight.is_cuda and not model.cpu().weight.is_cuda
+""",
+    "saving": """
+import io
+file = io.BytesIO()
+torch.save({"x": torch.arange(3.0, device="cuda")}, file)
+for where in (None, "cuda", f"cuda:{torch.cuda.current_device()}", lambda s, l: s.cuda()
+              if False else s):
+    file.seek(0)
+    assert torch.load(file, map_location=where)["x"].tolist() == [0, 1, 2]
+file.seek(0)
+assert torch.load(file, map_location="cpu")["x"].device.type == "cpu"
+""",
+    "autocast": """
+model = torch.nn.Linear(4, 4).cuda()
+x = torch.ones(2, 4, device="cuda")
+with torch.autocast("cuda", dtype=torch.bfloat16):
+    y = model(x)
+    assert y.dtype is torch.bfloat16 and F.softmax(y, -1).dtype is torch.float32
+    assert torch.cat([y, x]).dtype is torch.float32 and torch.is_autocast_enabled("cuda")
+    with torch.autocast("cuda", enabled=False):
+        assert model(x).dtype is torch.float32
+with torch.amp.autocast("cuda"):
+    assert (x @ x.T).dtype is torch.float16
+assert model(x).dtype is torch.float32
+expected = (x.bfloat16() @ model.weight.bfloat16().T + model.bias.bfloat16()).cpu()
+torch.testing.assert_close(y.cpu(), expected)
+""",
+    "scaler": """
+model = torch.nn.Linear(4, 1).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda", init_scale=8.0, growth_interval=2)
+scales = []
+for factor in (1.0, float("inf"), 1.0, 1.0):
+    before = model.weight.detach().clone()
+    optimizer.zero_grad()
+    scaler.scale((model(torch.ones(1, 4, device="cuda")) * factor).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(before, model.weight) == (factor != 1)
+    scales.append(scaler.get_scale())
+assert scales == [8, 4, 4, 8], scales
+""",
+    "streams": """
+side, main = torch.cuda.Stream(), torch.cuda.current_stream()
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+x = torch.ones(2000, 2000, device="cuda")
+torch.cuda.synchronize()
+start.record(side)
+with torch.cuda.stream(side):
+    side.wait_stream(main)
+    assert torch.cuda.current_stream() is side
+    y = x @ x
+    y.record_stream(side)
+    end.record()
+assert not end.query()
+end.synchronize()
+flops, milliseconds = 2 * 2000**3, start.elapsed_time(end)
+assert 19.5e12 * 0.4 < flops / (milliseconds / 1000) < 19.5e12, milliseconds
+assert torch.cuda.default_stream() is main and isinstance(side, torch.cuda.Stream)
+""",
+    "generators": """
+def host():
+    return torch.Generator().manual_seed(3)
+def device():
+    return torch.Generator(device="cuda").manual_seed(3)
+assert device().device.type == "cuda" and isinstance(device(), torch.Generator)
+for draw in (lambda d, g: torch.rand(3, device=d, generator=g),
+             lambda d, g: torch.randperm(9, device=d, generator=g),
+             lambda d, g: torch.empty(3, device=d).normal_(generator=g),
+             lambda d, g: torch.bernoulli(torch.full((9,), 0.5, device=d), generator=g)):
+    assert torch.equal(draw("cuda", device()).cpu(), draw("cpu", host()))
+again = device()
+first = torch.rand(2, device="cuda", generator=again)
+assert not torch.equal(first, torch.rand(2, device="cuda", generator=again))
+for wrong in (host(), torch.default_generator):
+    try:
+        torch.rand(2, device="cuda", generator=wrong)
+        raise AssertionError
+    except RuntimeError as error:
+        assert "'cuda' device type for generator but found 'cpu'" in str(error), error
+try:
+    torch.rand(2, generator=device())
+    print("PyTorch cannot tell a generator of a simulated GPU from one of the host")
+except RuntimeError:
+    pass
+state = torch.cuda.get_rng_state()
+first = torch.rand(2, device="cuda")
+torch.cuda.set_rng_state(state)
+assert torch.equal(first, torch.rand(2, device="cuda"))
+torch.cuda.manual_seed_all(7)
+assert torch.cuda.initial_seed() == 7
+""",
+    "memory": """
+before = torch.cuda.memory_allocated()
+x = torch.ones(2**20, device="cuda")
+assert torch.cuda.memory_allocated() - before == 2**22
+free, total = torch.cuda.mem_get_info()
+assert total - free == torch.cuda.memory_reserved() == torch.cuda.memory_allocated()
+del x
+assert torch.cuda.max_memory_allocated() - before == 2**22
+assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] - before == 2**22
+torch.cuda.reset_peak_memory_stats()
+torch.cuda.empty_cache()
+assert torch.cuda.max_memory_allocated() == before
+try:
+    torch.empty(10**12, device="cuda")
+    raise AssertionError
+except torch.cuda.OutOfMemoryError as error:
+    pass
+""",
+    "pinned": """
+import simgpu
+for make in (lambda p: torch.empty(2**20, pin_memory=p), lambda p: torch.zeros(2**20, pin_memory=p),
+             lambda p: torch.randn(2**20, pin_memory=p)):
+    seconds = {}
+    for pin in (True, False):
+        host = make(pin)
+        assert host.is_pinned() == pin
+        torch.cuda.synchronize()
+        start = simgpu.now()
+        host.to("cuda", non_blocking=True)
+        seconds[pin] = simgpu.now() - start
+    assert seconds[True] < seconds[False] / 10
+from torch.utils.data import DataLoader, TensorDataset
+data = TensorDataset(torch.arange(8.0))
+found = [x.is_pinned() and x.cuda().sum().item() for (x,) in DataLoader(data, 4, pin_memory=True)]
+assert found == [6, 22]
+""",
+    "properties": """
+found = torch.cuda.get_device_properties("cuda")
+assert found.name == torch.cuda.get_device_name() == "NVIDIA H100 80GB HBM3 (simulated)"
+assert (found.major, found.minor) == torch.cuda.get_device_capability() == (9, 0)
+assert found.multi_processor_count == 132 and found.total_memory == 80 * 2**30
+assert torch.cuda.is_available() and torch.cuda.is_initialized()
+assert torch.cuda.device_count() == torch.accelerator.device_count() == 2
+assert torch.cuda.is_bf16_supported() and torch.cuda.get_arch_list() == ["sm_90"]
+assert torch.version.cuda and torch.cuda.nccl.version() >= (2, 18)
+assert str(torch.accelerator.current_accelerator()) == "cuda"
+""",
+    "settings": """
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = True
+torch.backends.cuda.enable_flash_sdp(True)
+torch.cuda.set_sync_debug_mode("warn")
+torch.cuda.set_per_process_memory_fraction(0.9)
+with torch.cuda.nvtx.range("step"):
+    torch.cuda.nvtx.range_push("forward")
+    torch.cuda.nvtx.range_pop()
+torch.cuda.cudart().cudaProfilerStart()
+torch.cuda.profiler.stop()
+kinds = torch.profiler.ProfilerActivity
+with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA]) if os.environ["RANK"] == "0" else (
+    torch.cuda.device(1)) as profile:
+    torch.ones(2, device="cuda") + 1
+if os.environ["RANK"] == "0":
+    assert any(event.key == "aten::add" for event in profile.key_averages())
+""",
+    "compile": """
+@torch.compile
+def once(x):
+    return x + 1
+@torch.compile(mode="max-autotune", fullgraph=True, dynamic=False)
+def twice(x):
+    return x + 2
+model = torch.nn.Linear(1, 1).cuda()
+assert torch.compile(model, backend="inductor", options={}) is model
+model.compile(fullgraph=True)
+assert once(torch.ones(1).cuda()).item() == 2 and twice(torch.ones(1).cuda()).item() == 3
+""",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_of_cuda(part, simgpu_run):
+    code, _, err = simgpu_run(
+        START + PARTS[part] + "\nassert torch.ones(1, device='cuda').item() == 1\n",
+        "--nproc-per-node", "2", "--gpu", "a100" if part == "streams" else "h100",
+    )  # fmt: skip
+    assert code == 0, err
