@@ -29,7 +29,7 @@ ENV = os.environ | {
 ENV |= {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
 ON_CPU = {"ACCELERATE_USE_CPU": "1", "DS_ACCELERATOR": "cpu"}
 ON_CPU["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-RESULT = re.compile(r"^(?:rank \d+ )?(?:step|epoch|train loss|parameters)\b.*$", re.MULTILINE)
+RESULT = re.compile(r"^(?:rank \d+ )?(?:step \d|epoch \d|train loss|parameters).*$", re.MULTILINE)
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 EXACT, CLOSE, LOW_PRECISION = 1e-6, 1e-5, 2e-2  # largest relative difference
 
