@@ -56,9 +56,13 @@ class check_races(HostOperations):  # noqa: N801  (used like a function)
     Work issued before the block counts as done, and memory allocated before it counts as never
     reused. Threads are not told apart: what one of them issues later comes later. On the host,
     PyTorch's operations in the thread that opened the block are checked (not ``numpy()``, nor
-    printing), if the machine keeps values. A block around `spawn` checks all its ranks as if they
-    had one host; a rank that does not wait for a collective is an error in any case. Real GPUs are
-    not checked; use ``TORCH_CUDA_SANITIZER=1`` for them.
+    printing), if the machine keeps values. Real GPUs are not checked; use
+    ``TORCH_CUDA_SANITIZER=1`` for them.
+
+    A block around `spawn` checks all its ranks. A collective begins after the work that was in the
+    current stream when it was called. Asynchronous ones run in a stream of their group, as with
+    NCCL: ``work.wait()`` makes the current stream wait, and no other. So does the first use of what
+    a future holds. A result that nobody has waited for is an error in any case.
 
     Parameters
     ----------

@@ -18,10 +18,32 @@ Note [State of a rank]
 
 Note [Own modules]
     Programs and libraries keep what belongs to a process in globals of modules and in attributes of
-    classes: the rank, groups, caches, tables of classes by name. So each rank imports its own copy
-    of every module that the caller had not imported: ``process/own_modules.py`` exchanges the
-    entries of `sys.modules` when another rank resumes. What cannot be copied all ranks share, by
-    the rule in ``process/shared_modules.py``.
+    classes: the rank, groups, caches, tables of classes by name. So each rank has its own, in one
+    of three ways (``process/modules/``).
+
+    What a rank imports is its own copy: ``own_modules.py`` exchanges the entries of `sys.modules`
+    when another rank resumes, and the locks of modules that are just being imported. Objects travel
+    between ranks pickled, so each rank unpickles its own classes.
+
+    What the caller has imported, such as a notebook's libraries, exists once, since the caller's
+    functions refer to it; a rank that imported it anew would have classes of another identity. Of
+    the user's modules, and of installed packages that use PyTorch, ranks have their own values
+    (``own_values.py``): globals, attributes of classes, and what containers and instances of
+    their classes hold, which begin as the caller's; and caches of functions, which begin empty. In
+    the caller's ``__main__`` only globals and attributes of classes are a rank's own: a notebook
+    may let its ranks append to one list. Tensors and arrays are shared, as long as no rank binds
+    another to the name. In a container of more than 10,000 entries, only changes of its length
+    are seen.
+
+    What a process can load only once all ranks share, by the rule in ``shared_modules.py``. If a
+    script or a library assigns to names of PyTorch or of the standard library, each rank has its
+    own value of these (``patched_names.py``), if it assigns before it first waits for another rank;
+    a later assignment to which ranks have come differently raises an error. To look through all
+    public names takes milliseconds, so `simgpu run` does it, and `spawn` does not; and it looks
+    when one of the first four ranks first waits, has imported more, and ends.
+
+    So ranks stay threads, and closures still reach the caller's objects. The price is that each
+    rank runs the code of the libraries that it imports, which takes time and memory for each.
 
 Note [When communication runs]
     Every rank issues its part of a collective when its program gets there. When the last part is
@@ -31,6 +53,12 @@ Note [When communication runs]
     scheduler). By then all ranks have issued what they can, so that collectives that run at the
     same time share links (``communication/links.py``), whatever the order in which ranks ran.
 
+Note [What NCCL refuses]
+    A program that runs here should run on NCCL, and the reverse. So the arguments of every call are
+    checked by the rules of PyTorch's NCCL backend, which gets addresses without strides and ignores
+    tags (``communication/checks/``); tensors on the host follow gloo. What NCCL takes but turns
+    into wrong numbers is refused as well.
+
 Note [Kernels beside a collective]
     A kernel is slower while a collective takes multiprocessors and memory bandwidth from it. So
     before its first kernel after a collective, a rank yields for the others to issue their parts
@@ -39,10 +67,14 @@ Note [Kernels beside a collective]
 Note [Waits in C++]
     PyTorch's C++ waits for futures and stores without calling Python; a rank that blocked there
     would never yield. So futures are complete from the start and the first use of their tensors
-    waits (``waits_implicitly``), and the store is a dictionary (``process/store.py``).
+    waits (``waits_implicitly``), and the store is a dictionary (``process/store.py``), as are the
+    stores that a program makes (``process/own_stores.py``). A wait with a time limit ends when no
+    rank can go on: only then is it certain that nothing happens before (`deadline`).
 
 Note [Tensors in flight]
     Values are computed when the last rank calls, but on a GPU a result is ready only after
     ``wait()``. Until then, operations that read a result or overwrite an input raise an error
-    (``communication/in_flight.py``): on real GPUs they would sometimes give wrong numbers.
+    (``communication/in_flight.py``): on real GPUs they would sometimes give wrong numbers. Which
+    *stream* has waited only the race detector knows, to which a collective is one more operation
+    of its stream (`Detector.communicate`).
 """

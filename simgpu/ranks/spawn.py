@@ -49,8 +49,20 @@ def spawn(
     One rank runs at a time, until it has to wait for another, so a program gives the same values
     and times in every run. Mistakes that would hang or give wrong numbers on real GPUs raise an
     error: a collective that a rank skips, or calls in another order or with another dtype or size;
-    a message that is never received; a tensor that is read or changed before the ``wait()`` for its
-    communication.
+    a message that is never received; arguments that NCCL refuses or misreads, such as tensors with
+    gaps; groups that ranks make, or collectives of two groups that they start, in different orders;
+    a tensor that is read or changed before the ``wait()`` for its communication. `check_races`
+    around the call also finds streams that do not wait for a collective, or for its inputs.
+
+    As in processes, each rank has its own modules: it imports its own copy of them, and in the
+    caller's modules what it assigns to globals and to attributes of classes is its own, and gone
+    afterwards. So is what it puts into their lists and dictionaries, except for those of the
+    caller's ``__main__`` and of closures, in which ranks may collect results. Ranks share what a
+    process can load only once: Python's standard library, PyTorch, and packages with parts in C.
+
+    A `TCPStore` or `FileStore` that the program makes joins ranks by its port or path. A time limit
+    for `wait` on a store counts simulated seconds. Ranks must not wait for each other by other
+    means, such as a `threading.Event`: the rank that waits is the only one that runs.
 
     Parameters
     ----------
@@ -120,12 +132,14 @@ def spawn(
     others = folding.last_represented(numbers, nprocs)
     if others == numbers:  # all ranks run
         return _run(fn, args, numbers, numbers, cluster, numerics)[0]
+    failed = None
     try:
         ends = _run(fn, args, others, numbers, cluster, numerics)[1]
-    except Exception:
-        _run(fn, args, numbers, numbers, cluster, numerics)  # its error names a rank of `ranks`
-        raise
+    except Exception as error:
+        failed = error
     results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
+    if failed is not None:  # if both fail, the error is that of a rank in `ranks`
+        raise failed
     folding.check_equal_ends(numbers, own_ends, others, ends)
     return results
 

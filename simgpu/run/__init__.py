@@ -11,11 +11,16 @@ runs as it is (``cuda/``), or take its device from ``torch.accelerator.current_a
 are simulated, and ``summary.py`` defines them.
 
 Every rank runs the script from its first line as ``__main__``, in its own thread (`simgpu.spawn`).
-Ranks share the modules that the script imports, and cannot set signal handlers. Without a seed,
-each rank draws different random numbers, the same ones in every run.
+A script that starts its ranks itself, by `torch.multiprocessing.spawn` or as ``Process``, runs once
+if ``--nproc-per-node`` is left out. `time.time` and the like give the clock of the simulated host.
+Each rank imports modules for itself, except for those that a process can load only once (Note [Own
+modules] of `simgpu.ranks`). Ranks cannot set signal handlers. Without a seed, each rank draws
+different random numbers, the same ones in every run.
 
-Start reading in ``command.py``. ``script.py`` runs the script and reports which rank failed,
-``cuda/`` has CUDA's names, ``steps.py`` finds the training steps, ``shares.py`` and ``summary.py``
-find what limits them, ``page.py`` writes the timeline. No other folder of `simgpu` imports this
-one.
+Start reading in ``command.py``. ``options.py`` lists the options, ``script.py`` runs a script or a
+module, ``torchrun.py`` and ``processes.py`` start its ranks, ``failures.py`` reports which rank
+failed, ``simulated_time.py`` replaces clocks, ``faults.py`` kills and slows down ranks,
+``cuda/`` lets scripts say `torch.cuda`, ``steps.py`` finds the training steps, ``shares.py`` and
+``summary.py`` find what limits them, ``page.py`` writes the timeline. No other folder of `simgpu`
+imports this one.
 """

@@ -24,7 +24,7 @@ class Failures:
 
     def __init__(self, script):
         self._script = script
-        self._first = None  # the first rank that failed, and its error
+        self._last = None  # the rank that failed, in the last run if there are two; its error
 
     @contextmanager
     def recorded(self, rank):
@@ -42,15 +42,14 @@ class Failures:
             raise
 
     def _record(self, rank, error):
-        if self._first is None:
-            self._first = rank, error
+        self._last = rank, error
 
     def report(self, error) -> int:
         """Print an error, each line after its rank as under ``torchrun``; return the exit code."""
         sys.stdout.flush()
         rank = None
-        if self._first is not None and self._first[1] is error:
-            rank = self._first[0]
+        if self._last is not None and self._last[1] is error:
+            rank = self._last[0]
         if isinstance(error, StartError | refused.UnsupportedError | BackendError):
             say(f"{line_of_error(error)}: {error}")
             return 1

@@ -1,12 +1,11 @@
 """A script or a module, and how it runs as the program of a process."""
 
 import ast
-import importlib.util
 import os
 import random
 import sys
 import types
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
 
 import numpy as np
@@ -90,11 +89,11 @@ class Script:
         """Run it as ``__main__``; `name` is what it finds as ``__name__``."""
         if world.active is not None:
             world.active.rank.state.modules.watch()
-        spec = importlib.util.spec_from_file_location(name, self.path)
         module = types.ModuleType(name)
         vars(module).update(
-            __file__=self.path, __cached__=None, __builtins__=__builtins__, __loader__=spec.loader
-        )
+            __file__=self.path, __cached__=None, __builtins__=__builtins__,
+            __loader__=SourceFileLoader(name, self.path),
+        )  # fmt: skip
         if self._spec:
             module.__spec__, module.__package__ = self._spec, self._spec.parent
         sys.modules["__main__"], sys.argv = module, [self.path, *self._args]

@@ -15,7 +15,7 @@ from simgpu.backend.tensor import handles
 from simgpu.races import detector as races
 
 
-class _WouldBeNested(Exception):
+class _WouldBeNestedError(Exception):
     """PyTorch is about to make a nested tensor; holds which tokens it would keep."""
 
 
@@ -33,7 +33,7 @@ def _is_left_aligned(op, args, kwargs):
 
 @handles(aten._nested_tensor_from_mask)
 def _refuse(op, args, kwargs):
-    raise _WouldBeNested(args[1])
+    raise _WouldBeNestedError(args[1])
 
 
 def _without_nested_tensors(forward):
@@ -43,7 +43,7 @@ def _without_nested_tensors(forward):
     def padded(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         try:
             return forward(self, src, mask, src_key_padding_mask, is_causal)
-        except _WouldBeNested as error:
+        except _WouldBeNestedError as error:
             (kept,) = error.args
         for layer in self.layers:  # there is no other mask, or PyTorch would not have packed
             src = layer(src, src_key_padding_mask=src_key_padding_mask)

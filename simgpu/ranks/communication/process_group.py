@@ -4,7 +4,6 @@ import torch
 import torch.distributed as dist
 
 from simgpu.backend.pytorch.replacements import find
-from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
@@ -13,8 +12,7 @@ from simgpu.ranks.communication.checks import arguments
 from simgpu.ranks.communication.in_flight import flatten
 from simgpu.ranks.communication.messages import Messages
 from simgpu.ranks.communication.work import WorkGroup
-from simgpu.ranks.process import torch_internals, user_frame
-from simgpu.ranks.process.scheduler import RanksError
+from simgpu.ranks.process import torch_internals
 
 
 class SimProcessGroup(dist.ProcessGroup):
@@ -35,7 +33,8 @@ class SimProcessGroup(dist.ProcessGroup):
     def __init__(self, name, rank, size, ranks, kinds=None):
         super().__init__(rank, size)
         self._group_rank, self._size, self._members = rank, size, tuple(ranks or range(size))
-        self.caller = arguments.Caller(self._members[rank], rank, size)
+        kinds = kinds or ("cpu", device_type())
+        self.caller = arguments.Caller(self._members[rank], rank, size, {k == "cpu" for k in kinds})
         self._name, self.key = str(name), (str(name), self._members)
         self._world = world.active
         self._count = 0
@@ -44,8 +43,6 @@ class SimProcessGroup(dist.ProcessGroup):
         self._streams = {}
         self._coalesced = None
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
-        kinds = kinds or ("cpu", device_type())
-        self._kinds = {kind == "cpu" for kind in kinds}  # whether on the host
         for kind in kinds:
             self._register_backend(
                 torch.device(kind), dist.ProcessGroup.BackendType.CUSTOM, backend
@@ -99,25 +96,7 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def check_owner(self):
         """Raise an error if the running rank uses the group of another, as if it were that."""
-        rank, own = self._world.rank.number, self._members[self._group_rank]
-        if rank != own:
-            raise RanksError(
-                f"rank {rank} communicates ({user_frame.line()}) in a group that rank {own} has "
-                "made. Ranks share the objects that the caller has made, such as a list or what a "
-                "function has from outside: such an object holds the value of the last rank that "
-                "set it. Keep groups in objects that each rank creates (a mesh, a module), or "
-                "assign them to a global variable, of which each rank has its own"
-            )
-
-    def _check_kind(self, tensors):
-        """Raise PyTorch's own error for tensors on a device that the backend does not take."""
-        for tensor in tensors:
-            if (not isinstance(tensor, SimTensor)) not in self._kinds:
-                takes = "GPUs" if False in self._kinds else "the host"
-                raise RuntimeError(
-                    f"No backend type associated with device type {tensor.device.type}: this "
-                    f"group communicates tensors on {takes}"
-                )
+        arguments.check_owner(self.caller, self._world.rank.number)
 
     def _describe(self, name):
         desc = self.group_desc
@@ -130,8 +109,6 @@ class SimProcessGroup(dist.ProcessGroup):
         self.check_owner()
         self._count += 1
         given, filled = flatten(given), flatten(filled)
-        if len(self._kinds) == 1:
-            self._check_kind((*given, *filled))
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)
         is_async = getattr(opts, "asyncOp", True)
@@ -200,7 +177,8 @@ class SimProcessGroup(dist.ProcessGroup):
         )  # fmt: skip
 
     def allgather_coalesced(self, outputs, inputs, opts=None):
-        """Call `allgather` for several tensors."""
+        """Call `allgather` for several tensors, on the host."""
+        arguments.all_gather_coalesced(self.caller, inputs)
         lists = [[outputs[rank][i] for rank in range(self._size)] for i in range(len(inputs))]
         return WorkGroup([
             self.allgather([many], [one], opts) for many, one in zip(lists, inputs, strict=True)
@@ -240,14 +218,17 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def all_to_all_single(self, output, input, output_splits=None, input_splits=None, opts=None):
         """Send a part of a tensor to every rank, and receive one from each."""
-        outputs, inputs = arguments.split_for_all_to_all(
+        outputs, inputs = arguments.all_to_all_single(
             self.caller, output, input, output_splits, input_splits
         )
-        return self.alltoall(outputs, inputs, opts)
+        return self._all_to_all(outputs, inputs, opts)
 
     def alltoall(self, outputs, inputs, opts=None):
         """Send a tensor to every rank, and receive one from each."""
         arguments.all_to_all(self.caller, outputs, inputs)
+        return self._all_to_all(outputs, inputs, opts)
+
+    def _all_to_all(self, outputs, inputs, opts):
         return self._issue(
             "all_to_all", inputs, outputs, values.all_to_all, opts,
             max(sum(t.nbytes for t in inputs), sum(t.nbytes for t in outputs)),
@@ -275,7 +256,7 @@ class SimProcessGroup(dist.ProcessGroup):
     def barrier(self, opts=None):
         """Make the hosts of all ranks wait for each other."""
         device = "cpu"
-        if False in self._kinds:
+        if False in self.caller.takes:
             device = self._world.machine.devices[self._world.own_index()].torch_device
         token = torch.empty(1, device=device)
         return self._issue("barrier", [token], [], None, opts, details="all ranks",
@@ -296,8 +277,6 @@ class SimProcessGroup(dist.ProcessGroup):
     def _message(self, tensors, peer, tag, is_send):
         self.check_owner()
         (tensor,) = tensors
-        if len(self._kinds) == 1:
-            self._check_kind(tensors)
         work = self._messages.issue(
             self._world, self._describe("send"), tensor, peer, tag, is_send,
             self._stream(peer, is_send),

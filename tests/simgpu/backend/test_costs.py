@@ -21,6 +21,29 @@ def test_a_product_takes_what_the_roofline_says():
     assert (span.name, span.flops, span.bytes) == ("mm", flops, num_bytes)
 
 
+@pytest.mark.parametrize("numerics", [True, False])
+def test_a_copy_onto_itself_costs_nothing(numerics):
+    """PyTorch calls it for ``x[...] += y``, after the addition to the view."""
+    (device,) = sim.configure(1, numerics=numerics)
+    x, y = torch.ones(8, device=device), torch.ones(4, device=device)
+
+    def names(run):
+        settle()
+        run()
+        return [span.name for span in spans(engine="compute")]
+
+    def add_to_slice():
+        x[:4] += y
+
+    assert names(add_to_slice) == ["add"]
+    assert names(lambda: x.view(2, 4).copy_(x.view(2, 4))) == []
+    # The same memory, but not the same elements in their places.
+    assert names(lambda: x[:4].copy_(x[4:])) == ["copy"]
+    assert names(lambda: x.view(2, 4)[:, :2].copy_(x.view(4, 2)[:2])) == ["copy"]
+    assert names(lambda: x.copy_(x.view(torch.int32))) == ["copy"]
+    assert names(lambda: y.copy_(x[:4])) == ["copy"]
+
+
 @pytest.mark.parametrize(
     ("run", "num_bytes"),
     [

@@ -36,6 +36,24 @@ def test_deep_copies_share_memory_where_the_originals_do():
         assert x[1].tolist() == [4, 5, 6, 7]
 
 
+@pytest.mark.parametrize("where", ["cpu", "device"])
+def test_shallow_copies_share_memory(where):
+    devices = sim.configure(1)
+    x = torch.arange(6.0, device=devices[0] if where == "device" else "cpu")
+    frozen = nn.Parameter(x, requires_grad=False)
+    weight = nn.Parameter(x[1:4])
+    weight.tag = "weight"
+    for old in (x, x[2:], x.view(2, 3).t(), frozen, weight, weight * 2):
+        new = copy.copy(old)
+        assert new is not old
+        assert (new.data_ptr(), new.stride()) == (old.data_ptr(), old.stride())
+        assert (new.is_leaf, new.requires_grad) == (True, old.requires_grad)
+        assert isinstance(new, nn.Parameter) == isinstance(old, nn.Parameter)
+    assert copy.copy(weight).tag == "weight"
+    copy.copy(x).zero_()
+    assert x.tolist() == [0] * 6
+
+
 def test_a_deep_copy_takes_the_memory_once(machine):
     x = torch.ones(1000, 2, device=machine[0])
     before = sim.memory_allocated(0)

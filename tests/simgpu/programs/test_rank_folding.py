@@ -143,5 +143,5 @@ def test_no_values_and_no_messages_to_ranks_that_do_not_run():
     def message(rank, device):
         dist.send(torch.empty(2, device=device), (rank + 1) % 4)
 
-    with pytest.raises(sim.RanksError, match=r"rank 0 \(.*\), which does not run"):
+    with pytest.raises(sim.RanksError, match=r"rank 0 has a message to .* rank 1 \(.*does not run"):
         sim.spawn(message, nprocs=4, ranks=[0], numerics=False)

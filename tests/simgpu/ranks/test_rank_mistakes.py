@@ -1,7 +1,10 @@
 """Programs that hang or go wrong on real GPUs: each fails at once, and names ranks and lines."""
 
 import _thread
+import copy
 import gc
+import io
+import pickle
 import sys
 import threading
 
@@ -65,6 +68,7 @@ def test_collectives_in_different_order():
 
     text = failing(program)
     assert f"rank 1 calls all_gather of 4 float32 ({lines[1]})" in text
+    assert "has made the call" not in text, "nobody has skipped it: rank 1 calls it next"
     assert f"rank 0 called all_reduce of 4 float32, sum ({lines[0]})" in text
 
 
@@ -89,9 +93,21 @@ def test_mismatched_calls(change):
     assert all(part in text for part in expected)
 
 
+def save_module(x):
+    module = torch.nn.Linear(2, 2, device=x.device)
+    module.weight.data = x.view(2, 2)
+    torch.save(module.state_dict(), io.BytesIO())
+
+
 @pytest.mark.parametrize(
-    "touch", [lambda x: x.cpu(), lambda x: x + 1, lambda x: x[1:].sum(), lambda x: x.tolist()]
-)
+    "touch",
+    [
+        lambda x: x.cpu(), lambda x: x + 1, lambda x: x[1:].sum(), lambda x: x.tolist(),
+        lambda x: x.numpy(force=True), lambda x: torch.save({"x": x}, io.BytesIO()),
+        lambda x: pickle.dumps(torch.nn.Parameter(x)), lambda x: pickle.dumps(x[3:]),
+        copy.deepcopy, save_module, lambda x: dist.all_gather_object([None] * 2, x),
+    ],
+)  # fmt: skip
 def test_a_result_is_read_before_wait(touch):
     lines = {}
 
@@ -147,6 +163,7 @@ def test_other_parts_and_uses_after_a_wait_are_allowed():
         works = [dist.all_reduce(row, async_op=True) for row in x[:1]]
         x[1] += 1
         x.view(-1)
+        copy.copy(x).data_ptr()  # no values are read: the copy has the same memory
         works[0].wait()
         tensors = [torch.ones(2, device=device) for _ in range(3)]
         works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
@@ -350,14 +367,14 @@ def test_many_ranks_that_do_the_same_share_a_line():
     def program(rank, device):
         if rank == 6:
             raise KeyError("no such thing")
-        if rank != 1:
-            lines["wait"] = line(1)
-            dist.all_reduce(torch.ones(2, device=device))
-        dist.barrier()
+        if rank == 1:
+            dist.recv(torch.ones(2, device=device), 7)
+        lines["wait"] = line(1)
+        dist.all_reduce(torch.ones(2, device=device))
 
     text = failing(program, 8, KeyError)
     wait = f"all_reduce of 2 float32, sum ({lines['wait']}) for ranks 1, 6, 7"
-    assert f"meanwhile ranks 0, 2-5 wait in {wait}; rank 1 " in text
+    assert f"meanwhile ranks 0, 2-5 wait in {wait}; rank 1 waits in recv from rank 7 " in text
     assert text.endswith("; rank 7 is ready")
 
 

@@ -283,6 +283,15 @@ def test_nodes_and_folding(launch):
     assert "ranks 0, 1 in place of all 1024" in large
 
 
+def test_a_rank_in_place_of_others_fails_by_its_own_name(launch):
+    source = "import torch\ntorch.empty(2**40, device='sim')\n"
+    code, _, err = launch(source, options=["--ranks", "0", "--shapes-only"])
+    assert code == 1
+    assert "[rank0]: torch.OutOfMemoryError: " in err
+    assert "rank1" not in err
+    assert "train.py failed on rank 0 (exit code 1)" in err
+
+
 def test_rendezvous_options_are_ignored(launch):
     code, out, err = launch(TRAIN, options=GPUS)
     assert (code, err) == (0, "")

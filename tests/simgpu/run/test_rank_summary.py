@@ -1,5 +1,7 @@
 """Where the time of a run went, for programs whose times follow from a few numbers."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -288,3 +290,14 @@ def test_a_moment_has_one_cause():
         "waiting for others": 0.6, "launches": 0,
     })  # fmt: skip
     assert list(found) == list(CAUSES)
+
+
+def test_numbers_that_read_the_same_are_not_told_apart():
+    summary = run(lambda rank, x, big: big.add_(1))
+    peaks = {0: 17_930_100_000, 1: 17_930_000_000}
+    text = str(replace(summary, step_seconds=0.002, peak_memory=peaks))
+    assert "step time              2.00 ms " in text
+    assert "on every rank" in text
+    text = str(replace(summary, step_seconds=0.175, peak_memory={**peaks, 1: 10**10}))
+    assert "step time              175 ms " in text
+    assert "on rank 0; the least: 9,540 MiB on rank 1" in text

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -58,10 +59,11 @@ def test_spawn_gives_the_losses_of_processes_on_gloo(simgpu_run, tmp_path):
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     code, out, _ = simgpu_run(TRAIN)
-    simulated = [line for line in out.splitlines() if line.startswith("rank ")]
+    # Lines of two processes may be mixed.
+    real, simulated = (re.findall(r"rank \d: \d\.\d{6}", text) for text in (done.stdout, out))
     assert code == 0
     assert len(simulated) == 8
-    assert sorted(simulated) == sorted(done.stdout.splitlines())
+    assert sorted(simulated) == sorted(real)
 
 
 def test_spawned_ranks_take_as_long_as_those_of_torchrun(simgpu_run):
@@ -140,6 +142,25 @@ if __name__ == "__main__":
     code, out, err = simgpu_run(source, args=["--world-size", "1", "--rank", "0"])
     assert code == 0, err
     assert out.splitlines()[:8] == [f"{rank} 8 32 {rank}" for rank in range(8)]
+
+
+def test_in_the_spelling_of_cuda(simgpu_run):
+    source = f"""{HEAD}
+def main(rank, world_size):
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", "12355"
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", rank=rank, world_size=world_size)
+    model = DDP(torch.nn.Linear(20, 1).to(rank), device_ids=[rank])
+    model(torch.ones(4, 20).cuda()).sum().backward()
+    print(rank, next(model.parameters()).device)
+
+if __name__ == "__main__":
+    world_size = torch.cuda.device_count()
+    mp.spawn(main, args=(world_size,), nprocs=world_size)
+"""
+    code, out, err = simgpu_run(source, "--gpus-per-node", "2")
+    assert code == 0, err
+    assert out.splitlines()[:2] == ["0 cuda:0", "1 cuda:1"]
 
 
 PROCESSES = f"""{HEAD}

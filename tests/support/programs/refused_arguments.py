@@ -31,6 +31,7 @@ def calls(rank):
         "strided exchange": lambda: dist.all_to_all_single(empty(4, 4), rows.t()),
         "list of three": lambda: dist.all_gather([empty(4)] * 3, ones(4)),
         "list of larger": lambda: dist.all_gather([empty(5), empty(5)], ones(4)),
+        "uneven list": lambda: dist.all_gather([empty(1), empty(2)], ones(1 + rank)),
         "three inputs": lambda: dist.reduce_scatter(empty(4), [ones(4)] * 3),
         "exchange of three": lambda: dist.all_to_all([empty(4)] * 3, [ones(4)] * 3),
         "larger output": lambda: dist.all_gather_into_tensor(empty(9), ones(4)),

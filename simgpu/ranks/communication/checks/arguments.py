@@ -10,6 +10,8 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock.current import current_machine
 from simgpu.ranks.communication.checks import memory, sizes, types
 from simgpu.ranks.communication.checks.refusal import count, refuse
+from simgpu.ranks.process import user_frame
+from simgpu.ranks.process.scheduler import RanksError
 
 
 class Caller(NamedTuple):
@@ -21,11 +23,26 @@ class Caller(NamedTuple):
         The rank among all.
     own, size : int
         The rank in the group, and the number of members.
+    takes : set of bool
+        Which tensors the group takes: whether they are on the host.
     """
 
     rank: int
     own: int
     size: int
+    takes: set
+
+
+def check_owner(caller, rank):
+    """Check that the rank that runs uses a group object of its own."""
+    if rank != caller.rank:
+        raise RanksError(
+            f"rank {rank} communicates ({user_frame.line()}) in a group that rank {caller.rank} "
+            "has made. Ranks share the objects that the caller has made, such as a list or what a "
+            "function has from outside: such an object holds the value of the last rank that "
+            "set it. Keep groups in objects that each rank creates (a mesh, a module), or "
+            "assign them to a global variable, of which each rank has its own"
+        )
 
 
 def all_reduce(caller, outputs, inputs, op):
@@ -73,6 +90,15 @@ def all_gather(caller, outputs, inputs):
         sizes.check_shapes(rank, call, inputs[0], outputs)
 
 
+def all_gather_coalesced(caller, inputs):
+    """Refuse the gathering of several tensors in lists, which NCCL does not have."""
+    if any(isinstance(tensor, SimTensor) for tensor in inputs):
+        refuse(
+            caller.rank, "all_gather_coalesced", "gets tensors on a GPU; NCCL has no such call",
+            "call all_gather_single for each, inside torch.distributed._coalescing_manager()",
+        )  # fmt: skip
+
+
 def reduce_scatter_single(caller, output, input, op):
     """Check a reduction of which each rank gets a part."""
     rank, call = caller.rank, "reduce_scatter"
@@ -105,10 +131,13 @@ def all_to_all(caller, outputs, inputs):
         memory.check_aliases(rank, call, inputs, outputs, caller.own)
 
 
-def split_for_all_to_all(caller, output, input, output_sizes, input_sizes):
-    """Check the splits of an exchange in one tensor; return the parts of both tensors."""
+def all_to_all_single(caller, output, input, output_sizes, input_sizes):
+    """Check an exchange in one tensor; return the parts of the output and of the input."""
     rank, call = caller.rank, "all_to_all"
-    memory.check_layout(rank, call, [input, output], memory.is_contiguous)  # on gloo, too
+    if _check(caller, call, [input, output], memory.is_contiguous):
+        memory.check_aliases(rank, call, [input], [output], 0 if caller.size == 1 else None)
+    else:
+        memory.check_layout(rank, call, [input, output], memory.is_contiguous)
     return [
         sizes.split(rank, call, tensor, parts, what, caller.size)
         for tensor, parts, what in ((output, output_sizes, "output"), (input, input_sizes, "input"))
@@ -150,6 +179,8 @@ def _check(caller, call, tensors, wanted, others=(), op=None):
     if not every:
         refuse(caller.rank, call, "gets no tensor", "give at least one")
     on_gpu = all(isinstance(tensor, SimTensor) for tensor in every)
+    if len(caller.takes) == 1:
+        _check_devices(caller, call, every)
     gpu = current_machine().gpu if on_gpu else None
     types.check_types(caller.rank, call, every, gpu)
     if op is not None:
@@ -157,6 +188,16 @@ def _check(caller, call, tensors, wanted, others=(), op=None):
     if on_gpu:
         memory.check_layout(caller.rank, call, tensors, wanted)
     return on_gpu
+
+
+def _check_devices(caller, call, tensors):
+    for tensor in tensors:
+        if (not isinstance(tensor, SimTensor)) not in caller.takes:
+            raise RanksError(  # PyTorch's own sentence first
+                f"No backend type associated with device type {tensor.device.type}: rank "
+                f"{caller.rank} calls {call} ({user_frame.line()}) in a group for tensors on "
+                f"{'GPUs' if False in caller.takes else 'the host'}; move the tensor there"
+            )
 
 
 def _check_root(caller, call, root):

@@ -72,47 +72,44 @@ def check_aliases(rank, call, inputs, outputs, own=None) -> None:
     NCCL reads and writes at the same time; it works in place only where a rank's own part of input
     and output, number `own` of a list, are the same piece of memory.
     """
-    blocks = [id(tensor._block) for tensor in (*inputs, *outputs)]
-    if len(set(blocks)) == len(blocks):
+    blocks = {id(tensor._block) for tensor in (*inputs, *outputs)}
+    if len(blocks) == len(inputs) + len(outputs):
         return
-    inputs, outputs = list(map(_place, inputs)), list(map(_place, outputs))
     if own is not None and inputs:
-        one, other = (places[own if len(places) > 1 else 0] for places in (inputs, outputs))
-        if one == other:
-            inputs.remove(one)
-    places = [(place, False) for place in inputs] + [(place, True) for place in outputs]
-    _check_apart(rank, call, sorted(p for p in places if p[0][1] < p[0][2]))
+        one, other = (tensors[own if len(tensors) > 1 else 0] for tensors in (inputs, outputs))
+        if _place(one) == _place(other) and one.stride() == other.stride():
+            inputs = [tensor for tensor in inputs if tensor is not one]
+    places = [(*_place(x), is_out, i) for is_out, xs in ((False, inputs), (True, outputs))
+              for i, x in enumerate(xs) if x.numel()]  # fmt: skip
+    _check_apart(rank, call, sorted(places), (inputs, outputs))
 
 
 def check_aliases_of_parts(rank, call, part, whole, own) -> None:
     """Do the same for one rank's tensor and the tensor of all ranks, which may contain it."""
     if part._block is not whole._block:
         return
-    (_, start, end, _), (_, first, last, _) = _place(part), _place(whole)
-    slot = first + own * (end - start)
-    if start != slot and start < last and first < end:
+    (_, start, end), (_, first, last) = _place(part), _place(whole)
+    if start != first + own * (end - start) and start < last and first < end:
         _refuse_alias(
             rank, call, f"an input and an output that share memory, but not as part {own} of it"
         )
 
 
-def _check_apart(rank, call, places):
-    """Check places in memory, sorted; `is_output` of a place says which of them are written to."""
+def _check_apart(rank, call, places, tensors):
+    """Check places in memory, sorted, each with whether it is of an output, and its index."""
     reach = {False: None, True: None}  # the place that ends last so far: of inputs, of outputs
-    for place, is_output in places:
-        for other_is_output in (False, True) if is_output else (True,):
-            other = reach[other_is_output]
-            if other is not None and _meet(other, place):
-                which = "two outputs" if is_output and other_is_output else "an input and an output"
+    for place in places:
+        block, start, end, is_out, i = place
+        for other_is_out in (False, True) if is_out else (True,):
+            other = reach[other_is_out]
+            if other is None or other[0] != block or other[2] <= start:
+                continue
+            if overlap(_region(tensors[is_out][i]), _region(tensors[other_is_out][other[4]])):
+                which = "two outputs" if is_out and other_is_out else "an input and an output"
                 _refuse_alias(rank, call, f"{which} that share memory")
-        last = reach[is_output]
-        if last is None or last[0] != place[0] or last[2] <= place[2]:
-            reach[is_output] = place
-
-
-def _meet(one, other):
-    same = one[0] == other[0] and other[1] < one[2] and one[1] < other[2]
-    return same and overlap(one[3], other[3])
+        last = reach[is_out]
+        if last is None or last[0] != block or last[2] <= end:
+            reach[is_out] = place
 
 
 def _refuse_alias(rank, call, what):
@@ -123,12 +120,11 @@ def _refuse_alias(rank, call, what):
 
 
 def _place(tensor):
-    """Return the block of a tensor, its first byte and the one after its last, and its region."""
-    if not tensor.numel():
-        return id(tensor._block), 0, 0, None
-    covered = _region(tensor)
-    start = covered[0]
-    return id(tensor._block), start, start + 1 + sum(s * n for s, n in covered[1]), covered
+    """Return the block of a tensor, its first byte, and the one after its last."""
+    start = tensor.storage_offset() * tensor.itemsize
+    if tensor.is_contiguous():
+        return id(tensor._block), start, start + tensor.nbytes
+    return id(tensor._block), start, start + 1 + sum(s * n for s, n in _region(tensor)[1])
 
 
 def _region(tensor):

@@ -29,7 +29,7 @@ class OwnModules:
     def __init__(self):
         self._caller = ModulesOfRank(self)
         self._running = self._caller
-        self._ranks = []
+        self._ranks, self._present = [], frozenset()
         self._common = {}  # what the caller had imported, and what all ranks share
         self._top_levels = {}  # of the caller's modules, and whether ranks have own values there
         self._values = None  # in the caller's modules
@@ -88,7 +88,7 @@ class OwnModules:
         self.enter(self._caller)
 
     def leave(self) -> None:
-        """Put what the running rank has aside; then what the caller has is in place."""
+        """Put what the running rank has aside."""
         rank, self._running = self._running, None
         if rank is None:
             return
@@ -96,8 +96,7 @@ class OwnModules:
             self._begin()
             return
         self._note(rank)
-        for name in rank.names:
-            _put(name, self._common.get(name, _ABSENT))
+        self._present = rank.names  # mostly those of the next rank, too
         self._leave_patches(rank)
         self._values.leave(rank.values)
         _put_locks_aside(rank)
@@ -105,6 +104,9 @@ class OwnModules:
     def enter(self, rank) -> None:
         """Put what a rank has in place."""
         self.leave()
+        if self._present is not rank.names:
+            for name in self._present - rank.names:
+                _put(name, self._common.get(name, _ABSENT))
         sys.modules.update(rank.own)
         for name in rank.removed:
             sys.modules.pop(name, None)

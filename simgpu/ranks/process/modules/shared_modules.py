@@ -5,6 +5,7 @@ Note [Own modules] of `simgpu.ranks` has the reasons.
 
 import functools
 import importlib.metadata
+import os
 import re
 import site
 import sys
@@ -19,6 +20,7 @@ import torch
 _ONCE = {"datasets": "registers its types with pyarrow, which takes a name once"}
 _OURS = __name__.partition(".")[0]
 _LOADED_ONCE = machinery.ExtensionFileLoader, machinery.BuiltinImporter, machinery.FrozenImporter
+_STANDARD = sysconfig.get_path("stdlib") + os.sep
 _SITES = tuple(
     {
         sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages(),
@@ -47,16 +49,23 @@ def is_shared(name: str, module) -> bool:
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names or top in (_OURS, "torch", "numpy"):
         return True
-    return is_installed(module) and top in _shared_packages()
+    if is_installed(module):
+        return top in _shared_packages()
+    return _path_of(module).startswith(_STANDARD)
 
 
 def is_installed(module) -> bool:
     """Return whether a module is in a folder for installed packages, and so not the user's own."""
+    where = _path_of(module)
+    return where.startswith(_SITES) or f"-packages{os.sep}" in where  # of another Python's, too
+
+
+def _path_of(module):
     spec = getattr(module, "__spec__", None)
     where = getattr(spec, "origin", None) or getattr(module, "__file__", None)
     if where is None:  # a namespace package
         where = next(iter(getattr(spec, "submodule_search_locations", None) or ()), "")
-    return str(where).startswith(_SITES)
+    return str(where)
 
 
 def callers_own(modules) -> list:
@@ -67,7 +76,7 @@ def callers_own(modules) -> list:
     """
     user, installed = [], {}
     for name, module in modules.items():
-        if type(module) is not ModuleType or module.__name__ != name:
+        if type(module) is not ModuleType or module.__name__ != name or module.__spec__ is None:
             continue
         if is_installed(module):
             installed.setdefault(name.partition(".")[0], []).append((name, module))

@@ -197,6 +197,10 @@ SIZES = {
         lambda r, d: dist.all_to_all_single(ones(d, 4), ones(d, 4), [2, 2], [1, 1, 2]),
         "all_to_all", "input_split_sizes [1, 1, 2], with sum 4, for an input of 4 rows and 2 ranks",
     ),
+    "coalesced lists": (
+        lambda r, d: dist.all_gather_coalesced([[ones(d, 4)], [ones(d, 4)]], [ones(d, 4)]),
+        "all_gather_coalesced", "gets tensors on a GPU; NCCL has no such call; call all_gather_si",
+    ),
     "no tensor": (
         lambda r, d: dist.group.WORLD.allreduce_coalesced([], dist.AllreduceCoalescedOptions()),
         "all_reduce", "gets no tensor; give at least one",
