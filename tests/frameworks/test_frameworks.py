@@ -82,7 +82,9 @@ CASES = {
         "accelerate_train.py --mixed-precision fp16", reference="accelerate_train.py",
         needs="accelerate", tolerance=LOW_PRECISION,
     ),
-    "transformers' Trainer": Case("hf_trainer.py {folder}", on_cpu="--use-cpu", needs="transformers"),
+    "transformers' Trainer": Case(
+        "hf_trainer.py {folder}", on_cpu="--use-cpu", needs="transformers"
+    ),
     "Lightning": Case("lightning_train.py", needs="lightning"),
     "Lightning, bfloat16": Case(
         "lightning_train.py --precision bf16-mixed", reference="lightning_train.py",
