@@ -29,8 +29,12 @@ ENV = os.environ | {
 ENV |= {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
 ON_CPU = {"ACCELERATE_USE_CPU": "1", "DS_ACCELERATOR": "cpu"}
 ON_CPU["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
-RESULT = re.compile(r"^(?:rank \d+ )?(?:step \d|epoch \d|train loss|parameters).*$", re.MULTILINE)
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+# Not by lines: processes that print at the same time mix theirs.
+RESULT = re.compile(
+    r"(?:rank \d+ )?(?:step \d+ loss|epoch \d+ loss|train loss|parameters) "
+    rf"{NUMBER.pattern}(?: (?:norm|eval loss) {NUMBER.pattern})*"
+)
 EXACT, CLOSE, LOW_PRECISION = 1e-6, 1e-5, 2e-2  # largest relative difference
 
 
@@ -109,8 +113,8 @@ def run(command, env=ENV, **kwargs):
 
 
 def numbers(output):
-    """Return the numbers in the lines with results; of ranks, in the order of their numbers."""
-    found = [float(x) for line in sorted(RESULT.findall(output)) for x in NUMBER.findall(line)]
+    """Return the numbers in the results; those of ranks in the order of the ranks."""
+    found = [float(x) for text in sorted(RESULT.findall(output)) for x in NUMBER.findall(text)]
     assert found, output
     return found
 
