@@ -52,7 +52,7 @@ class Case:
 
 
 GPT = "small_gpt.py --dtype=float32"
-GPT_ON_CPU = "--device=cpu --backend=gloo"
+GPT_ON_CPU = "--device=cpu --backend=gloo --compile=False"
 CASES = {
     "DDP, a trainer class": Case("ddp_trainer.py 3 {folder}/snapshot.pt"),
     "DDP, processes of its own": Case("spawned.py"),
