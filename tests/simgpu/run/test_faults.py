@@ -192,6 +192,7 @@ print(count, most, os.environ["RANK"], flush=True)
 
 
 @pytest.mark.process
+@pytest.mark.exhaustive  # starts torchrun three times
 def test_a_failure_restarts_all_ranks_as_torchrun_does(simgpu_run, tmp_path):
     source = f"{FAILS}assert count == '2'\n"
     (tmp_path / "real.py").write_text(source)
