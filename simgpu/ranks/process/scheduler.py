@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from simgpu.ranks.process import statuses, user_frame
+from simgpu.ranks.process import describe_ranks, user_frame
 
 
 class RanksError(RuntimeError):
@@ -152,7 +152,7 @@ class CooperativeScheduler:
             print(text, file=sys.stderr)
 
     def _statuses(self, ranks):
-        return statuses.lines({rank.number: self._status(rank) for rank in ranks})
+        return describe_ranks.lines({rank.number: self._status(rank) for rank in ranks})
 
     def _status(self, rank):
         if rank.ended:
