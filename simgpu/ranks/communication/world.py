@@ -120,10 +120,10 @@ class World:
             found = self._incomplete[key] = Collective(what, members, present, *rest)
         found.num_bytes = max(found.num_bytes, collective[2])
         participant.number = next(self._numbers)
-        if len(key) == 2:  # a collective: the members of its group call it equally often
+        if not found.is_message:  # members of a group call a collective equally often
             self._calls.add(found.members, participant.line, participant.rank)
         found.join(participant, self._calls)
-        if len(self._incomplete) > 1 and len(key) == 2 and device is not None:
+        if len(self._incomplete) > 1 and device is not None and not found.is_message:
             check_order(key, self.rank.number, self._incomplete)
         if not found.missing():
             del self._incomplete[key]
