@@ -29,7 +29,7 @@ class Faults:
     killed : int, optional
         The rank that is killed.
     step : int
-        When: as it calls the ``step()`` of an optimiser for this time, counting from 1.
+        At which call of an optimiser's ``step()`` it is killed, counting from 1.
     """
 
     slow: dict = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Faults:
                 )
 
     def slow_down(self) -> None:
-        """Make the GPU of the current rank as slow as it is to be; called when the rank begins."""
+        """Slow down the GPU of the current rank, if it is one of `slow`; called when it begins."""
         rank, machine = world.active.rank, world.active.machine
         if rank.number in self.slow:
             machine.devices[rank.index].gpu = self.gpu(rank.number, machine.gpu)

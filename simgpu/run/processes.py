@@ -2,7 +2,7 @@
 
 Such a script runs once, as on real GPUs, and sees the GPUs of one node. What it starts becomes the
 ranks of `simgpu.spawn`: those of one call of ``spawn``, or all processes that were started before
-the first ``join()``. They have run when ``spawn`` returns, also with ``join=False``.
+the first ``join()``. They have run when ``spawn`` returns, even with ``join=False``.
 
 As in a process that is spawned, a rank runs the script anew, as ``__mp_main__``, and gets its own
 copy of the arguments. Queues, locks and plain tensors of the host are shared. A process that is

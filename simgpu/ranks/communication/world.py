@@ -11,7 +11,7 @@ from simgpu.ranks.communication.launch_order import check_order
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.call_counts import CallCounts
-from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
+from simgpu.ranks.process.scheduler import MAX_LINES, RanksError
 from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
@@ -255,5 +255,5 @@ class World:
         lines += [f"  {text}" for text in self._skipped_calls()]
         if lines:
             raise RanksError(
-                "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_NAMED])
+                "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_LINES])
             )

@@ -106,7 +106,7 @@ def _own_hash_store(cls):
 
 
 def _kept(store):
-    """Return a store that lives until the ranks end: a `PrefixStore` keeps but its C++ part."""
+    """Return a store that lives until the ranks end: a `PrefixStore` keeps only its C++ part."""
     current.ranks.stores.append(store)
     return store
 

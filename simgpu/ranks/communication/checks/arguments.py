@@ -38,8 +38,8 @@ def check_owner(caller, rank):
     if rank != caller.rank:
         raise RanksError(
             f"rank {rank} communicates ({user_frame.line()}) in a group that rank {caller.rank} "
-            "has made. Ranks share the objects that the caller has made, such as a list or what a "
-            "function has from outside: such an object holds the value of the last rank that "
+            "has made. Ranks share the objects that the caller has made, such as a list or a "
+            "variable of an enclosing function: each holds the value of the last rank that "
             "set it. Keep groups in objects that each rank creates (a mesh, a module), or "
             "assign them to a global variable, of which each rank has its own"
         )
