@@ -65,6 +65,7 @@ def test_all_kernels_of_a_slow_gpu_take_so_many_times_as_long(summary):
     assert usual[0] == pytest.approx([3 * seconds for seconds in usual[1]])
 
 
+@pytest.mark.slow
 def test_the_others_wait_for_a_slow_rank(summary):
     plain, slow = summary(LARGE), summary(LARGE, "--slow", "2:1.5x")
     assert slow["hardware"] == f"{plain['hardware']}; the GPU of rank 2 is 1.5 times as slow"
