@@ -35,8 +35,7 @@ class CudaMethods:
         if isinstance(device, bool) or not isinstance(device, torch.device | str | int):
             raise TypeError(
                 f"to(): {device!r} is not a device, dtype or tensor; give one like "
-                f"'{spelling.name}:0', "
-                "torch.float64 or another tensor"
+                f"'{spelling.name}:0', torch.float64 or another tensor"
             )
         device = device if isinstance(device, int) else torch_device(device)
         if isinstance(device, int) or not is_ordinary(device):

@@ -165,9 +165,7 @@ class Event:
     True
     """
 
-    def __init__(
-        self, enable_timing=False, blocking=False, interprocess=False, external=False
-    ):  # fmt: skip
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
         if interprocess or external:
             raise NotImplementedError("simulated events cannot be shared between processes")
         self.enable_timing = enable_timing

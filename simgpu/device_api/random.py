@@ -15,7 +15,7 @@ def set_rng_state(new_state, device=None) -> None:
 
 
 def _devices():
-    """Return the devices of the program whose states it may read: all, or a rank's only one."""
+    """Return the devices whose states a program may read: all, or in a rank its own."""
     return range(device_count()) if current.ranks is None else [current.current_device()]
 
 
@@ -42,8 +42,7 @@ def manual_seed_all(seed) -> None:
 
 def initial_seed() -> int:
     """Return the seed of the current device's generator."""
-    generator = current.find_device().generator
-    return generator.initial_seed() if hasattr(generator, "initial_seed") else generator.seed
+    return current.find_device().generator.initial_seed()
 
 
 def seed() -> None:

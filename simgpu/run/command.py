@@ -6,7 +6,7 @@ import traceback
 
 import simgpu as sim
 from simgpu.run import faults, options, page
-from simgpu.run.cuda.spelling import cuda_spelling, lines_with_cuda
+from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
 from simgpu.run.cuda.tracing import NOTE
 from simgpu.run.failures import say
 from simgpu.run.processes import Driver
@@ -39,7 +39,7 @@ def main(argv=None) -> int:
         return 1
     script.add_folder()
     with (
-        cuda_spelling(bool(lines_with_cuda(script.path))) as compiled,
+        cuda_spelling(mentions_cuda(script.path), say) as compiled,
         SimulatedTime(not args.wall_clock) as time,
         Steps() as steps,
     ):

@@ -29,7 +29,7 @@ class Faults:
     killed : int, optional
         The rank that is killed.
     step : int
-        When: as it calls the ``step()`` of an optimiser for this time, counting from 1.
+        At which call of an optimiser's ``step()`` it is killed, counting from 1.
     """
 
     slow: dict = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Faults:
                 )
 
     def slow_down(self) -> None:
-        """Make the GPU of the current rank as slow as it is to be; called when the rank begins."""
+        """Slow down the GPU of the current rank, if it is one of `slow`; called when it begins."""
         rank, machine = world.active.rank, world.active.machine
         if rank.number in self.slow:
             machine.devices[rank.index].gpu = self.gpu(rank.number, machine.gpu)
@@ -122,12 +122,10 @@ class Killing:
     ----------
     done : bool
         Whether it has been killed.
-    error : Exception, optional
-        How the other ranks have ended, to be set by the caller.
     """
 
     def __init__(self, faults, enabled=True):
-        self._faults, self.done, self.error = faults, False, None
+        self._faults, self.done = faults, False
         self._enabled = enabled and faults.killed is not None
         self._steps = Counter()  # of each optimiser of the rank
 
@@ -147,15 +145,19 @@ class Killing:
             self.done = True
             world.active.scheduler.kill()
 
-    def describe(self) -> str:
-        """Return what has happened, in words."""
+    def describe(self, error) -> str:
+        """Return what has happened, in words.
+
+        Parameters
+        ----------
+        error : Exception or None
+            How the other ranks have ended.
+        """
         rank, step = self._faults.killed, self._faults.step
         text = f"rank {rank} was killed (SIGKILL) in step {step}"
-        waits = [
-            line for line in str(self.error).splitlines()
-            if re.match(rf"  rank (?!{rank} )\d+ waits", line)
-        ]  # fmt: skip
-        if isinstance(self.error, RanksError) and waits:
+        lines = str(error).splitlines() if isinstance(error, RanksError) else []
+        waits = [line for line in lines if re.match(r"  ranks? [\d, -]+ waits? ", line)]
+        if waits:
             text += (
                 "; on real GPUs the others hang until the time-out of this collective (NCCL's: "
                 "10 minutes), or until torchrun ends them:\n" + "\n".join(waits)

@@ -56,7 +56,7 @@ def _add_options_of_torchrun(parser):
     add("-m", "--module", action="store_true", help="run a module, as python -m does")
     add(
         "--max-restarts", "--max_restarts", type=int, default=0, metavar="N",
-        help="start all ranks again, at most so many times, after one has failed (default: 0)",
+        help="restart all ranks up to N times if one fails (default: 0)",
     )  # fmt: skip
     add(
         "--local-ranks-filter", "--local_ranks_filter", metavar="0,1,...",

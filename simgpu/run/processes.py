@@ -2,7 +2,7 @@
 
 Such a script runs once, as on real GPUs, and sees the GPUs of one node. What it starts becomes the
 ranks of `simgpu.spawn`: those of one call of ``spawn``, or all processes that were started before
-the first ``join()``. They have run when ``spawn`` returns, also with ``join=False``.
+the first ``join()``. They have run when ``spawn`` returns, even with ``join=False``.
 
 As in a process that is spawned, a rank runs the script anew, as ``__mp_main__``, and gets its own
 copy of the arguments. Queues, locks and plain tensors of the host are shared. A process that is
@@ -97,17 +97,22 @@ class Driver:
             with Replacements() as scoped:
                 scoped.add(self._replacements())
                 time.begin_rank()
-                self._script.execute()
+                self._execute()
                 self._run_waiting()
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if isinstance(error, SystemExit) and error.code in (None, 0):
-                return 0
             return self._failures.report(error)
         finally:
             process.restore()
         return 0
+
+    def _execute(self):
+        try:
+            self._script.execute()
+        except SystemExit as error:  # Python still waits for processes that have been started
+            if error.code not in (None, 0):
+                raise
 
     def _replacements(self):
         process = find(_PROCESS)

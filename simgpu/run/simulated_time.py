@@ -23,7 +23,7 @@ from simgpu.clock.current import state
 from simgpu.ranks.communication import world
 from simgpu.ranks.process.user_frame import is_user_code
 
-# A program that reads the clock so often at one moment waits for it to move. (Fewer readings are
+# A program that reads the clock this often at one moment waits for it to move. (Fewer readings are
 # free: rank 0 often reads it more often than the others, and must not fall behind them.)
 MANY = 1_000_000
 ONE_MORE = 1e-6  # what each further reading takes, in seconds
@@ -71,7 +71,7 @@ class SimulatedTime:
         self._replacements.close()
 
     def begin_rank(self) -> None:
-        """Tell that the calling thread is a rank: where it sleeps, its host's clock moves."""
+        """Note that the calling thread is a rank, whose sleep() moves its host's clock."""
         self._thread.is_rank = True
 
     def begin_run(self) -> None:

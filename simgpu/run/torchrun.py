@@ -37,8 +37,9 @@ class Torchrun:
         self.cluster = cluster_of(args)
         self._options = spawn_options(args, self.cluster)
         faults.check(self.cluster.world_size)
-        if faults.killed is not None and args.ranks:
-            raise ValueError("--kill: needs all ranks; leave --ranks out")
+        for option, is_given in (("--kill", args.kill), ("--slow", args.slow)):
+            if is_given and args.ranks:
+                raise ValueError(f"{option}: needs all ranks; leave --ranks out")
         shown = args.local_ranks_filter
         self._shown = shown and numbers("--local-ranks-filter", shown)
         self._killed = False  # --kill kills a rank once, and not again after a restart
@@ -56,6 +57,7 @@ class Torchrun:
         failures, cluster = Failures(self._script), self.cluster
         time.begin_run()
         steps.clear()
+        failed = None
         with processes.refused(), Killing(self._faults, enabled=not self._killed) as killing:
             try:
                 sim.spawn(
@@ -67,10 +69,10 @@ class Torchrun:
             except BaseException as error:
                 if not killing.done:
                     return failures.report(error)
-                killing.error = error
+                failed = error
         if killing.done:
             self._killed = True
-            say(killing.describe())
+            say(killing.describe(failed))
             return EXIT_CODE
         return 0
 

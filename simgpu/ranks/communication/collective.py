@@ -93,6 +93,11 @@ class Collective:
         return [rank for rank in self.present if rank not in self.participants]
 
     @property
+    def is_message(self) -> bool:
+        """Whether it has one sender and one receiver."""
+        return self.what.name == "send"
+
+    @property
     def streams(self) -> set:
         """The streams on which it runs."""
         return {participant.stream for participant in self.participants.values()}
@@ -123,7 +128,7 @@ class Collective:
         rule = (
             "messages between two ranks match in the order of the calls (NCCL ignores tags), and "
             "both sides must give one type, size and tag"
-            if self.what.name == "send"
+            if self.is_message
             else "all ranks of a group must make the same calls in the same order, with tensors of "
             "one type and size"
         )
@@ -131,14 +136,11 @@ class Collective:
             calls.compare(self.members, line, (other.rank, one.rank))
             for line in dict.fromkeys((other.line, one.line))
         ]
-        return "; ".join(
-            [
-                f"rank {one.rank} calls {one.same} ({one.line}) where rank {other.rank} called "
-                f"{other.same} ({other.line})",
-                *filter(None, compared),
-                rule,
-            ]
+        what = (
+            f"rank {one.rank} calls {one.same} ({one.line}) where rank {other.rank} called "
+            f"{other.same} ({other.line})"
         )
+        return "; ".join([what, *filter(None, compared), rule])
 
     def _compute_values(self, on_host):
         if len(self.participants) == len(self.members):

@@ -30,8 +30,8 @@ def check_order(key, rank, incomplete) -> None:
     """
     new = incomplete[key]
     for other_key, other in incomplete.items():
-        if len(other_key) != 2 or other_key[0] == key[0]:
-            continue  # a message, or the same group
+        if other.is_message or other_key[0] == key[0]:  # the same group
+            continue
         if rank in other.participants:
             for peer in new.participants:
                 if peer in other.present and peer not in other.participants:

@@ -8,7 +8,7 @@ from simgpu.clock.current import current_machine
 from simgpu.clock.streams import POLL_SECONDS, Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.in_flight import flatten
-from simgpu.ranks.process.statuses import subject
+from simgpu.ranks.process.describe_ranks import subject
 
 
 class SimWork(dist.Work):

@@ -11,7 +11,7 @@ from simgpu.ranks.communication.launch_order import check_order
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.call_counts import CallCounts
-from simgpu.ranks.process.scheduler import MAX_NAMED, RanksError
+from simgpu.ranks.process.scheduler import MAX_LINES, RanksError
 from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
@@ -120,10 +120,10 @@ class World:
             found = self._incomplete[key] = Collective(what, members, present, *rest)
         found.num_bytes = max(found.num_bytes, collective[2])
         participant.number = next(self._numbers)
-        if len(key) == 2:  # a collective: the members of its group call it equally often
+        if not found.is_message:  # members of a group call a collective equally often
             self._calls.add(found.members, participant.line, participant.rank)
         found.join(participant, self._calls)
-        if len(self._incomplete) > 1 and len(key) == 2 and device is not None:
+        if len(self._incomplete) > 1 and device is not None and not found.is_message:
             check_order(key, self.rank.number, self._incomplete)
         if not found.missing():
             del self._incomplete[key]
@@ -255,5 +255,5 @@ class World:
         lines += [f"  {text}" for text in self._skipped_calls()]
         if lines:
             raise RanksError(
-                "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_NAMED])
+                "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_LINES])
             )

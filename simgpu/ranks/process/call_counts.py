@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 
-from simgpu.ranks.process.statuses import subject
+from simgpu.ranks.process.describe_ranks import subject
 
 
 class CallCounts:
@@ -36,11 +36,10 @@ class CallCounts:
             by_count.setdefault(counts[rank], []).append(rank)
         if len(by_count) < 2 or 0 in by_count:
             return ""
-        parts = [f"{subject(found)} {_times(n)}" for n, found in by_count.items()]
-        first = next(iter(by_count.values()))
-        made = f"{'have' if len(first) > 1 else 'has'} made the call at {line} "
-        parts[0] = f"{subject(first)} {made}{_times(next(iter(by_count)))}"
-        return ", ".join(parts)
+        (number, first), *others = by_count.items()
+        have = "have" if len(first) > 1 else "has"
+        text = f"{subject(first)} {have} made the call at {line} {_times(number)}"
+        return ", ".join([text, *(f"{subject(found)} {_times(n)}" for n, found in others)])
 
 
 def _times(number):

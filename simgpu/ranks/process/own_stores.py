@@ -32,9 +32,9 @@ class OwnTCPStore(RankStore):
         world = current.ranks
         self.host, self.libuvBackend = host_name, use_libuv
         servers = world.servers
-        # The port of torchrun, at which init_process_group() meets.
-        servers.setdefault(int(os.environ["MASTER_PORT"]), Server(world.store_values))
-        self.port = port or max(FIRST_FREE_PORT, *(used + 1 for used in servers))
+        if "MASTER_PORT" in os.environ:  # that of torchrun, at which init_process_group() meets
+            servers.setdefault(int(os.environ["MASTER_PORT"]), Server(world.store_values))
+        self.port = port or max([FIRST_FREE_PORT, *(used + 1 for used in servers)])
         if is_master:
             _listen(servers, self.port, world.rank.number, multi_tenant)
         elif not _wait(lambda: port in servers, f"connects to the TCPStore {self._place}", timeout):
@@ -106,7 +106,7 @@ def _own_hash_store(cls):
 
 
 def _kept(store):
-    """Return a store that lives until the ranks end: a `PrefixStore` keeps but its C++ part."""
+    """Return a store that lives until the ranks end: a `PrefixStore` keeps only its C++ part."""
     current.ranks.stores.append(store)
     return store
 

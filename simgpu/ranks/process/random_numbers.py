@@ -21,6 +21,10 @@ class SeedAndOffset:
         self.seed, self.offset = int(seed) % 2**63, 0
         return self
 
+    def initial_seed(self) -> int:
+        """Return the seed."""
+        return self.seed
+
     def draw(self) -> torch.Generator:
         """Return the generator for the next operation."""
         number = self.seed * _MULTIPLIERS[0] + self.offset * _MULTIPLIERS[1]

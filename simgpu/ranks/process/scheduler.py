@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from simgpu.ranks.process import statuses, user_frame
+from simgpu.ranks.process import describe_ranks, user_frame
 
 
 class RanksError(RuntimeError):
@@ -144,7 +144,7 @@ class CooperativeScheduler:
         text = f"on rank {rank.number}" + (f", at {line}" if line else "")
         others = self._statuses(other for other in self.ranks if other is not rank)
         if others and not isinstance(error, RanksError):
-            text += "; meanwhile " + "; ".join(others[:MAX_NAMED])
+            text += "; meanwhile " + "; ".join(others[:MAX_LINES])
         if hasattr(error, "add_note"):
             error.add_note(text)
         else:  # Python 3.10 shows no notes
@@ -152,9 +152,11 @@ class CooperativeScheduler:
             print(text, file=sys.stderr)
 
     def _statuses(self, ranks):
-        return statuses.lines({rank.number: self._status(rank) for rank in ranks})
+        return describe_ranks.lines({rank.number: self._status(rank) for rank in ranks})
 
     def _status(self, rank):
+        if rank.killed:
+            return "was killed"
         if rank.ended:
             return "has ended"
         return rank.describe_wait() if rank.describe_wait is not None else "is ready"
@@ -201,8 +203,8 @@ class CooperativeScheduler:
 
     def _deadlock(self):
         lines = self._statuses(self.ranks)
-        if len(lines) > MAX_NAMED:
-            lines[MAX_NAMED:] = [f"and {len(lines) - MAX_NAMED} more lines"]
+        if len(lines) > MAX_LINES:
+            lines[MAX_LINES:] = [f"and {len(lines) - MAX_LINES} more lines"]
         if self.explain_deadlock is not None:
             lines += self.explain_deadlock()
         return RanksError("\n  ".join(["deadlock: no rank can go on", *lines]))
@@ -215,4 +217,4 @@ class CooperativeScheduler:
             rank.go.release()
 
 
-MAX_NAMED = 16  # lines in one message
+MAX_LINES = 16  # lines in one message

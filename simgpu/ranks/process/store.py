@@ -1,6 +1,7 @@
 """The key-value store of the rendezvous; waiting for a key runs other ranks."""
 
 import datetime
+import math
 
 import torch.distributed as dist
 
@@ -95,7 +96,7 @@ class RankStore(dist.Store):
         machine, since = current_machine(), self._values.since
         deadline = machine.host + timeout.total_seconds()
         in_time = self._scheduler.wait(
-            lambda: all(since.get(key, deadline + 1) <= deadline for key in keys),
+            lambda: all(since.get(key, math.inf) <= deadline for key in keys),
             lambda: _describe(keys),
             deadline=deadline,
         )

@@ -33,7 +33,7 @@ def is_called_by(name: str) -> bool:
 
 
 def calls_directly() -> bool:
-    """Whether the user's program has called the simulator, not PyTorch for reasons of its own."""
+    """Whether the user's program called the simulator itself, without PyTorch in between."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS[0]):
         frame = frame.f_back

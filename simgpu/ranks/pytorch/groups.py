@@ -41,7 +41,7 @@ def _check_order(new_group):
             raise RanksError(
                 f"rank {rank.number} makes a group of the ranks {members} ({user_frame.line()}) "
                 f"where rank {other} made one of {first} ({line}); all ranks must make all groups, "
-                "in the same order, also those that they are not in"
+                "in the same order, including those that they are not in"
             )
 
     return checked

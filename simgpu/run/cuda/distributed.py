@@ -15,12 +15,12 @@ import torch
 
 from simgpu import naming
 from simgpu.backend.pytorch.replacements import find
-from simgpu.device_api.versions import NCCL_VERSION
 from simgpu.naming import CUDA, device_type
 from simgpu.ranks.process.torch_internals import C10D
 from simgpu.ranks.pytorch.patches import BackendError
 
 _TAKES = {"nccl": (CUDA,), "gloo": ("cpu",)}  # backend -> types of devices
+NCCL_VERSION = (2, 27, 5)  # the version that PyTorch 2.13 comes with, for CUDA 13
 NCCL_TIMEOUT = datetime.timedelta(minutes=10)
 _EITHER = {naming.NAME, naming.SLOT, "undefined"}
 _names: dict = weakref.WeakKeyDictionary()  # group -> the backend that the script has named

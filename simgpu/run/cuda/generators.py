@@ -6,6 +6,7 @@ import torch
 
 from simgpu.backend.operations import draws
 from simgpu.clock import current
+from simgpu.device_api import devices
 from simgpu.naming import is_simulated
 
 _own = torch.Generator  # PyTorch's
@@ -62,9 +63,11 @@ class DefaultGenerators:
     """``torch.cuda.default_generators``: the generator of each device."""
 
     def __len__(self):
-        return current.device_count()
+        return devices.device_count()
 
     def __getitem__(self, index):
+        if index >= len(self):
+            raise IndexError(f"default_generators[{index}]: there are {len(self)} devices")
         return current.find_device(index).generator
 
 

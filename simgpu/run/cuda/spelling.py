@@ -2,10 +2,8 @@
 
 import os
 import re
-import sys
 import tokenize
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
 
@@ -28,7 +26,7 @@ from simgpu.run.cuda import (
 
 
 @contextmanager
-def cuda_spelling(mentioned):
+def cuda_spelling(mentioned, say):
     """Run scripts that say ``cuda`` on simulated GPUs inside a ``with`` block.
 
     Parameters
@@ -36,6 +34,8 @@ def cuda_spelling(mentioned):
     mentioned : bool
         Whether the script says ``cuda``; else devices are called ``sim`` until it does, in a
         module that it imports.
+    say : callable
+        Prints what the launcher says.
 
     Yields
     ------
@@ -44,7 +44,7 @@ def cuda_spelling(mentioned):
     """
     naming.take_slot()
     register.register()  # before: what it replaces is restored after
-    compiled = tracing.Compiled(_warn)
+    compiled = tracing.Compiled(say)
     with Replacements() as scoped:
         scoped.callback(_restore_visible, os.environ.get("CUDA_VISIBLE_DEVICES"))
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # real GPUs are left alone
@@ -100,15 +100,7 @@ def _accelerator():
     return {f"torch._C:{name}": get for name in ("_accelerator_getAccelerator", "_get_accelerator")}
 
 
-def _warn(text):
-    print(f"simgpu run: {text}", file=sys.stderr)
-
-
-def lines_with_cuda(path) -> list[str]:
-    """Return the lines of a script that mention CUDA or NCCL, as ``train.py:7``."""
+def mentions_cuda(path) -> bool:
+    """Return whether a script says ``cuda`` or ``nccl`` outside its comments."""
     with tokenize.open(path) as file:
-        return [
-            f"{Path(path).name}:{number}"
-            for number, text in enumerate(file, 1)
-            if re.search(r"\b(cuda|nccl)\b", text.partition("#")[0])
-        ]
+        return any(re.search(r"\b(cuda|nccl)\b", line.partition("#")[0]) for line in file)

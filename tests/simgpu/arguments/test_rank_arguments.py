@@ -10,38 +10,11 @@ import sys
 import pytest
 import torch
 import torch.distributed as dist
+from support.group_calls import message, ones, run, with_channels_last
 from support.programs import refused_arguments
 from torch import multiprocessing as mp
 from torch.distributed import ReduceOp
 from torch.distributed import _functional_collectives as functional
-
-import simgpu as sim
-
-
-def run(program, k=2, gpu="a100", **options):
-    def with_group(rank):
-        dist.init_process_group()
-        return program(rank, torch.accelerator.current_accelerator())
-
-    return sim.spawn(with_group, nprocs=k, gpu=gpu, link="nvlink3", **options)
-
-
-def message(program, k=2, **options):
-    """Run a program that fails; return the message."""
-    with pytest.raises(sim.RanksError) as caught:
-        run(program, k, **options)
-    assert not dist.is_initialized()
-    return str(caught.value)
-
-
-def ones(device, *shape, dtype=None):
-    return torch.ones(*shape, dtype=dtype, device=device)
-
-
-def with_channels_last(device, n=2, start=0):
-    x = start + torch.arange(n * 48.0).view(n, 3, 4, 4)
-    return x.to(device).to(memory_format=torch.channels_last)
-
 
 TYPES = {
     "average of bools": (

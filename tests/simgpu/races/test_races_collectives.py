@@ -289,6 +289,7 @@ def train(model, device, steps=3):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("views", [False, True])
+@pytest.mark.slow
 def test_data_parallel_training_has_no_races(hook, views):
     def program(device, rank):
         model = DistributedDataParallel(
@@ -309,6 +310,7 @@ def test_data_parallel_training_has_no_races(hook, views):
 
 @pytest.mark.parametrize("prefetch", [False, True])
 @pytest.mark.parametrize("reshard", [False, True])
+@pytest.mark.slow
 def test_sharded_training_has_no_races(prefetch, reshard):
     def program(device, rank):
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)

@@ -319,6 +319,7 @@ def check_random(seeds, length):
     return seen
 
 
+@pytest.mark.slow
 def test_random_programs():
     seen = check_random(range(8), 14)
     assert set(seen) == {None, "race", "in flight"}

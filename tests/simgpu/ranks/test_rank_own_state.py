@@ -88,6 +88,7 @@ def test_what_one_rank_sets_is_its_own(what):
     run(*SWITCHES[what])
 
 
+@pytest.mark.slow
 def test_matrix_products_are_charged_by_the_precision_of_their_rank():
     def program(rank, fast):
         dist.init_process_group()

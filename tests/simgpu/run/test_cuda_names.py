@@ -56,6 +56,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_refused_names_the_line_and_the_way_out(simgpu_run):
     source = (
         "import torch\n"

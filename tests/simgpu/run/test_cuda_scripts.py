@@ -25,7 +25,11 @@ def lines_of(output):
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "has_snapshot"),
-    [("torchrun_trainer", True), ("language_model", False), ("sharded", False)],
+    [
+        ("torchrun_trainer", True),
+        pytest.param("language_model", False, marks=pytest.mark.exhaustive),
+        pytest.param("sharded", False, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_the_values_are_those_of_gloo_on_the_cpu(name, has_snapshot, tmp_path, simgpu_run):
     def args(who):
@@ -45,6 +49,7 @@ def test_the_values_are_those_of_gloo_on_the_cpu(name, has_snapshot, tmp_path, s
     assert own_numbers == pytest.approx(numbers, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_mixed_precision_trains_alike(dtype, simgpu_run, monkeypatch):
     source = cuda_scripts.path("language_model").read_text()
@@ -71,6 +76,7 @@ def test_a_snapshot_is_resumed(simgpu_run, tmp_path):
     assert (first.splitlines()[0][:7], second.splitlines()[0][:7]) == ("epoch 0", "epoch 1")
 
 
+@pytest.mark.slow
 def test_compile_is_said_once_to_leave_times_as_they_are(simgpu_run):
     source = cuda_scripts.path("language_model").read_text()
     _, out, err = simgpu_run(source, "--nproc-per-node", "2")

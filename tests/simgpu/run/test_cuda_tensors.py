@@ -87,6 +87,8 @@ assert 19.5e12 * 0.4 < flops / (milliseconds / 1000) < 19.5e12, milliseconds
 assert torch.cuda.default_stream() is main and isinstance(side, torch.cuda.Stream)
 """,
     "generators": """
+seeds = [generator.initial_seed() for generator in torch.cuda.default_generators]
+assert len(seeds) == torch.cuda.device_count() and torch.cuda.initial_seed() in seeds
 def host():
     return torch.Generator().manual_seed(3)
 def device():

@@ -65,6 +65,7 @@ def test_all_kernels_of_a_slow_gpu_take_so_many_times_as_long(summary):
     assert usual[0] == pytest.approx([3 * seconds for seconds in usual[1]])
 
 
+@pytest.mark.slow
 def test_the_others_wait_for_a_slow_rank(summary):
     plain, slow = summary(LARGE), summary(LARGE, "--slow", "2:1.5x")
     assert slow["hardware"] == f"{plain['hardware']}; the GPU of rank 2 is 1.5 times as slow"
@@ -105,6 +106,7 @@ def test_what_cannot_be_read(slow, kill, message):
         (["--slow", "4:2x"], "--slow 4: there is no such rank; give one from 0 to 3"),
         (["--kill", "9@step1"], "--kill 9: there is no such rank; give one from 0 to 3"),
         (["--kill", "0@step1", "--ranks", "0"], "--kill: needs all ranks"),
+        (["--slow", "2:1.5x", "--ranks", "0", "--shapes-only"], "--slow: needs all ranks"),
     ],
 )
 def test_ranks_that_do_not_run(summary, capsys, options, message):
@@ -141,6 +143,12 @@ def test_a_rank_that_nobody_needs_any_more_is_missed_all_the_same(simgpu_run):
     code, _, err = simgpu_run(PLAIN, "--nproc-per-node", "2", "--kill", "1@step4")
     assert code == 137
     assert err.endswith("simgpu run: rank 1 was killed (SIGKILL) in step 4\n")
+
+
+def test_ranks_that_wait_for_a_killed_one_are_named_also_if_they_share_a_line(simgpu_run):
+    code, _, err = simgpu_run(KILLED, "--nproc-per-node", "6", "--kill", "1@step3")
+    assert code == 137
+    assert re.search(r"until torchrun ends them:\n  ranks 0, 2-5 wait in .* for rank 1", err)
 
 
 def test_the_summary_is_of_the_last_run_and_no_rank_is_killed_twice(summary):
@@ -185,6 +193,7 @@ print(count, most, os.environ["RANK"], flush=True)
 
 
 @pytest.mark.process
+@pytest.mark.exhaustive  # starts torchrun three times
 def test_a_failure_restarts_all_ranks_as_torchrun_does(simgpu_run, tmp_path):
     source = f"{FAILS}assert count == '2'\n"
     (tmp_path / "real.py").write_text(source)

@@ -300,3 +300,22 @@ if __name__ == "__main__":
 def test_how_such_scripts_are_recognised(tmp_path, source, starts):
     (tmp_path / "train.py").write_text(source)
     assert Script(str(tmp_path / "train.py"), []).starts_ranks() is starts
+
+
+def test_processes_that_nobody_joins_run_when_the_script_exits(simgpu_run):
+    source = f"""{HEAD}
+def main(rank):
+    store = dist.TCPStore("localhost", 23456, 2, rank == 0)  # no MASTER_PORT is set
+    dist.init_process_group(store=store, rank=rank, world_size=2)
+    x = {USE}
+    dist.all_reduce(x)
+    print(rank, x[0].item())
+
+if __name__ == "__main__":
+    for rank in range(2):
+        mp.Process(target=main, args=(rank,)).start()
+    sys.exit(0)
+"""
+    code, out, err = simgpu_run(source, "--gpus-per-node", "2")
+    assert code == 0, err
+    assert {"0 4.0", "1 4.0"} <= {*out.splitlines()}

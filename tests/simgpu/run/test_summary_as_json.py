@@ -27,7 +27,7 @@ for _ in range(4):
 @pytest.fixture
 def both(simgpu_run):
     """Return the lines of the summary as text, and the JSON."""
-    options = "--nproc-per-node", "2", "--gpu", "rtx4090"
+    options = "--nproc-per-node", "2", "--gpu", "rtx4090", "--shapes-only"
     _, text, _ = simgpu_run(TRAIN, *options)
     _, out, _ = simgpu_run(TRAIN, *options, "--summary", "json")
     assert out.count("\n") == 1

@@ -38,8 +38,8 @@ def check_owner(caller, rank):
     if rank != caller.rank:
         raise RanksError(
             f"rank {rank} communicates ({user_frame.line()}) in a group that rank {caller.rank} "
-            "has made. Ranks share the objects that the caller has made, such as a list or what a "
-            "function has from outside: such an object holds the value of the last rank that "
+            "has made. Ranks share the objects that the caller has made, such as a list or a "
+            "variable of an enclosing function: each holds the value of the last rank that "
             "set it. Keep groups in objects that each rank creates (a mesh, a module), or "
             "assign them to a global variable, of which each rank has its own"
         )
@@ -81,13 +81,13 @@ def all_gather(caller, outputs, inputs):
     sizes.check_list(rank, call, "output", outputs, caller.size)
     on_gpu = _check(caller, call, inputs, memory.is_contiguous, outputs)
     sizes.check_slot(rank, call, inputs[0], outputs[caller.own], "input", "output")
-    if on_gpu:
-        if _have_one_size(outputs):  # then PyTorch gathers in a tensor of its own, and copies
-            inputs = []
-        memory.check_layout(rank, call, [*inputs, *(outputs if inputs else [])], memory.is_plain)
-        memory.check_aliases(rank, call, inputs, outputs, caller.own)
-    else:
+    if not on_gpu:
         sizes.check_shapes(rank, call, inputs[0], outputs)
+    elif _have_one_size(outputs):  # PyTorch gathers in a tensor of its own, and copies
+        memory.check_aliases(rank, call, [], outputs)
+    else:
+        memory.check_layout(rank, call, [*inputs, *outputs], memory.is_plain)
+        memory.check_aliases(rank, call, inputs, outputs, caller.own)
 
 
 def all_gather_coalesced(caller, inputs):

@@ -13,11 +13,9 @@ def check_layout(rank, call, tensors, wanted) -> None:
 
     Parameters
     ----------
-    wanted : callable or None
-        Whether a tensor lies as it should: `is_contiguous` or `is_dense`; None: anyhow.
+    wanted : callable
+        Whether a tensor lies as it should: `is_contiguous`, `is_plain` or `is_dense`.
     """
-    if wanted is None:
-        return
     for tensor in tensors:
         if not tensor.is_contiguous() and not wanted(tensor):
             refuse(

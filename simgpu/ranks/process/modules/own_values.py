@@ -9,8 +9,12 @@ import copy
 from itertools import chain
 from operator import is_
 
-from simgpu.ranks.process.modules.places import CONTAINERS, Content, Names
-from simgpu.ranks.process.modules.reachable import reachable
+from simgpu.ranks.process.modules.find_state import find_state, is_class
+from simgpu.ranks.process.modules.snapshots import (
+    CONTAINERS,
+    ContainerSnapshot,
+    NamespaceSnapshot,
+)
 
 
 class OwnValues:
@@ -26,24 +30,27 @@ class OwnValues:
     """
 
     def __init__(self, modules, program=None):
-        owners, containers = reachable(modules)
+        owners, containers = find_state(modules)
         self._containers = {id(container) for container in containers}
         if program is not None:
             classes = [
                 value
                 for value in vars(program).values()
-                if issubclass(type(value), type) and value.__module__ == program.__name__
+                if is_class(value) and value.__module__ == program.__name__
             ]
             owners += [program, *classes]
-        self._places = [*map(Names, owners), *map(Content, containers)]
-        self._changed = []  # places that a rank has changed: compared one by one
+        self._snapshots = [
+            *map(NamespaceSnapshot, owners),
+            *map(ContainerSnapshot, containers),
+        ]
+        self._changed = []  # those in which a rank has changed something: compared one by one
         self._note_first_values()
 
     def of_rank(self) -> dict:
-        """Return a new rank's values, by their places: those of the caller, and empty caches."""
+        """Return a new rank's values, by snapshot: those of the caller, and empty caches."""
         new = {}
-        found = {place: place.with_empty_caches(new) for place in self._places}
-        return {place: values for place, values in found.items() if values}
+        found = {snapshot: snapshot.with_empty_caches(new) for snapshot in self._snapshots}
+        return {snapshot: values for snapshot, values in found.items() if values}
 
     def keep(self, result):
         """Return a rank's result, with copies of the containers that do not stay the rank's own."""
@@ -63,30 +70,30 @@ class OwnValues:
     def leave(self, values) -> None:
         """Note the values of the rank that has run, and return to the caller's."""
         if not self._is_unchanged():
-            self._changed += [place for place in self._same if place.get()]
+            self._changed += [snapshot for snapshot in self._same if snapshot.get()]
             self._note_first_values()
-        for place in self._changed:
-            if found := place.get():
-                values[place] = found
-                place.reset(found)
+        for snapshot in self._changed:
+            if found := snapshot.get():
+                values[snapshot] = found
+                snapshot.reset(found)
 
     def enter(self, values) -> None:
-        """Set the values of a rank that `leave` has noted, in place of the caller's."""
-        for place, found in values.items():
-            place.set(found)
-            if place not in self._changed:
-                self._changed.append(place)
+        """Set the values of a rank that `leave` has noted, in snapshot of the caller's."""
+        for snapshot, found in values.items():
+            snapshot.set(found)
+            if snapshot not in self._changed:
+                self._changed.append(snapshot)
         values.clear()  # what the rank replaces while it runs must not be kept alive here
 
     def _note_first_values(self):
-        """Note what is in the places that no rank has changed, to compare them all at once."""
+        """Note the values that no rank has changed, to compare them all at once."""
         changed = set(self._changed)
-        self._same = [place for place in self._places if place not in changed]
-        self._views = [view for place in self._same for view in place.views]
-        self._lengths = [place.length() for place in self._same]
+        self._same = [snapshot for snapshot in self._snapshots if snapshot not in changed]
+        self._views = [view for snapshot in self._same for view in snapshot.views]
+        self._lengths = [snapshot.length() for snapshot in self._same]
         self._first = (*chain.from_iterable(self._views),)
 
     def _is_unchanged(self):
-        return [place.length() for place in self._same] == self._lengths and all(
+        return [snapshot.length() for snapshot in self._same] == self._lengths and all(
             map(is_, chain.from_iterable(self._views), self._first)
         )

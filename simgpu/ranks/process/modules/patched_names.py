@@ -12,6 +12,7 @@ from operator import is_
 from types import CodeType, FunctionType, ModuleType
 
 from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process.modules.find_state import is_class
 
 NOT_THERE = object()
 _ELSEWHERE = {"sys", "builtins", "warnings", "logging", "os"}  # in ``rank_local_state.py``
@@ -85,7 +86,7 @@ class PatchedNames:
 
     def add(self, found) -> None:
         """Let each rank have its own values of names that `find` has returned."""
-        self.names |= {place: before for place, (before, _) in found.items()}
+        self.names |= {key: before for key, (before, _) in found.items()}
 
     def leave(self) -> dict:
         """Return the values of the rank that has run, and return to the caller's."""
@@ -108,11 +109,6 @@ def _may_be_patched(name):
     parts = name.split(".")
     is_public = not any(part.startswith("_") for part in parts)
     return is_public and parts[0] in _TOP_LEVELS and name not in _ELSEWHERE
-
-
-def is_class(value) -> bool:
-    """Return whether a value is a class; `isinstance` would ask deprecated names to load."""
-    return issubclass(type(value), type)
 
 
 def _assign(owner, name, value):

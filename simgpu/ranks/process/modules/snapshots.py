@@ -1,4 +1,4 @@
-"""Places with values of a rank: the names in a module or a class, and what a container holds."""
+"""The caller's values in a namespace or a container: they show what a rank has changed there."""
 
 import functools
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -9,8 +9,8 @@ _MANY = 10_000  # entries; of a larger container, only changes of its length are
 _ABSENT = object()
 
 
-class Names:
-    """The names in a module or a class, and the caller's values of them."""
+class NamespaceSnapshot:
+    """The names in a module or a class, with the caller's values."""
 
     def __init__(self, owner):
         self._owner, self._now = owner, vars(owner)
@@ -64,8 +64,8 @@ class Names:
         return found
 
 
-class Content:
-    """What a container holds, and what it held for the caller."""
+class ContainerSnapshot:
+    """What a container held for the caller."""
 
     def __init__(self, container):
         self._container = container

@@ -3,10 +3,10 @@
 import sys
 import types
 
-from simgpu.ranks.process.modules.places import CONTAINERS
+from simgpu.ranks.process.modules.snapshots import CONTAINERS
 
 
-def reachable(modules) -> tuple[list, list]:
+def find_state(modules) -> tuple[list, list]:
     """Return the modules and their classes, and the containers that can be reached from them.
 
     Containers are lists, dictionaries, sets, and the attributes of instances of those classes.
@@ -40,6 +40,11 @@ def reachable(modules) -> tuple[list, list]:
     return owners, containers
 
 
+def is_class(value) -> bool:
+    """Return whether a value is a class; `isinstance` would ask deprecated names to load."""
+    return issubclass(type(value), type)
+
+
 def _all_modules():
     return [m for m in sys.modules.copy().values() if isinstance(m, types.ModuleType)]
 
@@ -48,7 +53,7 @@ def _is_of(names, value):
     """Return whether a value is one of some modules, or a class of theirs."""
     if type(value) is types.ModuleType:
         return value.__name__ in names
-    return issubclass(type(value), type) and value.__module__ in names
+    return is_class(value) and value.__module__ in names
 
 
 def _kept_by(function):

@@ -1,6 +1,6 @@
 """Describe many ranks in few lines: those that do the same share one."""
 
-MAX_LINES = 3  # up to that many ranks have a line each
+MAX_SINGLE = 3  # ranks with the same status that have a line each; more share one
 _PLURALS = {"waits": "wait", "has": "have", "is": "are"}
 
 
@@ -33,7 +33,7 @@ def subject(numbers) -> str:
 
 
 def lines(statuses) -> list[str]:
-    """Describe what ranks do; more than `MAX_LINES` with the same status share a line.
+    """Describe what ranks do; more than `MAX_SINGLE` with the same status share a line.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def lines(statuses) -> list[str]:
     found = []
     for number, status in statuses.items():
         numbers = by_status[status]
-        if len(numbers) <= MAX_LINES:
+        if len(numbers) <= MAX_SINGLE:
             found.append(f"rank {number} {status}")
         elif number == numbers[0]:
             verb, _, rest = status.partition(" ")
