@@ -123,7 +123,9 @@ def _attend_locally(attention):
 
     @functools.wraps(attention)
     def attend(query, key, value, *args, **kwargs):
-        if not isinstance(query, find(DTENSOR)) or not _is_independent(query, key, value):
+        is_mask = any(isinstance(x, find(DTENSOR)) for x in (*args, *kwargs.values()))
+        is_split = isinstance(query, find(DTENSOR)) and _is_independent(query, key, value)
+        if is_mask or not is_split:
             return attention(query, key, value, *args, **kwargs)
         parts = [x.to_local() for x in (query, key, value)]
         shape = *query.shape[:-1], value.shape[-1]
