@@ -9,7 +9,7 @@ export D2LMINI_DATA
 endif
 
 .PHONY: help setup book pdf lab live notebooks student edit outputs screenshots lint check test \
-  test-all test-gpu bench bench-check wheels clean
+  test-all test-frameworks test-gpu bench bench-check wheels clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s%s\n", $$1, $$2}' Makefile
@@ -69,8 +69,8 @@ clean:  ## remove what was built; .venv and the notebooks that you changed stay
 # Tests. The markers that make the tiers are told in pyproject.toml. On simulated GPUs times and
 # outputs are the same on every machine.
 
-check test test-all outputs: export D2LMINI_GPUS = sim
-check test test-all outputs: export OMP_NUM_THREADS = 1
+check test test-all test-frameworks outputs: export D2LMINI_GPUS = sim
+check test test-all test-frameworks outputs: export OMP_NUM_THREADS = 1
 test-gpu: export D2LMINI_GPUS = auto
 
 PYTEST = $(RUN) -m pytest
@@ -88,6 +88,17 @@ test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the
 
 test-all: setup  ## an hour: what `make test` leaves out, browsers and other GPUs among it
 	$(PYTEST) $(TWO) -m "browser or exhaustive" tests $(ARGS)
+
+FRAMEWORKS = _build/frameworks
+
+$(FRAMEWORKS)/installed-from: requirements-frameworks.txt
+	$(PYTHON) -m venv --clear $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install -q torch==2.13.0 setuptools wheel ninja packaging
+	DS_BUILD_OPS=0 $(FRAMEWORKS)/bin/python -m pip install -q --no-build-isolation -r $<
+	cp $< $@
+
+test-frameworks: $(FRAMEWORKS)/installed-from  ## other people's trainers on simulated GPUs
+	$(FRAMEWORKS)/bin/python -m pytest tests/frameworks $(ARGS)
 
 test-gpu: setup  ## every notebook on this machine's real GPUs
 	$(PYTEST) $(NOTEBOOKS) --timeout 400 --nbval-sanitize-with tests/sanitise-gpu.cfg chapters $(ARGS)

@@ -18,6 +18,7 @@ ALLOWED_SKIPS = (
     "needs two GPUs",
     "needs the CUDA build",
     "D2LMINI_DATA is not set",
+    "make test-frameworks",
     NO_TIME_LEFT,
 )
 NO_BROWSER = "no browser: install Chromium or Chrome (on Debian: apt-get install chromium)"

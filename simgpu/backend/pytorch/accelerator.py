@@ -9,9 +9,11 @@ import torch
 from torch.jit import _builtins
 from torch.overrides import handle_torch_function, has_torch_function_unary
 from torch.utils import _device
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from simgpu.backend.pinned import is_pinned, pin_memory
 from simgpu.backend.pytorch.torch_streams import KINDS
+from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current, queries
 from simgpu.device_api import devices, memory, streams
 from simgpu.naming import CUDA, is_simulated, spelling, split, torch_device
@@ -87,14 +89,34 @@ def _complete_to(of_torch):
     return to
 
 
+def _on_host(data):
+    """Return nested lists with their simulated tensors copied to the host; None if there are none.
+
+    C++ reads the numbers of tensors in a list by itself, but not those of simulated ones.
+    """
+    leaves, form = tree_flatten(data)
+    if not isinstance(data, list | tuple) or not any(isinstance(x, SimTensor) for x in leaves):
+        return None
+    return tree_unflatten([x.cpu() if isinstance(x, SimTensor) else x for x in leaves], form)
+
+
 def complete(function):
-    """Wrap a function that creates tensors to add numbers to devices (`with_number`)."""
+    """Wrap a function that creates tensors to add numbers to devices (`with_number`).
+
+    Lists of simulated tensors without dimensions become tensors, too.
+    """
 
     @functools.wraps(function)
     def completed(*args, **kwargs):
         if kwargs.get("device") is not None:
             kwargs["device"] = with_number(kwargs["device"])
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            on_host = _on_host(args[0]) if args else None
+            if on_host is None:
+                raise
+            return function(on_host, *args[1:], **kwargs)
 
     completed.__module__, completed.__qualname__ = "torch", function.__name__  # for pickling
     return completed

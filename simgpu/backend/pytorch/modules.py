@@ -3,7 +3,8 @@
 PyTorch moves a parameter to CUDA and back by exchanging the data of the `Parameter`. So tied
 weights stay tied, and an optimiser created before the move keeps its parameters. Simulated tensors
 are of another class, for which PyTorch can swap the contents of two tensors instead. By itself it
-does so only on the way *to* a simulated GPU, and not while an autograd graph is alive.
+does so only on the way *to* a simulated GPU, and not while an autograd graph is alive. Attributes
+that a program has set on a parameter stay with it, too: Megatron notes there how it is split.
 """
 
 import functools
@@ -12,15 +13,30 @@ import torch
 
 from simgpu.backend.tensor import SimTensor
 
+_OURS = {"_data", "_device", "_block", "_is_param"}  # attributes of a `SimTensor` or parameter
+
+
+def _attributes(tensor):
+    """Return the attributes that a program has set on a tensor."""
+    return {name: value for name, value in vars(tensor).items() if name not in _OURS}
+
 
 def _keep_identity(apply):
     """Wrap `Module._apply` to swap simulated parameters also if the new ones are on the host."""
 
     @functools.wraps(apply)
-    def apply_and_swap(self, fn, recurse=True):
+    def apply_and_keep(self, fn, recurse=True):
         if recurse:
             for module in self.children():
                 module._apply(fn)
+        kept = [(p, _attributes(p)) for p in self._parameters.values() if p is not None]
+        try:
+            return apply_and_swap(self, fn)
+        finally:
+            for parameter, attributes in kept:
+                vars(parameter).update(attributes)
+
+    def apply_and_swap(self, fn):
         swap = torch.__future__.get_swap_module_params_on_conversion()
         if swap or not any(isinstance(p, SimTensor) for p in self._parameters.values()):
             return apply(self, fn, recurse=False)
@@ -30,7 +46,7 @@ def _keep_identity(apply):
         finally:
             torch.__future__.set_swap_module_params_on_conversion(False)
 
-    return apply_and_swap
+    return apply_and_keep
 
 
 def _refuse_gradient(gradient):

@@ -17,7 +17,9 @@ from simgpu.ranks.process import torch_internals
 DTENSOR = "torch.distributed.tensor:DTensor"
 ASYNC = "torch.distributed._functional_collectives:AsyncCollectiveTensor"
 REBUILD = "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta"
+FAKE_KWARGS = "torch.distributed.tensor._op_schema:OpSchema.gen_fake_kwargs"
 PLAN = "torch.distributed.tensor._redistribute:_gen_transform_infos"
+ATTENTION = "torch.nn.functional:scaled_dot_product_attention"
 MOVE = f"{torch_internals.FSDP}._fsdp_init:_move_states_to_device"
 
 
@@ -32,7 +34,9 @@ def replacements() -> dict:
         f"{ASYNC}.device": property(lambda self: self.elem.device),
         f"{ASYNC}.is_meta": property(lambda self: self.elem.is_meta),
         REBUILD: _rebuild_on_cpu,
+        FAKE_KWARGS: _name_the_cpu(find(FAKE_KWARGS)),
         MOVE: _make_move(find(MOVE)),
+        ATTENTION: _attend_locally(find(ATTENTION)),
         **({PLAN: _cache_per_rank(find(PLAN))} if exists(PLAN) else {}),
     }
 
@@ -95,6 +99,56 @@ def _rebuild_on_cpu(spec):
     meta, kind = spec.tensor_meta, spec.mesh.device_type
     device = "cpu" if kind in TYPES else kind
     return torch.empty_strided(meta.shape, meta.stride, dtype=meta.dtype, device=device)
+
+
+def _name_the_cpu(fake_kwargs):
+    """Make DTensor propagate the shapes of ``empty_like(x, device="cuda")`` on the CPU, too."""
+
+    @functools.wraps(fake_kwargs)
+    def on_cpu(self):
+        kwargs = fake_kwargs(self)
+        if kwargs.get("device") is not None and is_simulated(kwargs["device"]):
+            kwargs = {**kwargs, "device": torch.device("cpu")}
+        return kwargs
+
+    return on_cpu
+
+
+def _attend_locally(attention):
+    """Let attention of DTensors that are split by examples or heads run on each rank's part.
+
+    On CUDA DTensor has a rule for the fused kernel; here attention is products and a softmax, with
+    a mask that is no DTensor.
+    """
+
+    @functools.wraps(attention)
+    def attend(query, key, value, *args, **kwargs):
+        if not isinstance(query, find(DTENSOR)) or not _is_independent(query, key, value):
+            return attention(query, key, value, *args, **kwargs)
+        parts = [x.to_local() for x in (query, key, value)]
+        shape = *query.shape[:-1], value.shape[-1]
+        return find(DTENSOR).from_local(
+            attention(*parts, *args, **kwargs), query.device_mesh, query.placements,
+            run_check=False, shape=torch.Size(shape), stride=_strides(shape),
+        )  # fmt: skip
+
+    return attend
+
+
+def _is_independent(*inputs):
+    """Whether attention of each rank's part is that part of the whole."""
+    dtensor, first = find(DTENSOR), inputs[0]
+    return all(
+        isinstance(x, dtensor)
+        and is_simulated(x.device)
+        and x.placements == first.placements
+        and all(p.is_replicate() or (p.is_shard() and p.dim in (0, 1)) for p in x.placements)
+        for x in inputs
+    )
+
+
+def _strides(shape):
+    return torch.empty(shape, device="meta").stride()
 
 
 def _make_move(own_move):

@@ -110,9 +110,19 @@ class DeviceContext(devices.DeviceContext):
         return super().__exit__(*error)
 
 
+def is_initialized() -> bool:
+    """`torch.cuda.is_initialized`: whether the program has used CUDA, or set its device.
+
+    `init_device_mesh` sets the device of a program that has done neither.
+    """
+    rank = _rank()
+    return rank is None or rank in _seen or rank in _bound
+
+
 def replacements() -> dict:
     """Return the replacements."""
     return {
+        "torch.cuda:is_initialized": is_initialized,
         f"{world.__name__}:renumber": _apply_visible_devices,
         "torch.cuda:set_device": set_device,
         "torch.cuda:device": DeviceContext,

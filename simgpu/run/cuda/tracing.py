@@ -8,7 +8,7 @@ from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.naming import is_simulated
 from simgpu.ranks.pytorch import unsupported
-from simgpu.run.cuda import refused
+from simgpu.run.cuda import flex_attention, refused
 
 NOTE = "torch.compile is not simulated: it returns its argument, and the times are those of eager"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
@@ -22,13 +22,13 @@ class Compiled:
     """Whether a script has compiled something."""
 
     def __init__(self, warn):
-        self.used, self._warn = False, warn
+        self.used, self.warn = False, warn
 
     def note(self):
         """Note it, and say once what follows."""
         if not self.used:
             self.used = True
-            self._warn(NOTE)
+            self.warn(NOTE)
 
     def compile(self, model=None, **_):
         """`torch.compile`: return the argument, or a decorator that returns its own."""
@@ -80,7 +80,6 @@ def _profile_host(init):
 def replacements(compiled) -> dict:
     """Return the replacements; `compiled` is told when a script compiles."""
     from_tensor = find(_FAKE)
-    flex = "torch.nn.attention.flex_attention"
     return {
         _COMPILE[0]: compiled.compile,
         _COMPILE[1]: _compile_module(compiled),
@@ -88,7 +87,5 @@ def replacements(compiled) -> dict:
         _FAKE: _refuse_simulated(from_tensor, "tracing (torch.export, FakeTensorMode)"),
         _PROFILE: _profile_host(find(_PROFILE)),
         f"{unsupported.__name__}:accepted": {*unsupported.accepted, *_COMPILE},
-        f"{flex}:flex_attention": refused.function(
-            "flex_attention", "use torch.nn.functional.scaled_dot_product_attention"
-        ),
+        flex_attention.NAME: flex_attention.make(functools.cache(compiled.warn)),
     }

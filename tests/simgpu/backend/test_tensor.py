@@ -442,3 +442,16 @@ def test_wrappers_have_the_strides_of_what_they_wrap(make, devices):
         assert tensor.storage_offset() == wanted.storage_offset()
         assert tensor.is_contiguous() == wanted.is_contiguous()
     assert found.untyped_storage().nbytes() == wanted.untyped_storage().nbytes()
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"device": "sim:1"}, {"dtype": torch.float64}], ids=str)
+def test_lists_of_numbers_on_gpus_become_tensors(devices, kwargs):
+    host = [torch.tensor(2.0), torch.tensor(3.5)], [torch.tensor(1.0), 4.0]
+    there = [host[0][0].to(devices[0]), host[0][1].to(devices[1])], [host[1][0].to(devices[1]), 4.0]
+    for make in (torch.tensor, torch.as_tensor):
+        expected, found = make(host, **kwargs | {"device": "cpu"}), make(there, **kwargs)
+        assert found.dtype is expected.dtype
+        assert str(found.device) == kwargs.get("device", "cpu")
+        assert torch.equal(found.cpu(), expected)
+    with pytest.raises(RuntimeError, match="Could not infer dtype of object"):
+        torch.tensor([there[0][0], object()])

@@ -225,3 +225,27 @@ def test_redistribution_plans_are_cached_per_rank(dim):
         return torch.equal(tensor.full_tensor().cpu(), whole)
 
     assert sim.spawn(program, nprocs=4) == [True] * 4
+
+
+@pytest.mark.parametrize("split", [[Shard(0)], [Shard(1)], [Replicate()], [Shard(0), Shard(1)]])
+def test_attention_of_dtensors_is_that_of_the_whole(split):
+    """Uneven parts among them: three heads on two ranks."""
+    shape = (4, 3, LENGTH, 4)
+    whole = [torch.randn(shape, generator=torch.Generator().manual_seed(i)) for i in range(3)]
+    leaves = [x.clone().requires_grad_() for x in whole]
+    expected = F.scaled_dot_product_attention(*leaves, is_causal=True)
+    (expected * whole[0]).sum().backward()
+
+    def program(rank):
+        dist.init_process_group()
+        mesh = init_device_mesh("sim", (2,) * len(split))
+        parts = [distribute_tensor(x.to("sim"), mesh, split).requires_grad_() for x in whole]
+        out = F.scaled_dot_product_attention(*parts, is_causal=True)
+        assert out.shape == shape
+        assert list(out.placements) == split
+        (out * distribute_tensor(whole[0].to("sim"), mesh, split)).sum().backward()
+        return [x.full_tensor().cpu() for x in (out.detach(), *(part.grad for part in parts))]
+
+    for found in sim.spawn(program, nprocs=2 ** len(split)):
+        for one, other in zip(found, (expected.detach(), *(x.grad for x in leaves)), strict=True):
+            torch.testing.assert_close(one, other)

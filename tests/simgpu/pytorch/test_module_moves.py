@@ -150,6 +150,21 @@ def test_tied_weights_and_optimisers_survive_every_move(devices):
     assert type(weight) is nn.Parameter
 
 
+def test_attributes_of_parameters_survive_every_move(devices):
+    net = nn.Linear(3, 2)
+    net.weight.split_along, net.bias.decays = 0, False
+    made_there = nn.Parameter(torch.ones(2, device=devices[1]))
+    made_there.shared = "yes"
+    net.register_parameter("scale", made_there)
+    net.register_parameter("absent", None)
+    for device in (*JOURNEY, torch.float16, "sim:0", torch.float32):
+        net.to(device)
+        assert (net.weight.split_along, net.bias.decays, net.scale.shared) == (0, False, "yes")
+        assert not hasattr(net.weight, "decays")
+        assert net.scale is made_there
+    assert type(net.weight) is type(net.scale)
+
+
 def test_modules_whose_forward_pass_is_still_alive_move_too(devices):
     for target in ("sim:1", "cpu"):
         net = Tied().to(devices[0])

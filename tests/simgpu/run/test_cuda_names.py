@@ -50,7 +50,6 @@ REFUSED = {
     "torch.cuda.jiterator._create_jit_fn('x')": "PyTorch's own operations",
     "torch.cuda.tunable.enable()": "leave out the tuning",
     "torch.cuda.nccl.all_reduce([torch.ones(1).cuda()])": "torch.distributed",
-    "flex(x, x, x)": "scaled_dot_product_attention",
     "fake().from_tensor(x)": "one operation at a time",
     "torch.export.export(torch.nn.Linear(2, 2).cuda(), (x,))": "one operation at a time",
     "torch.ones(1, device='cuda', requires_grad=under(fake()))": "one operation at a time",
@@ -62,7 +61,6 @@ def test_what_is_refused_names_the_line_and_the_way_out(simgpu_run):
         "import torch\n"
         "import torch.cuda.comm, torch.cuda.tunable, torch.nn.parallel.comm\n"
         "from torch._subclasses.fake_tensor import FakeTensorMode as fake\n"
-        "from torch.nn.attention.flex_attention import flex_attention as flex\n"
         "x = torch.ones(2, device='cuda')\n"
         "def under(mode):\n"
         "    mode.__enter__()\n"

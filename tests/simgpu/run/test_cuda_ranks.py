@@ -12,6 +12,7 @@ FORGOTTEN = (
 )
 WHERE = [
     "torch.ones(1).cuda()",
+    "torch.ones(1).cuda(); dist.device_mesh.init_device_mesh('cuda', (2,))",  # too late
     "torch.ones(1).to('cuda')",
     "torch.ones(1, device='cuda')",
     "torch.ones(1, device=torch.device('cuda'))",
@@ -31,11 +32,13 @@ def test_a_forgotten_set_device_is_refused(simgpu_run, make):
 
 LOCAL = "int(os.environ['LOCAL_RANK'])"
 NAMED = "'cuda:' + os.environ['LOCAL_RANK']"
+MESH = "dist.device_mesh.init_device_mesh('cuda', (2,))"
 BOUND = {
     "set_device": f"torch.cuda.set_device({LOCAL})",
     "by name": f"torch.cuda.set_device({NAMED})",
     "accelerator": f"torch.accelerator.set_device_index({LOCAL})",
-    "a mesh": f"dist.device_mesh.init_device_mesh('cuda', (2,))\ntorch.cuda.set_device({LOCAL})",
+    "a mesh": MESH,
+    "a mesh before": f"{MESH}\ntorch.cuda.set_device({LOCAL})",
 }
 
 

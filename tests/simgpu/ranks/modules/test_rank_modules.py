@@ -39,9 +39,8 @@ def modules(monkeypatch):
 
 
 @pytest.fixture
-def launch(tmp_path, capsys, monkeypatch):
+def launch(own_process, capsys):
     """Run the launcher in this process; return the exit code and the errors."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
 
     def run(path, *args, ranks=4, options=()):
         code = main(["--nproc-per-node", str(ranks), *options, str(path), *map(str, args)])
