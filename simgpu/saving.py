@@ -77,7 +77,8 @@ def _tag(storage):
     return getattr(storage, "_sim_location", None)
 
 
-def _restore(storage, location):
+def restore(storage, location):
+    """Mark a loaded storage with the simulated device at `location`; None for another device."""
     kind, _, index = location.partition(":")
     if kind not in TYPES:
         return None
@@ -111,5 +112,5 @@ def register() -> None:
         setattr(torch._utils, name, _rebuild_at_location(getattr(torch._utils, name)))
     torch._weights_only_unpickler._get_allowed_globals.cache_clear()  # it holds the old functions
     copyreg.pickle(SimTensor, _reduce)
-    torch.serialization.register_package(9, _tag, _restore)
+    torch.serialization.register_package(9, _tag, restore)
     torch.serialization.add_safe_globals([_rebuild])

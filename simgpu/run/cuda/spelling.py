@@ -20,6 +20,7 @@ from simgpu.run.cuda import (
     graphs,
     kernels,
     names,
+    storages,
     tensors,
     tracing,
 )
@@ -58,6 +59,7 @@ def cuda_spelling(mentioned, say):
             scoped.callback(library._destroy)
         for replacements in (
             names.replacements(), current_device.replacements(), tensors.replacements(),
+            storages.replacements(),
             kernels.replacements(), generators.replacements(), _accelerator(),
             distributed.replacements(say_cuda), graphs.replacements(current_device.check),
             tracing.replacements(compiled),

@@ -98,6 +98,7 @@ assert dist.get_backend(gloo) == "gloo"
 assert attempt(torch.ones(1).cuda()) == [2]
 assert attempt(torch.ones(1)) == "No backend type associated with device type cpu"
 assert attempt(torch.ones(1), gloo) == [2]
+dist.monitored_barrier(gloo)
 assert attempt(torch.ones(1).cuda(), gloo) == "No backend type associated with device type cuda"
 assert attempt(torch.ones(1), both) == attempt(torch.ones(1).cuda(), both) == [2]
 found = [None, None]

@@ -37,6 +37,13 @@ for where in (None, "cuda", f"cuda:{torch.cuda.current_device()}", lambda s, l: 
     assert torch.load(file, map_location=where)["x"].tolist() == [0, 1, 2]
 file.seek(0)
 assert torch.load(file, map_location="cpu")["x"].device.type == "cpu"
+for where in (lambda s, l: s.cuda(), lambda s, l: s.cuda(torch.cuda.current_device())):
+    for kind in (torch.cuda.current_device(), "cpu"):
+        file = io.BytesIO()
+        torch.save(torch.arange(3.0, device=kind), file)
+        file.seek(0)
+        x = torch.load(file, map_location=where)
+        assert x.get_device() == torch.cuda.current_device() and x.tolist() == [0, 1, 2]
 """,
     "autocast": """
 model = torch.nn.Linear(4, 4).cuda()
