@@ -172,12 +172,12 @@ _UNCONFIGURED = (logging.NOTSET, True, False, ())
 
 def _get_logging():
     """Return the settings of all configured loggers, and the level disabled for all."""
-    found = {}
-    for logger in (logging.root, *logging.root.manager.loggerDict.values()):
-        if isinstance(logger, logging.PlaceHolder):
-            continue
-        if logger.level or logger.handlers or logger.disabled or not logger.propagate:
-            found[logger] = logger.level, logger.propagate, logger.disabled, (*logger.handlers,)
+    found = {
+        logger: (logger.level, logger.propagate, logger.disabled, (*logger.handlers,))
+        for logger in (logging.root, *logging.root.manager.loggerDict.values())
+        if type(logger) is not logging.PlaceHolder
+        and (logger.level or logger.handlers or logger.disabled or not logger.propagate)
+    }
     return found, logging.root.manager.disable
 
 
