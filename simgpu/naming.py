@@ -15,6 +15,8 @@ import torch
 NAME, SLOT, CUDA = "sim", "privateuseone", "cuda"
 # PyTorch's device types of simulated GPUs; under ``simgpu run`` also ``cuda``.
 TYPES = {NAME, SLOT}
+# Those on which tensors are `SimTensor`s: other devices are left to PyTorch.
+TYPES_OF_TENSORS = {NAME, SLOT}
 spelling = SimpleNamespace(name=NAME)  # `CUDA` once a script under ``simgpu run`` has said so
 # Read at import: the setting may change later, but the slot keeps its name.
 _FORCED = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
@@ -66,7 +68,7 @@ def is_accelerator() -> bool:
 
 def is_ordinary(device) -> bool:
     """Return whether a device is not simulated (C++ reports simulated ones as ``meta:i``)."""
-    return device.type not in TYPES and (device.type != "meta" or device.index is None)
+    return device.type not in TYPES_OF_TENSORS and (device.type != "meta" or device.index is None)
 
 
 def is_simulated(device) -> bool:

@@ -246,7 +246,7 @@ def _gpus(machine, gpus, k, *args, numerics=True, **kwargs):
 def _serve(machine):
     """Let simulated tensors be tensors on ``cuda:i``."""
     register.register()
-    naming.TYPES.add("cuda")
+    naming.TYPES_OF_TENSORS.add("cuda")
     find_device, is_cpp_device = current.find_device, current.is_cpp_device
 
     def find(device=None):

@@ -49,8 +49,9 @@ def cuda_spelling(mentioned, say):
     with Replacements() as scoped:
         scoped.callback(_restore_visible, os.environ.get("CUDA_VISIBLE_DEVICES"))
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # real GPUs are left alone
-        naming.TYPES.add(CUDA)
-        scoped.callback(naming.TYPES.discard, CUDA)
+        for types in (naming.TYPES, naming.TYPES_OF_TENSORS):
+            types.add(CUDA)
+            scoped.callback(types.discard, CUDA)
         scoped.callback(setattr, spelling, "name", NAME)
         scoped.add({"simgpu.clock.current:on_cuda": _on_cuda})
         if mentioned:
