@@ -15,6 +15,7 @@ from simgpu.hardware.assumptions import (
     LAUNCH_OVERHEAD,
     MEMORY_EFFICIENCY,
 )
+from simgpu.hardware.attention import FusedAttention, attention_efficiency
 from simgpu.hardware.matmul_efficiency import BEST, products_efficiency
 from simgpu.hardware.validation import (
     check_efficiencies,
@@ -114,7 +115,8 @@ class GPU:
         dtype : str
             Key of `flops`. If its peak is above float32's, the kernel uses tensor cores.
         products : tuple of tuple of int
-            Shapes ``(m, n, k, batch)`` of the matrix products that the kernel consists of. Without
+            Shapes ``(m, n, k, batch)`` of the matrix products that the kernel consists of, or a
+            `FusedAttention`, whose share is in ``simgpu/hardware/attention.py``. Without
             products, tensor cores or a known number of `multiprocessors`, the share is
             `compute_efficiency`.
 
@@ -129,6 +131,8 @@ class GPU:
         >>> gpu.efficiency("float32", [(512, 512, 512, 1)])
         0.75
         """
+        if isinstance(products, FusedAttention):
+            return attention_efficiency(self, products.kernel, dtype)
         on_tensor_cores = _peak(self, dtype) > self.flops["float32"]
         if not products or not on_tensor_cores or self.multiprocessors is None:
             return self.compute_efficiency
