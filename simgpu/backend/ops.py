@@ -4,7 +4,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from simgpu.backend.attention.work import KERNELS, fused_work
+from simgpu.backend.attention_work import KERNELS, fused_work
 from simgpu.backend.products import PRODUCTS
 from simgpu.backend.products import flops as flops_of
 
