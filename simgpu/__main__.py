@@ -5,14 +5,16 @@ import sys
 
 from simgpu import list_gpus
 from simgpu.calibrate import main as calibrate
+from simgpu.plan import command as plan
 from simgpu.run import command
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C has ended
-COMMANDS = {"run": command.main, "gpus": list_gpus.main, "calibrate": calibrate}
+COMMANDS = {"run": command.main, "plan": plan.main, "gpus": list_gpus.main, "calibrate": calibrate}
 USAGE = """\
 usage: simgpu COMMAND ...
 
   simgpu run SCRIPT    run a torchrun script on simulated GPUs
+  simgpu plan MODEL    simulate a training step of a model on up to thousands of GPUs
   simgpu gpus          list the hardware that can be simulated, and its sources
   simgpu calibrate     measure a GPU, for `simgpu run --gpu FILE.json`
 

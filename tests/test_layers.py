@@ -30,6 +30,7 @@ simgpu.calibrate
 simgpu
 simgpu.timeline
 simgpu.run
+simgpu.plan
 simgpu.__main__
 d2lmini.devices  d2lmini.streams  d2lmini.plotting  d2lmini.data  d2lmini.resnet
 d2lmini.timing  d2lmini.training  d2lmini.evaluation

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from benchmarks.published import tables
 from benchmarks.published.families import nanotron
-from benchmarks.published.jobs.simulate import simulate
 from benchmarks.published.rows import UnpredictableError
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import PlanError
 
 TENSOR, PIPELINE, MICRO = (1, 2, 4, 8), (1, 2, 4), (1, 2, 4, 8)
 
@@ -76,7 +77,7 @@ def place(job, step=simulate):
 def _try(step, job):
     try:
         return step(job)
-    except UnpredictableError:
+    except PlanError:
         return None
 
 

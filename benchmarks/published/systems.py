@@ -48,20 +48,3 @@ def find_system(name, gpus, nodes):
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     return cluster, f"{gpu}/{link}" + (f"/{network}" if nodes > 1 else "")
-
-
-# Share of its peak that flash attention reaches in its second version: the middle of the 50 to 73 %
-# of T. Dao, *FlashAttention-2*, 2023 (A100), and J. Shah et al., *FlashAttention-3*, 2024 (H100,
-# "only 35 % utilization"). The first version took twice as long (Dao, abstract).
-FLASH = {"a100": 0.6, "h100": 0.35}
-
-
-def attention_work(gpu, version=2):
-    """Return the work of causal flash attention, forward and backward, as `Program` has it.
-
-    Half of the pairs are skipped. The clock lets every kernel reach the same share of the peak,
-    so one that reaches less is given more to do.
-    """
-    name = next((name for name in FLASH if gpu.name.startswith(name)), None)
-    share = gpu.compute_efficiency / FLASH[name] if name else 1.0
-    return (0.5 * share * (2 if version == 1 else 1),) * 2

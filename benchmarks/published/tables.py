@@ -18,6 +18,7 @@ from benchmarks.published.families import (
     vtrain,
 )
 from benchmarks.published.rows import UnpredictableError
+from simgpu.plan.step.job import PlanError
 
 FAMILIES = {
     "collectives": collectives,
@@ -112,3 +113,5 @@ def _predict_row(family, row):
         return FAMILIES[family].predict(row)
     except UnpredictableError as error:
         return error
+    except PlanError as error:
+        return UnpredictableError(str(error))

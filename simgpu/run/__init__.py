@@ -21,6 +21,6 @@ Start reading in ``command.py``. ``options.py`` lists the options, ``script.py``
 module, ``torchrun.py`` and ``processes.py`` start its ranks, ``failures.py`` reports which rank
 failed, ``simulated_time.py`` replaces clocks, ``faults.py`` kills and slows down ranks,
 ``cuda/`` lets scripts say `torch.cuda`, ``steps.py`` finds the training steps, ``shares.py`` and
-``summary.py`` find what limits them, ``page.py`` writes the timeline. No other folder of `simgpu`
-imports this one.
+``summary.py`` find what limits them, ``page.py`` writes the timeline. Of the other
+folders of `simgpu`, only ``plan`` imports this one.
 """

@@ -7,9 +7,10 @@ import pytest
 from benchmarks.published import __main__ as published
 from benchmarks.published import best_splits, tables
 from benchmarks.published.families import large_models, nanotron
-from benchmarks.published.jobs.simulate import Simulated
+from benchmarks.published.resnets import balance
 from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import score
+from simgpu.plan.simulate import Simulated
 
 ROWS = {
     "llmfoundry": {
@@ -196,3 +197,9 @@ def test_where_a_published_split_comes():
     assert 1 < found.place <= found.splits
     assert found.loss == pytest.approx(9 / 6 - 1)
     assert "TP4" in found.best
+
+
+def test_balance_by_hand():
+    assert balance([1, 1, 1, 1], 2) == [2, 2]
+    assert balance([5, 1, 1, 1], 2) == [1, 3]
+    assert balance([1, 2, 3, 4, 5], 3) == [3, 1, 1]

@@ -2,10 +2,10 @@
 
 import re
 
-from benchmarks.published.jobs.job import Job, Model, Program
-from benchmarks.published.jobs.simulate import simulate
 from benchmarks.published.rows import Prediction, UnpredictableError, whole
-from benchmarks.published.systems import attention_work, find_system
+from benchmarks.published.systems import find_system
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Model, Program
 
 COLUMNS = {"code", "model", "hardware", "seq", "micro_batch", "tokens_per_step", "ms_per_step"}
 FITTED = (
@@ -43,8 +43,7 @@ def predict(row):
         raise UnpredictableError(f"{tokens} tokens are no multiple of {gpus} x {micro} x {seq}")
     eager = "eager" in row["ms_per_step"]
     shard, reduced = PROGRAMS[code.lower()]
-    program = Program(shard, compiled=not eager, reduce_bytes=reduced,
-                      attention=attention_work(cluster.gpu))  # fmt: skip
+    program = Program(shard, compiled=not eager, reduce_bytes=reduced)  # fmt: skip
     job = Job(Model(*SIZES[size], seq, VOCABULARY), program, cluster, data=gpus, micro_batch=micro,
               micro_batches=tokens // (gpus * micro * seq))  # fmt: skip
     what = f"GPT-2 {size}, {row['hardware']}, {job.micro_batches} x micro-batch {micro}"

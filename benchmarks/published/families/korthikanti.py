@@ -3,10 +3,10 @@
 from functools import lru_cache
 from typing import ClassVar
 
-from benchmarks.published.jobs.job import Job, Model, Program
-from benchmarks.published.jobs.simulate import run, simulate
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import find_system
+from simgpu.plan.simulate import run, simulate
+from simgpu.plan.step.job import Job, Model, Program
 
 VOCABULARY = 51_200
 # Words of the tables: recomputation, and whether sequences are split.
@@ -26,12 +26,19 @@ def _program(words, chunks=1):
         raise UnpredictableError(f"unknown variant {words!r}; known are {', '.join(VARIANTS)}")
     recompute, sequence = VARIANTS[words.strip()]
     return Program(
-        "none", recompute, sequence, overlap=True, compiled=True, chunks=chunks, loss_in_place=True
+        "none",
+        recompute,
+        sequence,
+        overlap=True,
+        compiled=True,
+        chunks=chunks,
+        loss_in_place=True,
+        attention="unfused",
     )
 
 
 def _model(hidden, heads, layers, seq):
-    return Model(hidden, heads, layers, seq, VOCABULARY, dropout=True, flash=False)
+    return Model(hidden, heads, layers, seq, VOCABULARY, dropout=True, biases=True)
 
 
 class Times:

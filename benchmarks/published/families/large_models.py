@@ -3,11 +3,11 @@
 import re
 from dataclasses import replace
 
-from benchmarks.published.jobs.job import Job, Program
-from benchmarks.published.jobs.simulate import simulate
-from benchmarks.published.models import find_llama
+from benchmarks.published.models import find_model
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import attention_work, find_system
+from benchmarks.published.systems import find_system
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Program
 
 COLUMNS = {
     "source", "model", "hardware", "gpus", "precision", "parallelism", "seq", "global_batch",
@@ -32,7 +32,7 @@ def predict(row):
     tensor, pipeline = degrees.get("TP", 1), degrees.get("PP", 1)
     data = gpus // (tensor * pipeline)
     count = _micro_batches(row["global_batch"].strip(), seq, data, micro)
-    model, notes = _even(find_llama(_name(row), seq), pipeline, notes)
+    model, notes = _even(find_model(_name(row), seq), pipeline, notes)
     cluster, preset = find_system(row["hardware"], gpus, -(-gpus // 8))
     chunks = degrees.get("VP") or _chunks(model.layers // pipeline, pipeline)
     float8 = "fp8" in row["precision"].lower()
@@ -40,7 +40,6 @@ def predict(row):
         notes.append("float8")
     program = Program(
         _shard(words), _recompute(words), tensor > 1, compiled=True, chunks=chunks, float8=float8,
-        attention=attention_work(cluster.gpu),
     )  # fmt: skip
     try:
         job = Job(model, program, cluster, tensor, data, pipeline, micro, count)

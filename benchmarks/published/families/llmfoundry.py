@@ -1,10 +1,10 @@
 """MosaicML's llm-foundry: steps of MPT models with FSDP on H100s and A100s."""
 
-from benchmarks.published.jobs.job import Job, Program
-from benchmarks.published.jobs.simulate import simulate
-from benchmarks.published.models import find_mpt
+from benchmarks.published.models import find_model
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import attention_work, find_system
+from benchmarks.published.systems import find_system
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Program
 
 COLUMNS = {
     "Model", "SeqLen (T)", "# GPUs", "GPU", "MicroBatchSize", "GradAccum", "GlobalBatchSize",
@@ -39,9 +39,9 @@ def job_of(row):
     again = row["Activation Checkpointing"].strip().lower() == "true"
     program = Program(
         shard=SHARDS[strategy], recompute="full" if again else "none",
-        reduce_bytes=REDUCED[mode], attention=attention_work(cluster.gpu, version=1),
+        reduce_bytes=REDUCED[mode], attention="efficient",
     )  # fmt: skip
-    model = find_mpt(row["Model"], whole(row, "SeqLen (T)"))
+    model = find_model(f"mpt {row['Model']}", whole(row, "SeqLen (T)"))
     count = batch // (gpus * micro)
     try:
         job = Job(model, program, cluster, data=gpus, micro_batch=micro, micro_batches=count)

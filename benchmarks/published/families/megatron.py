@@ -1,9 +1,9 @@
 """Megatron-LM's published scaling tables: A100, 2021 (recomputation) and H100, 2024 (Core)."""
 
-from benchmarks.published.jobs.job import Job, Model, Program
-from benchmarks.published.jobs.simulate import simulate
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import attention_work, find_system
+from benchmarks.published.systems import find_system
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Model, Program
 
 GPUS_PER_NODE = 8
 
@@ -27,11 +27,13 @@ class A100:
                 "hidden", "layers", "heads", "TP", "PP", "gpus", "global_batch", "micro_batch",
             )
         )  # fmt: skip
-        model = Model(hidden, heads, layers, cls.SEQ, cls.VOCABULARY, dropout=True, flash=False)
+        model = Model(hidden, heads, layers, cls.SEQ, cls.VOCABULARY, dropout=True, biases=True)
         virtual = row["layers_per_virtual_stage"].strip()
         chunks = layers // pipeline // whole(row, "layers_per_virtual_stage") if virtual else 1
-        program = Program("none", "all", overlap=False, compiled=True, reduce_bytes=2,
-                          chunks=max(chunks, 1), loss_in_place=True)  # fmt: skip
+        program = Program(
+            "none", "all", overlap=False, compiled=True, reduce_bytes=2, attention="unfused",
+            chunks=max(chunks, 1), loss_in_place=True, dtype="float16",
+        )  # fmt: skip
         flops = _counted(model, batch)
         return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, micro,
                         flops, "2021")  # fmt: skip
@@ -66,9 +68,8 @@ class H100:
         micro = 1 if pipeline > 1 else max(n for n in (1, 2, 4) if local % n == 0)
         stage = layers // pipeline
         chunks = max(n for n in range(1, 9) if stage % n == 0) if pipeline > 1 else 1
-        cluster = find_system("H100, 8x400", GPUS_PER_NODE, 1)[0]
         program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True, chunks=chunks,
-                          attention=attention_work(cluster.gpu), loss_in_place=True)  # fmt: skip
+                          loss_in_place=True)  # fmt: skip
         flops = model.flops(batch)
         return _predict(row, model, program, "H100, 8x400", gpus, tensor, pipeline, batch, micro,
                         flops, "2024")  # fmt: skip

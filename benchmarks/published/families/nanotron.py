@@ -1,9 +1,9 @@
 """The best splits that nanotron's benchmark found on H100 nodes (Ultra-Scale Playbook, 2025)."""
 
-from benchmarks.published.jobs.job import Job, Model, Program
-from benchmarks.published.jobs.simulate import simulate
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import attention_work, find_system
+from benchmarks.published.systems import find_system
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Model, Program
 
 COLUMNS = {
     "params_B", "nodes", "gpus", "DP", "TP", "PP", "grad_accum", "micro_batch", "zero", "MFU_pct",
@@ -45,7 +45,7 @@ def job_of(row):
         raise UnpredictableError(f"{zero!r} is not simulated; ZeRO-0 and ZeRO-1 are")
     program = Program(
         "optimizer" if zero == "ZeRO-1" else "none", sequence_parallel=tensor > 1, overlap=False,
-        attention=attention_work(cluster.gpu), loss_in_place=True,
+        loss_in_place=True,
     )  # fmt: skip
     try:
         return Job(model, program, cluster, tensor, data, pipeline, micro, count), preset

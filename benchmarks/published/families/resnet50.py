@@ -1,6 +1,6 @@
 """ResNet-50 v1.5 on A100s (NVIDIA's DeepLearningExamples): images a second, TF32 and AMP."""
 
-from benchmarks.published.jobs.resnets import data_parallel
+from benchmarks.published.resnets import data_parallel
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import find_system
 from d2lmini import sim

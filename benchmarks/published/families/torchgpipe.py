@@ -6,11 +6,11 @@ from functools import lru_cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.published.jobs.resnets import balance, blocks, pipeline, shapes_of
-from benchmarks.published.jobs.simulate import ROOMY
+from benchmarks.published.resnets import balance, blocks, pipeline, shapes_of
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from d2lmini import sim
 from simgpu.hardware.presets import find_gpu
+from simgpu.plan.simulate import ROOMY
 
 COLUMNS = {"model", "experiment", "partitions", "micro_batches", "samples_per_s"}
 FITTED = (

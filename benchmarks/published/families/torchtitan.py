@@ -6,13 +6,12 @@ Their H100s have 96 GB of HBM2e at 2.4 TB/s and 500 W; peaks lie "between SXM an
 import re
 from dataclasses import replace
 
-from benchmarks.published.jobs.job import Job, Program
-from benchmarks.published.jobs.simulate import simulate
-from benchmarks.published.models import find_llama
+from benchmarks.published.models import find_model
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import attention_work
 from simgpu.hardware.presets import find_gpu
 from simgpu.network.cluster import build_cluster
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Program
 
 COLUMNS = {
     "model", "gpus", "parallelism", "techniques", "seq", "local_batch",
@@ -50,7 +49,7 @@ def predict(row):
     number = re.match(r"\d+", row["seq"].strip())
     seq = int(number[0]) if number else SEQ
     tensor, pipeline = degrees.get("TP", 1), degrees.get("PP", 1)
-    model = find_llama(f"llama3 {row['model']}", seq)
+    model = find_model(f"llama3 {row['model']}", seq)
     notes = [] if number and "default" not in row["seq"] else [f"seq {SEQ} assumed"]
     if "asyncTP" in techniques:
         notes.append("asyncTP predicted as TP that is waited for")
@@ -65,7 +64,6 @@ def predict(row):
     program = Program(
         recompute=recompute, sequence_parallel=tensor > 1, overlap=False, chunks=chunks,
         compiled="compile" in techniques, float8="float8" in techniques,
-        attention=attention_work(GPU),
     )  # fmt: skip
     try:
         nodes = -(-gpus // 8)

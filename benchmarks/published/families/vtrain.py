@@ -1,12 +1,16 @@
 """vTrain's measurements: steps of GPTs with Megatron-DeepSpeed on A100s, in many splits.
 
 Bang et al., *vTrain*, 2024: fp16, one forward one backward, all layers checkpointed; nodes of
-8 A100s with NVSwitch, 800 Gbit/s between them.
+8 A100s with NVSwitch, 800 Gbit/s between them. The program has Megatron's kernels: attention in
+products, a softmax and dropout, fused biases and activations, a kernel that adds each gradient.
 """
 
-from benchmarks.published.families.transformer_step import Split, Transformer, predict_step
+from dataclasses import replace
+
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.network.cluster import build_cluster
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Model, Program
 
 COLUMNS = {
     "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers",
@@ -24,10 +28,17 @@ FITTED = (
 GPUS_PER_NODE = 8
 
 
-def predict(row, launch=LAUNCH):
-    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none.
+VOCABULARY = 51_200
+PROGRAM = Program(
+    "none", "all", overlap=False, compiled=True, reduce_bytes=2, loss_in_place=True,
+    attention="unfused", adds=True, dtype="float16",
+)  # fmt: skip
 
-    `launch` is what `predict_step` takes: None for the GPU's own, so that nothing is fitted.
+
+def job_of(row, launch=LAUNCH):
+    """Return the `Job` of a row (a dict); raise `UnpredictableError` if there is none.
+
+    `launch` is the host's seconds for each kernel; None: the GPU's own, so that nothing is fitted.
     """
     gpus, batch, micro, hidden, heads, layers, seq, tensor, data, pipeline = (
         whole(row, name)
@@ -36,24 +47,33 @@ def predict(row, launch=LAUNCH):
             "sequence length", "tensor parallelism", "data parallelism", "pipeline parallelism",
         )
     )  # fmt: skip
+    model = Model(hidden, heads, layers, seq, VOCABULARY, dropout=True, biases=True)
+    if batch % (data * micro):
+        raise UnpredictableError(f"a batch of {batch} is no multiple of {data} x {micro}")
     nodes = -(-gpus // GPUS_PER_NODE)
     try:
-        cluster = build_cluster(nodes * GPUS_PER_NODE, "a100", "nvlink3", nodes, "hdr4")
-        split = Split(tensor, data, pipeline, batch, micro)
-        if split.world_size != gpus:
-            raise UnpredictableError(
-                f"{tensor} x {data} x {pipeline} is not the table's {gpus} GPUs"
-            )
-        step = predict_step(Transformer(hidden, heads, layers, seq), split, cluster, launch=launch)
+        cluster = build_cluster(gpus, "a100", "nvlink3", nodes, "hdr4" if nodes > 1 else None)
+        if launch is not None:
+            gpu = replace(cluster.gpu, launch_overhead=launch)
+            cluster = replace(cluster, gpu=gpu, name=f"{cluster.name}, launches {launch:g} s")
+        count = batch // (data * micro)
+        return Job(model, PROGRAM, cluster, tensor, data, pipeline, micro, count)
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
-    what = f"h{hidden} L{layers} TP{tensor} DP{data} PP{pipeline} batch {batch}, micro {micro}"
+
+
+def predict(row, launch=LAUNCH):
+    """Return the `Prediction` of a row; arguments as of `job_of`."""
+    job = job_of(row, launch)
+    nodes, hidden, micro = job.cluster.nodes, job.model.hidden, job.micro_batch
+    batch, gpus = job.sequences, job.cluster.world_size
+    what = f"h{hidden} L{job.model.layers} TP{job.tensor} DP{job.data} PP{job.pipeline}"
     return Prediction(
         f"vTrain, {'one node' if nodes == 1 else 'several nodes'}",
         "a100/nvlink3" + ("/hdr4" if nodes > 1 else ""),
-        what,
+        f"{what} batch {batch}, micro {micro}",
         positive(row, "iteration time (ms)") * 1e-3,
-        step.seconds,
+        simulate(job).seconds,
         fitted=nodes == 1 and hidden == 1024 and micro == 1,
-        job=f"h{hidden} L{layers} s{seq}, {gpus} GPUs, batch {batch}",
+        job=f"h{hidden} L{job.model.layers} s{job.model.seq}, {gpus} GPUs, batch {batch}",
     )

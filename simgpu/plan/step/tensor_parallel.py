@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from benchmarks.published.jobs.kernels import linear
+from simgpu.plan.step.kernels import linear
 
 
 def gather(x, group):
@@ -75,6 +75,25 @@ class _Leave(torch.autograd.Function):
         return grad, None
 
 
+class _Enter(torch.autograd.Function):
+    """The input of products with slices of the columns: whole, or gathered."""
+
+    @staticmethod
+    def forward(ctx, x, split):
+        ctx.split = split
+        if not split.sequence:
+            return x.view_as(x)
+        x, work = gather(x, split.group)
+        work.wait()
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad, work = (scatter if ctx.split.sequence else _reduce)(grad, ctx.split.group)
+        work.wait()
+        return grad, None
+
+
 class Split:
     """The group over which weights are split, and how.
 
@@ -104,6 +123,10 @@ class Split:
     def row(self, x, weight):
         """Multiply by this rank's rows, and sum over the ranks."""
         return self.leave(linear(x, weight, self.work))
+
+    def enter(self, x):
+        """Make x whole for products of any kind; backward its gradient is summed or scattered."""
+        return x if self.size == 1 else _Enter.apply(x, self)
 
     def leave(self, x):
         """Sum over the ranks; with sequence parallelism each keeps its part."""

@@ -1,13 +1,15 @@
-"""Published jobs as programs of folded ranks: extended steps, and what is worked out by hand."""
+"""Steps as programs of folded ranks: extended ones, and what is worked out by hand."""
 
 from dataclasses import replace
 
 import pytest
 
-from benchmarks.published.jobs.job import Job, Model, Program
-from benchmarks.published.jobs.resnets import balance
-from benchmarks.published.jobs.simulate import run, simulate
+import simgpu as sim
 from simgpu.network.cluster import build_cluster
+from simgpu.plan.presets import PRESETS
+from simgpu.plan.simulate import run, simulate
+from simgpu.plan.step.job import Job, Model, Program
+from simgpu.plan.step.program import step
 
 NODE = build_cluster(8, "a100")
 TWO = build_cluster(16, "a100", "nvlink3", 2, "hdr")
@@ -95,9 +97,9 @@ def test_fsdp_shards_sixteen_bytes_of_a_parameter():
 
 def test_activations_of_a_layer_by_hand():
     """Korthikanti et al.: s b h (10 + 24/t + 5 a s/(h t)) bytes, all over t if s is split."""
-    model = replace(SMALL, dropout=True, flash=False)
+    model = replace(SMALL, dropout=True)
     for sequence in (False, True):
-        program = replace(PLAIN, sequence_parallel=sequence)
+        program = replace(PLAIN, sequence_parallel=sequence, attention="unfused")
         peaks = {
             (n, b): run(Job(replace(model, layers=n), program, NODE, 8, micro_batch=b)).memory
             for n in (2, 4)
@@ -141,14 +143,121 @@ def test_jobs_that_cannot_be_split():
         Job(SMALL, Program("hybrid"), NODE, 2, 4)
 
 
-def test_balance_by_hand():
-    assert balance([1, 1, 1, 1], 2) == [2, 2]
-    assert balance([5, 1, 1, 1], 2) == [1, 3]
-    assert balance([1, 2, 3, 4, 5], 3) == [3, 1, 1]
-
-
 def test_what_one_job_recomputes_does_not_change_the_next():
     job = Job(SMALL, replace(PLAIN, recompute="full"), NODE, 2, 2, 2)
     before = run(job)
     run(replace(job, program=replace(PLAIN, recompute="all")))
     assert run(job) == before
+
+
+def test_parameters_of_known_models():
+    """Counts of the sources; without norms, which are less than a thousandth."""
+    known = {
+        "gpt2-124m": 124.4e6, "gpt2-1.5b": 1557.6e6, "gpt3-175b": 174.6e9, "llama2-7b": 6.738e9,
+        "llama2-70b": 68.98e9, "llama3-8b": 8.03e9, "llama3-70b": 70.55e9, "llama3-405b": 405.85e9,
+        "mixtral-8x7b": 46.7e9, "mixtral-8x22b": 140.6e9,
+    }  # fmt: skip
+    for name, count in known.items():
+        assert PRESETS[name].parameters == pytest.approx(count, rel=0.004), name
+
+
+def test_flops_of_a_step_are_six_for_a_weight_and_token_and_those_of_attention():
+    """``6 N + 12 l h s`` a token, N with the output layer and the experts that work."""
+    model = PRESETS["llama3-8b"]
+    used = model.parameters - model.vocabulary * model.hidden  # the table is looked up
+    attention = 12 * model.layers * model.hidden * model.seq
+    assert model.flops(3) == 3 * model.seq * (6 * used + attention)
+    experts = PRESETS["mixtral-8x7b"]
+    idle = experts.layers * (experts.experts - experts.active) * experts.expert_parameters
+    used = experts.parameters - idle - experts.vocabulary * experts.hidden
+    assert used == pytest.approx(12.75e9, rel=0.01)
+    attention = 12 * experts.layers * experts.hidden * experts.seq
+    assert experts.flops(1) == experts.seq * (6 * used + attention)
+
+
+def kernels(job):
+    """Return the FLOPs of the kernels of a job's rank 0."""
+    run(job)
+    return sum(s.flops for s in sim.trace() if s.engine == "compute")
+
+
+@pytest.mark.parametrize("model", [LARGE, replace(LARGE, gated=True, kv_heads=8, inner=14336)])
+def test_kernels_compute_the_flops_of_the_formula(model):
+    """With attention in products, which skip no pairs."""
+    program = replace(PLAIN, attention="unfused")
+    job = Job(model, program, build_cluster(1, "a100"), micro_batch=2)
+    assert kernels(job) == pytest.approx(model.flops(2), rel=0.01)
+    # The fused kernel skips half of the pairs, and computes the scores a second time.
+    fused = 12 * model.layers * model.hidden * model.seq * (1 - 3.5 / 3 / 2)
+    saved = kernels(job) - kernels(replace(job, program=PLAIN))
+    assert saved == pytest.approx(2 * model.seq * fused, rel=0.01)
+
+
+EXPERTS = replace(SMALL, gated=True, experts=8, active=2, layers=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "degrees"),
+    [
+        (SMALL, {"tensor": 8, "data": 1}),
+        (SMALL, {"tensor": 1, "data": 8, "context": 8}),
+        (SMALL, {"tensor": 2, "data": 4, "context": 2}),
+        (EXPERTS, {"tensor": 1, "data": 8, "expert": 8}),
+        (EXPERTS, {"tensor": 2, "data": 4, "expert": 2}),
+    ],
+)
+def test_all_ranks_together_compute_what_one_computes(model, degrees):
+    program = replace(PLAIN, sequence_parallel=True)
+    job = Job(model, program, NODE, **degrees)
+    alone = Job(model, PLAIN, build_cluster(1, "a100"))
+    wanted = kernels(alone) * job.sequences
+    # The router's product runs on each tensor parallel rank.
+    assert 8 * kernels(job) == pytest.approx(wanted, rel=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "degrees",
+    [{"data": 8, "context": 4}, {"data": 8, "expert": 4}, {"tensor": 2, "data": 4, "expert": 4}],
+)
+def test_folded_ranks_take_as_long_as_all(degrees):
+    job = Job(EXPERTS, replace(PLAIN, sequence_parallel=True), NODE, **degrees)
+    options = {"gpu": "a100", "link": "nvlink3", "numerics": False}
+    found = sim.spawn(step, (job,), 8, **options)
+    start, end = min(found)[0], max(end for _, end, _ in found)
+    folded = run(job)
+    assert folded.seconds == pytest.approx(end - start, rel=1e-9)
+    assert folded.memory == max(memory for *_, memory in found)
+
+
+def test_the_bubble_of_a_pipeline():
+    """(p - 1) / m of the time of m micro-batches (Narayanan et al., 2021, section 2.2)."""
+    model = replace(LARGE, layers=4, vocabulary=1024)
+    job = Job(model, replace(PLAIN, reduce_bytes=2), build_cluster(4, "a100"), pipeline=4,
+              micro_batches=8)  # fmt: skip
+    short, long = run(job).seconds, run(replace(job, micro_batches=12)).seconds
+    one = (long - short) / 4  # of each further micro-batch
+    gpu = NODE.gpu
+    adam = 30 * model.layers / 4 * model.layer_parameters / gpu.memory_bandwidth
+    assert short - adam - 8 * one == pytest.approx(3 * one, rel=0.12)
+
+
+def test_memory_of_each_stage_of_zero():
+    """2 + 2 + 12 bytes a parameter; stage 1 shares 12 of them, stage 3 all (Rajbhandari, 2020)."""
+
+    def of_parameter(shard, reduce_bytes):
+        program = Program(shard, recompute="full", reduce_bytes=reduce_bytes)
+        few, many = (
+            run(Job(replace(LARGE, layers=n), program, NODE, data=8)).memory for n in (2, 4)
+        )
+        return (many - few - 2 * 2 * LARGE.seq * LARGE.hidden) / (2 * LARGE.layer_parameters)
+
+    assert of_parameter("none", 2) == pytest.approx(16, rel=0.02)
+    assert of_parameter("optimizer", 2) == pytest.approx(4 + 12 / 8, rel=0.25)
+    assert of_parameter("full", 4) == pytest.approx(16 / 8, rel=0.15)
+
+
+def test_causes_add_up_to_the_step():
+    found = simulate(Job(SMALL, PLAIN, NODE, 2, 2, 2, 1, 8))
+    assert sum(found.causes.values()) == pytest.approx(found.seconds)
+    assert found.causes["waiting for others"] > 0.1 * found.seconds  # the bubble

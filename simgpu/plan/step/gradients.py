@@ -1,12 +1,11 @@
 """Data parallelism without FSDP: buckets of gradients, summed over replicas; the optimiser."""
 
+import functools
+
 import torch
 import torch.distributed as dist
 
-from benchmarks.published.jobs.kernels import touch
-
-HALF = torch.bfloat16
-TYPES = {2: HALF, 4: torch.float32}
+from simgpu.plan.step.kernels import touch
 
 
 class Buckets:
@@ -14,8 +13,8 @@ class Buckets:
 
     Parameters
     ----------
-    modules : list of torch.nn.Module
-        In the order of the forward pass.
+    parts : list of tuple
+        (module, its parameters), in the order of the forward pass.
     group : ProcessGroup
         The replicas.
     program : Program
@@ -23,19 +22,21 @@ class Buckets:
         After how many backward passes a bucket is full.
     """
 
-    def __init__(self, modules, group, program, micro_batches):
+    def __init__(self, parts, group, program, micro_batches):
         self.group, self.program, self.count = group, program, dist.get_world_size(group)
         self.sharded = program.shard == "optimizer"
-        self.modules, self.left, self.works, self.gathers = modules, {}, [], {}
-        self.flat, self.whole = [], []
-        for i, module in enumerate(modules):
-            parameters = list(module.parameters())
+        self.left, self.works, self.gathers, self.flat = {}, [], {}, []
+        for i, (module, parameters) in enumerate(parts):
             numbers = -(-sum(p.numel() for p in parameters) // self.count) * self.count
             device = parameters[0].device
-            self.flat.append(torch.empty(numbers, dtype=TYPES[program.reduce_bytes], device=device))
+            self.flat.append(torch.empty(numbers, dtype=program.reduced, device=device))
             self.left[i] = micro_batches * len(parameters)
+            begin = 0
             for p in parameters:
-                p.register_post_accumulate_grad_hook(lambda p, i=i: self._done(p, i))
+                place = self.flat[i][begin : begin + p.numel()].view_as(p)
+                done = functools.partial(self._done, i=i, place=place)
+                p.register_post_accumulate_grad_hook(done)
+                begin += p.numel()
             module.register_forward_pre_hook(lambda *_, i=i: self._ready(i))
         share = self.count if self.sharded else 1
         self.states = [
@@ -48,7 +49,7 @@ class Buckets:
             self.gathers = {i: self._gather(i) for i in range(len(self.flat))}
 
     def _gather(self, i):
-        whole = torch.empty(len(self.flat[i]), dtype=HALF, device=self.flat[i].device)
+        whole = torch.empty(len(self.flat[i]), dtype=self.program.half, device=self.flat[i].device)
         part = whole[: len(whole) // self.count].clone()
         return dist.all_gather_into_tensor(whole, part, group=self.group, async_op=True), whole
 
@@ -56,7 +57,9 @@ class Buckets:
         if i in self.gathers:
             self.gathers.pop(i)[0].wait()
 
-    def _done(self, parameter, i):
+    def _done(self, parameter, i, place):
+        if self.program.adds:
+            place.add_(parameter.grad)
         parameter.grad = None
         self.left[i] -= 1
         if self.program.overlap and self.left[i] == 0:
@@ -81,7 +84,7 @@ class Buckets:
             work.wait()
         for states, flat in zip(self.states, self.flat, strict=True):
             part = flat[: len(states[0])]
-            touch([part, *states, *states, part.to(HALF)])
+            touch([part, *states, *states, part.to(self.program.half)])
         if self.sharded and not self.program.overlap and self.count > 1:
             for i in range(len(self.flat)):
                 self._gather(i)[0].wait()

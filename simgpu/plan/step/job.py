@@ -1,10 +1,16 @@
 """What a job is: a model, a program that trains it, how it is split, on which GPUs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+import torch
 
 from simgpu.network.cluster import Cluster
 
 HYBRID = 8  # ranks that share the shards, with replicas across
+
+
+class PlanError(ValueError):
+    """A job that cannot be simulated; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +30,10 @@ class Model:
         The embedding is the output layer, too.
     dropout : bool
         After attention and feed-forward part, and of the scores.
-    flash : bool
-        Attention is one kernel that keeps no scores.
+    biases : bool
+        Products and norms have biases.
+    experts, active : int
+        Feed-forward parts of a layer, and how many of them work on a token; 0 and 0: one for all.
     """
 
     hidden: int
@@ -38,7 +46,9 @@ class Model:
     gated: bool = False
     tied: bool = True
     dropout: bool = False
-    flash: bool = True
+    biases: bool = False
+    experts: int = 0
+    active: int = 0
 
     @property
     def width(self):
@@ -53,9 +63,18 @@ class Model:
     @property
     def layer_parameters(self):
         """Weights of a layer, without biases."""
+        return self._attention_parameters + self.expert_parameters * max(self.experts, 1)
+
+    @property
+    def _attention_parameters(self):
         head = self.hidden // self.heads
-        attention = 2 * self.hidden**2 + 2 * self.hidden * head * self.keys
-        return attention + (3 if self.gated else 2) * self.hidden * self.width
+        router = self.hidden * self.experts
+        return 2 * self.hidden**2 + 2 * self.hidden * head * self.keys + router
+
+    @property
+    def expert_parameters(self):
+        """Weights of one feed-forward part."""
+        return (3 if self.gated else 2) * self.hidden * self.width
 
     @property
     def parameters(self):
@@ -64,8 +83,12 @@ class Model:
         return self.layers * self.layer_parameters + rows * self.hidden
 
     def flops(self, sequences, recompute=False):
-        """FLOPs of a step, attention in full: ``6 N + 12 l h s`` a token (8 and 16 if twice)."""
-        layers = self.layers * (self.layer_parameters * 6 + 12 * self.hidden * self.seq)
+        """FLOPs of a step, attention in full: ``6 N + 12 l h s`` a token (8 and 16 if twice).
+
+        N are the weights that work on a token, without the table that is only looked up.
+        """
+        used = self._attention_parameters + self.expert_parameters * max(self.active, 1)
+        layers = self.layers * (used * 6 + 12 * self.hidden * self.seq)
         head = 6 * self.vocabulary * self.hidden
         return sequences * self.seq * (layers * (4 if recompute else 3) / 3 + head)
 
@@ -94,12 +117,20 @@ class Program:
         The layers' products run at the peak of 8-bit numbers.
     reduce_bytes : int
         Of a gradient's number that is summed over ranks.
-    attention : tuple of float
-        Work of flash attention, forward and backward, as a share of all pairs.
+    attention : str
+        ``"chosen"`` (what PyTorch chooses on that GPU), ``"efficient"`` (its memory-efficient
+        kernel, half as fast as FlashAttention-2), ``"unfused"`` (products, softmax, dropout).
     loss_in_place : bool
         The probabilities take the place of the logits, as in Megatron.
     chunks : int
         Stages that each rank of a pipeline has (interleaved).
+    schedule : str
+        ``"1f1b"``, or ``"gpipe"``: all forward passes before the first backward pass.
+    adds : bool
+        A kernel adds each parameter's gradient to its bucket, as in Megatron until 2022; without,
+        the product's own kernel does.
+    dtype : str
+        Of parameters and activations: ``"bfloat16"`` or ``"float16"``.
     """
 
     shard: str = "full"
@@ -109,9 +140,22 @@ class Program:
     compiled: bool = False
     float8: bool = False
     reduce_bytes: int = 4
-    attention: tuple = (0.5, 0.5)
+    attention: str = "chosen"
     loss_in_place: bool = False
     chunks: int = 1
+    schedule: str = "1f1b"
+    adds: bool = False
+    dtype: str = "bfloat16"
+
+    @property
+    def half(self):
+        """The torch type of 16 bits."""
+        return getattr(torch, self.dtype)
+
+    @property
+    def reduced(self):
+        """The torch type of a gradient that is summed over ranks."""
+        return torch.float32 if self.reduce_bytes == 4 else self.half
 
 
 @dataclass(frozen=True)
@@ -125,6 +169,8 @@ class Job:
     cluster : Cluster
     tensor, data, pipeline : int
         Degrees; tensor parallel ranks are neighbours, then data parallel ones.
+    context, expert : int
+        Among how many of the `data` ranks a sequence's positions, or a layer's experts, are split.
     micro_batch : int
         Sequences that go through at once.
     micro_batches : int
@@ -139,8 +185,11 @@ class Job:
     pipeline: int = 1
     micro_batch: int = 1
     micro_batches: int = 1
+    context: int = 1
+    expert: int = 1
 
     def __post_init__(self):
+        self._check_numbers()
         world = self.tensor * self.data * self.pipeline
         if world != self.cluster.world_size:
             raise ValueError(
@@ -155,10 +204,37 @@ class Job:
             ("layers", self.model.layers, self.pipeline * self.program.chunks),
             ("heads", self.model.heads, self.tensor),
             ("heads of keys", self.model.keys, self.tensor),
-            ("positions", self.model.seq, self.tensor),
+            ("positions", self.model.seq, self.tensor * self.context),
+            ("columns of a feed-forward part", self.model.width, self.tensor),
+            ("experts", self.model.experts, self.expert),
+            ("data parallel ranks", self.data, self.context),
+            ("data parallel ranks", self.data, self.expert),
         ):
             if size % parts:
                 raise ValueError(f"{size} {what} cannot be split in {parts}; give a multiple")
+        if self.expert > 1 and not self.model.experts:
+            raise ValueError(f"a model without experts cannot split them in {self.expert}; give 1")
+        if self.expert > 1 and self.program.shard not in ("none", "optimizer"):
+            raise ValueError(
+                "experts that are split cannot be sharded over replicas as well yet; "
+                "shard the optimiser's state alone, or nothing"
+            )
+
+    def _check_numbers(self):
+        for item in fields(self)[3:]:
+            value = getattr(self, item.name)
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{item.name} is {value!r}; give a whole number from 1 on")
+
+    @property
+    def replicas(self):
+        """How many sequences go through side by side."""
+        return self.data // self.context
+
+    @property
+    def sequences(self):
+        """Sequences of a step."""
+        return self.replicas * self.micro_batch * self.micro_batches
 
     @property
     def stages(self):

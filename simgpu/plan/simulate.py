@@ -6,15 +6,17 @@ Tests compare this with steps that are simulated in full.
 """
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from statistics import fmean
 
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
-from benchmarks.published.jobs.program import step
-from benchmarks.published.rows import UnpredictableError
-from d2lmini import sim
+import simgpu as sim
 from simgpu.network.cluster import Cluster
+from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.program import step
+from simgpu.run.shares import CAUSES, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
 STAGES = 2, 4
@@ -30,11 +32,15 @@ class Simulated:
     seconds : float
         Of the last rank to be done.
     memory : float
-        The highest peak of a rank, in bytes.
+        The highest peak of a rank, in bytes, of what is allocated.
+    causes : dict
+        Seconds of the step by cause (`simgpu.run.shares.CAUSES`), the mean over the ranks; they add
+        up to `seconds`.
     """
 
     seconds: float
     memory: float
+    causes: dict = field(default_factory=dict, compare=False)
 
 
 def run(job):
@@ -50,10 +56,19 @@ def run(job):
                 ranks=[size * stage for stage in range(job.pipeline)],
             )  # fmt: skip
     except (ValueError, RuntimeError, AssertionError) as error:
-        raise UnpredictableError(
-            f"its program does not run: {error or type(error).__name__}"
-        ) from None
-    return Simulated(max(seconds for seconds, _ in found), max(memory for _, memory in found))
+        raise PlanError(f"its program does not run: {error or type(error).__name__}") from None
+    start, end = min(found)[0], max(end for _, end, _ in found)
+    return Simulated(
+        end - start,
+        max(memory for *_, memory in found),
+        causes_between(job.cluster.gpu, start, end),
+    )
+
+
+def causes_between(gpu, start, end):
+    """Return the seconds of each cause between two times, the mean over the ranks."""
+    each = [shares(spans, gpu, start, end) for spans in by_rank(sim.trace()).values()]
+    return {cause: (end - start) * fmean(one[cause] for one in each) for cause in CAUSES}
 
 
 @lru_cache(maxsize=1024)
@@ -69,7 +84,18 @@ def simulate(job):
     filled = {sizes: f.memory for sizes, f in found.items() if sizes[1] == counts[-1]}
     memory = _extend(filled, (stages, [counts[-1]], layers), wanted)
     seconds = {sizes: f.seconds for sizes, f in found.items()}
-    return Simulated(_extend(seconds, (stages, counts, layers), wanted), memory)
+    seconds = _extend(seconds, (stages, counts, layers), wanted)
+    return Simulated(seconds, memory, _causes_of(found, (stages, counts, layers), wanted, seconds))
+
+
+def _causes_of(found, axes, wanted, seconds):
+    """Extend each cause; one that would be negative is none, and the others give way."""
+    causes = {
+        cause: max(_extend({k: f.causes[cause] for k, f in found.items()}, axes, wanted), 0.0)
+        for cause in CAUSES
+    }
+    total = sum(causes.values())
+    return {cause: value * seconds / total for cause, value in causes.items()}
 
 
 def _sizes(whole, few):

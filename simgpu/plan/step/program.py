@@ -8,17 +8,19 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, schedules
 
-from benchmarks.published.jobs.gradients import HALF, TYPES, Buckets, adam
-from benchmarks.published.jobs.job import HYBRID
-from benchmarks.published.jobs.layers import Embedding, Head, Layer
-from benchmarks.published.jobs.tensor_parallel import Split
-from d2lmini import sim
+import simgpu as sim
+from simgpu.plan.step.context_parallel import ContextParallel
+from simgpu.plan.step.experts import Experts
+from simgpu.plan.step.gradients import Buckets, adam
+from simgpu.plan.step.job import HYBRID
+from simgpu.plan.step.layers import Embedding, Head, Layer
+from simgpu.plan.step.tensor_parallel import Split
 
 
 class Stage(nn.Sequential):
     """Some of the layers, with the embedding before the first and the loss after the last."""
 
-    def __init__(self, job, number, group):
+    def __init__(self, job, number, group, context, expert):
         program = job.program
         parts = job.tensor * job.data  # equal shards: the last rank does what the first one does
         rows = -(-job.model.vocabulary // parts) * parts
@@ -28,7 +30,7 @@ class Stage(nn.Sequential):
         )
         plain = Split(group, program.sequence_parallel, program.overlap)
         count, last = model.layers // job.stages, number == job.stages - 1
-        parts = [Layer(model, program, split) for _ in range(count)]
+        parts = [Layer(model, program, split, context, expert) for _ in range(count)]
         table = None
         if number == 0:
             parts.insert(0, Embedding(model, plain))
@@ -37,7 +39,7 @@ class Stage(nn.Sequential):
 
 
 def step(rank, job):
-    """Run one step; return its seconds and the peak of the memory, in bytes."""
+    """Run one step; return when it began and ended, and the peak of the memory, in bytes."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
     mesh = dist.init_device_mesh(
@@ -46,21 +48,21 @@ def step(rank, job):
     place = mesh["pp"].get_local_rank() if job.pipeline > 1 else 0
     numbers = range(place, job.stages, job.pipeline)
     group = mesh["tp"].get_group() if job.tensor > 1 else None
+    context = ContextParallel(_neighbours(job, device, job.context, "cp"))
+    expert = _neighbours(job, device, job.expert, "ep")
     fsdp = job.program.shard in ("full", "grad_op", "hybrid")
     with torch.device("meta"):
-        stages = [Stage(job, number, group) for number in numbers]
+        stages = [Stage(job, number, group, context, expert) for number in numbers]
     for stage in stages:
         if fsdp:
             _shard(stage, job, mesh)
         else:
-            stage.to(HALF)
+            stage.to(job.program.half)
         stage.to_empty(device=device)
     if fsdp:
         begin, finish = _nothing, adam([p for stage in stages for p in stage.parameters()])
     else:
-        modules = [module for stage in stages for module in stage]
-        buckets = Buckets(modules, mesh["dp"].get_group(), job.program, job.micro_batches)
-        begin, finish = buckets.begin, buckets.finish
+        begin, finish = _buckets(stages, job, mesh, device)
     run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)
     torch.accelerator.synchronize()
     start = sim.now()
@@ -68,15 +70,52 @@ def step(rank, job):
     run()
     finish()
     torch.accelerator.synchronize()
-    return sim.now() - start, torch.accelerator.max_memory_allocated(device)
+    return start, sim.now(), torch.accelerator.max_memory_allocated(device)
 
 
 def _nothing():
     pass
 
 
+def _neighbours(job, device, count, name):
+    """Return the group of `count` data parallel ranks that stand side by side, None for one."""
+    if count == 1:
+        return None
+    sizes = job.pipeline, job.data // count, count, job.tensor
+    mesh = dist.init_device_mesh(device.type, sizes, mesh_dim_names=("pp", "rest", name, "tp"))
+    return mesh[name].get_group()
+
+
+def _buckets(stages, job, mesh, device):
+    """Make the buckets of what all data parallel ranks share, and those of split experts."""
+    dense, own, apart = [], [], set()
+    for module in (module for stage in stages for module in stage):
+        experts = [part for part in module.modules() if isinstance(part, Experts)]
+        split = [p for part in experts for p in part.own()] if job.expert > 1 else []
+        apart |= {id(p) for p in split}
+        shared = [p for p in module.parameters() if id(p) not in apart]
+        apart |= {id(p) for p in shared}  # a tied table has one gradient
+        dense.append((module, shared))
+        own += [(module, split)] if split else []
+    found = [Buckets(dense, mesh["dp"].get_group(), job.program, job.micro_batches)]
+    if own:
+        sizes = job.pipeline, job.data // job.expert, job.expert, job.tensor
+        names = ("pp", "replicas", "ep", "tp")
+        group = dist.init_device_mesh(device.type, sizes, mesh_dim_names=names)["replicas"]
+        found.append(Buckets(own, group.get_group(), job.program, job.micro_batches))
+    return tuple(_each(found, name) for name in ("begin", "finish"))
+
+
+def _each(buckets, name):
+    def call():
+        for one in buckets:
+            getattr(one, name)()
+
+    return call
+
+
 def _shard(stage, job, mesh):
-    policy = MixedPrecisionPolicy(HALF, TYPES[job.program.reduce_bytes])
+    policy = MixedPrecisionPolicy(job.program.half, job.program.reduced)
     mesh = mesh["dp"]
     if job.program.shard == "hybrid":
         mesh = dist.init_device_mesh(
@@ -90,7 +129,8 @@ def _shard(stage, job, mesh):
 
 
 def _tokens(job, count, device):
-    return torch.empty(count * job.micro_batch, job.model.seq, dtype=torch.int64, device=device)
+    length = job.model.seq // job.context
+    return torch.empty(count * job.micro_batch, length, dtype=torch.int64, device=device)
 
 
 def _accumulate(stages, _, job, mesh, device):
@@ -103,10 +143,11 @@ def _accumulate(stages, _, job, mesh, device):
 
 def _pipeline(stages, numbers, job, mesh, device):
     model, program = job.model, job.program
-    length = model.seq // (job.tensor if program.sequence_parallel else 1)
+    whole = model.seq // job.context
+    length = whole // (job.tensor if program.sequence_parallel else 1)
     shape = length, job.micro_batch, model.hidden
-    hidden = torch.empty(shape, dtype=HALF, device="meta", requires_grad=True)
-    first = torch.empty(job.micro_batch, model.seq, dtype=torch.int64, device="meta")
+    hidden = torch.empty(shape, dtype=program.half, device="meta", requires_grad=True)
+    first = torch.empty(job.micro_batch, whole, dtype=torch.int64, device="meta")
     loss = torch.empty(1, device="meta")
     parts = [
         PipelineStage(
@@ -117,7 +158,8 @@ def _pipeline(stages, numbers, job, mesh, device):
         for stage, number in zip(stages, numbers, strict=True)
     ]  # fmt: skip
     kind = schedules.Schedule1F1B if len(parts) == 1 else schedules.ScheduleInterleaved1F1B
-    if job.micro_batches < job.pipeline:  # then 1F1B is the same
+    # With fewer micro-batches than stages, 1F1B is GPipe, and PyTorch's refuses.
+    if program.schedule == "gpipe" or job.micro_batches < job.pipeline:
         kind = schedules.ScheduleGPipe
     schedule = kind(
         parts[0] if len(parts) == 1 else parts, job.micro_batches,

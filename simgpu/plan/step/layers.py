@@ -6,17 +6,15 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import (
     CheckpointPolicy,
     checkpoint,
     create_selective_checkpoint_contexts,
 )
 
-from benchmarks.published.jobs.kernels import flash_attention
-
-
-def _weight(*shape):
-    return nn.Parameter(torch.empty(*shape))
+from simgpu.plan.step.experts import Experts
+from simgpu.plan.step.products import activate, add_bias, bias, weight
 
 
 def _rotate(x, angles, compiled):
@@ -32,12 +30,14 @@ class Norm(nn.Module):
 
     def __init__(self, model, compiled):
         super().__init__()
-        self.weight, self.plain = _weight(model.hidden), model.gated and not compiled
+        self.weight, self.plain = weight(model.hidden), model.gated and not compiled
+        self.bias = bias(model, model.hidden)
 
     def forward(self, x):
         """Normalise the last dimension."""
-        norm = F.rms_norm if self.plain else F.layer_norm
-        return norm(x, self.weight.shape, self.weight)
+        if self.plain:
+            return F.rms_norm(x, self.weight.shape, self.weight)
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias)
 
 
 class Layer(nn.Module):
@@ -48,18 +48,23 @@ class Layer(nn.Module):
     model : Model
     program : Program
     split : tensor_parallel.Split
+    context : ContextParallel
+        Among whose ranks the sequences are split.
+    expert : ProcessGroup, optional
+        Among whose ranks the experts are split.
     """
 
-    def __init__(self, model, program, split):
+    def __init__(self, model, program, split, context, expert=None):
         super().__init__()
-        self.model, self.program, self.split = model, program, split
+        self.model, self.program, self.split, self.context = model, program, split, context
         h, t = model.hidden, split.size
         self.head, self.heads, self.keys = h // model.heads, model.heads // t, model.keys // t
         self.norm1, self.norm2 = Norm(model, program.compiled), Norm(model, program.compiled)
-        self.qkv = _weight((self.heads + 2 * self.keys) * self.head, h)
-        self.out = _weight(h, h // t)
-        self.up = _weight((2 if model.gated else 1) * model.width // t, h)
-        self.down = _weight(h, model.width // t)
+        rows = (self.heads + 2 * self.keys) * self.head
+        self.qkv, self.qkv_bias = weight(rows, h), bias(model, rows)
+        self.out, self.out_bias = weight(h, h // t), bias(model, h)
+        part = Experts if model.experts else FeedForward
+        self.feed_forward = part(model, program, split, expert)
 
     def forward(self, x):
         """Run the layer, so that what is recomputed is not kept."""
@@ -75,17 +80,10 @@ class Layer(nn.Module):
 
     def _run(self, x):
         split, compiled = self.split, self.program.compiled
-        y = split.column(self.norm1(x), self.qkv)
-        x = x + self._drop(split.row(self._attention(y, compiled), self.out))
-        y = split.column(self.norm2(x), self.up)
-        if not self.model.gated:
-            y = F.gelu(y)
-        elif compiled:
-            y = F.glu(y)  # moves the bytes of a fused SwiGLU
-        else:
-            gate, y = y.chunk(2, -1)
-            y = F.silu(gate) * y
-        return x + self._drop(split.row(y, self.down))
+        y = add_bias(split.column(self.norm1(x), self.qkv), self.qkv_bias)
+        y = split.row(self._attention(y, compiled), self.out)
+        x = x + self._drop(add_bias(y, self.out_bias))
+        return x + self._drop(self.feed_forward(self.norm2(x)))
 
     def _drop(self, x):
         return _dropout(x) if self.model.dropout else x
@@ -98,22 +96,51 @@ class Layer(nn.Module):
         if self.model.gated:
             angles = torch.empty(length, 1, self.head, device=y.device)
             q, k = _rotate(q, angles, compiled), _rotate(k, angles, compiled)
-        if self.model.flash:
-            z = flash_attention(q, k, v, *self.program.attention)
-        elif self.program.recompute == "attention":
-            z = checkpoint(self._scores, q, k, v, use_reentrant=False, preserve_rng_state=False)
+        q, (k, v), pairs = q.transpose(1, 2), self.context.gather(k, v), self.context.causal
+        k, v = k.transpose(1, 2), v.transpose(1, 2)
+        attend = self._scores if self.program.attention == "unfused" else self._fused
+        if self.program.recompute == "attention":
+            z = checkpoint(attend, q, k, v, pairs, use_reentrant=False, preserve_rng_state=False)
         else:
-            z = self._scores(q, k, v)
-        return z.transpose(0, 1).reshape(length, batch, -1)
+            z = attend(q, k, v, pairs)
+        return z.permute(2, 0, 1, 3).reshape(length, batch, -1)
 
-    def _scores(self, q, k, v):
+    def _fused(self, q, k, v, causal):
+        """Attend in the kernel that PyTorch chooses, or in the memory-efficient one."""
+        options = {"is_causal": causal, "enable_gqa": self.keys != self.heads}
+        if self.program.attention == "chosen":
+            return F.scaled_dot_product_attention(q, k, v, **options)
+        with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v, **options)
+
+    def _scores(self, q, k, v, causal):
         """Attend with kernels for the products, the masked softmax, and dropout."""
-        batch, length = q.shape[:2]
-        q, k, v = (x.transpose(1, 2).flatten(0, 1) for x in (q, k, v))
+        batch, heads, length = q.shape[:3]
+        k, v = (x.repeat_interleave(heads // x.shape[1], 1) if x.shape[1] < heads else x
+                for x in (k, v))  # fmt: skip
+        q, k, v = (x.flatten(0, 1) for x in (q, k, v))
         scores = torch.bmm(q, k.transpose(1, 2)).softmax(-1)
         if self.model.dropout:
             scores = _dropout(scores)
-        return torch.bmm(scores, v).view(batch, -1, length, self.head).transpose(1, 2)
+        return torch.bmm(scores, v).view(batch, -1, length, self.head)
+
+
+class FeedForward(nn.Module):
+    """The feed-forward part; arguments as of `Experts`."""
+
+    def __init__(self, model, program, split, expert=None):
+        super().__init__()
+        self.model, self.program, self.split = model, program, split
+        rows = (2 if model.gated else 1) * model.width // split.size
+        self.up, self.up_bias = weight(rows, model.hidden), bias(model, rows)
+        self.down = weight(model.hidden, model.width // split.size)
+        self.down_bias = bias(model, model.hidden)
+
+    def forward(self, x):
+        """Widen, and narrow again; x is (sequence, batch, hidden)."""
+        y = add_bias(self.split.column(x, self.up), self.up_bias)
+        y = activate(y, self.model.gated, self.program.compiled)
+        return add_bias(self.split.row(y, self.down), self.down_bias)
 
 
 class _Policy:
@@ -128,7 +155,8 @@ class _Policy:
             self.seen[context.is_recompute] += 1
             keep = self.seen[context.is_recompute] % 2
         else:
-            keep = name in ("attend", "reduce_scatter_tensor")
+            attention = name.startswith("_scaled_dot_product")
+            keep = attention or name == "reduce_scatter_tensor"
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
 
@@ -155,8 +183,8 @@ class Embedding(nn.Module):
     def __init__(self, model, split):
         super().__init__()
         self.model, self.split = model, split
-        self.table = _weight(-(-model.vocabulary // split.size), model.hidden)
-        self.positions = None if model.gated else _weight(model.seq, model.hidden)
+        self.table = weight(-(-model.vocabulary // split.size), model.hidden)
+        self.positions = None if model.gated else weight(model.seq, model.hidden)
 
     def forward(self, tokens):
         """Embed this rank's part of the vocabulary, and sum over the ranks."""
@@ -183,7 +211,7 @@ class Head(nn.Module):
         super().__init__()
         self.norm, self.split = Norm(model, program.compiled), split
         self.in_place = program.loss_in_place
-        self.table = _weight(-(-model.vocabulary // split.size), model.hidden)
+        self.table = weight(-(-model.vocabulary // split.size), model.hidden)
         if table is not None:
             self.table = table
 

@@ -1,0 +1,122 @@
+"""The command ``simgpu plan``: what it does with its options."""
+
+import json
+import warnings
+
+from simgpu.plan import options, user_model
+from simgpu.plan.model_file import find_model
+from simgpu.plan.report import Report
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import PlanError
+from simgpu.units import number
+
+MEMORY = "peak memory is that of tensors; PyTorch's allocator and NCCL take more"
+BALANCED = "every expert gets as many tokens as the others"
+
+
+def main(argv=None) -> int:
+    """Print what a plan's step takes; return the exit code."""
+    parser = options.make_parser()
+    args = parser.parse_args(argv)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+    try:
+        report = plan_own(args) if args.model.endswith(".py") else plan(args)
+    except ValueError as error:
+        parser.error(str(error))
+    print(json.dumps(report.to_dict()) if args.json else report)
+    return 0
+
+
+def plan(args) -> Report:
+    """Return the report of a transformer: a preset, or a file of sizes."""
+    job = options.job_of(args, find_model(args.model))
+    found = simulate(job)
+    gpu, model = job.cluster.gpu, job.model
+    dtype = "float8" if job.program.float8 else job.program.dtype
+    peak, gpus = gpu.flops[dtype], job.cluster.world_size
+    flops = model.flops(job.sequences)
+    return Report(
+        model=f"{args.model}, {_count(model.parameters)} parameters, "
+        f"sequences of {model.seq:,} tokens",
+        hardware=_hardware(job.cluster), program=_program(job, args),
+        step_time_seconds=found.seconds, tokens_per_step=job.sequences * model.seq, unit="tokens",
+        gpus=gpus, mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak,
+        dtype=dtype, parameters=model.parameters, peak_memory_bytes=found.memory,
+        gpu_memory_bytes=gpu.memory, time_shares=_shares(found),
+        notes=(MEMORY, *([BALANCED] if model.experts else [])),
+    )  # fmt: skip
+
+
+def plan_own(args) -> Report:
+    """Return the report of a model that a Python file makes."""
+    for name in ("tp", "pp", "cp", "ep"):
+        if getattr(args, name) != 1:
+            raise PlanError(
+                f"--{name} {getattr(args, name)} cannot split {args.model}, which says itself what "
+                "it computes; leave it out, or describe the sizes in a .json file"
+            )
+    if args.sequence is not None:
+        raise PlanError(f"--sequence {args.sequence}: batch(size) in {args.model} says how long")
+    if args.shard in (1, 2):
+        raise PlanError(f"--shard {args.shard} comes later for a .py file; give 0 or 3")
+    if args.recompute == "selective":
+        raise PlanError("--recompute selective comes later for a .py file; give full or none")
+    cluster, dtype = options.cluster_of(args), options.dtype_of(args, options.gpu_of(args))
+    if dtype == "float8":
+        raise PlanError("--dtype float8 comes later for a .py file; give bfloat16")
+    count = options.micro_batches(args, options.data_parallel(args))
+    make, batch = user_model.load(args.model)
+    parameters, tokens = user_model.describe(make, batch, args.micro_batch)
+    shard = "none" if args.shard == 0 else "full"
+    job = user_model.OwnJob(
+        make, batch, cluster, shard, args.recompute == "full", dtype, args.micro_batch, count
+    )
+    found, flops = user_model.simulate(job)
+    peak, gpus = cluster.gpu.flops[dtype], cluster.world_size
+    return Report(
+        model=f"{args.model}, {_count(parameters)} parameters",
+        hardware=_hardware(cluster),
+        program=f"{'FSDP2' if shard == 'full' else 'DDP'}, {dtype}, recompute {args.recompute}, "
+        f"{count} x micro-batch {args.micro_batch} on each of {gpus} GPUs",
+        step_time_seconds=found.seconds,
+        tokens_per_step=gpus * count * (tokens or args.micro_batch),
+        unit="tokens" if tokens else "samples", gpus=gpus,
+        mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak, dtype=dtype,
+        parameters=parameters, peak_memory_bytes=found.memory, gpu_memory_bytes=cluster.gpu.memory,
+        time_shares=_shares(found), notes=(MEMORY,),
+    )  # fmt: skip
+
+
+def _shares(found):
+    return {cause: seconds / found.seconds for cause, seconds in found.causes.items()}
+
+
+def _count(parameters):
+    for power, name in ((1e9, "billion"), (1e6, "million")):
+        if parameters >= power:
+            return f"{number(parameters / power)} {name}"
+    return number(parameters)
+
+
+def _hardware(cluster):
+    text = f"{cluster.gpus_per_node} x {cluster.gpu.name} on {cluster.link.name}"
+    if cluster.nodes > 1:
+        text = f"{cluster.nodes} nodes of {text}, joined by {cluster.network.name}"
+    return text
+
+
+def _program(job, args):
+    program = job.program
+    degrees = {
+        "TP": job.tensor, "PP": job.pipeline, "CP": job.context, "EP": job.expert,
+        "DP": job.replicas,
+    }  # fmt: skip
+    split = " ".join(f"{name} {count}" for name, count in degrees.items() if count > 1)
+    stage = options.SHARDS.index(program.shard)
+    words = [split or "one GPU", f"ZeRO stage {stage}" if job.data > 1 else ""]
+    if job.pipeline > 1:
+        chunks = f" with {program.chunks} stages a rank" if program.chunks > 1 else ""
+        words.append(f"schedule {args.schedule}{chunks}")
+    words += [f"recompute {args.recompute}", f"batch {job.sequences}: {job.micro_batches} x "
+              f"micro-batch {job.micro_batch} on {job.replicas} replicas"]  # fmt: skip
+    return ", ".join(word for word in words if word)

@@ -1,0 +1,109 @@
+"""A model in a JSON file: names of fields as in Hugging Face's configurations."""
+
+import json
+from dataclasses import fields
+
+from simgpu.plan.presets import PRESETS
+from simgpu.plan.step.job import Model, PlanError
+
+# Field of `Model`: names that files use for it.
+NAMES = {
+    "hidden": ("hidden_size", "n_embd", "d_model"),
+    "heads": ("num_attention_heads", "n_head", "n_heads"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers"),
+    "seq": ("max_position_embeddings", "n_positions", "max_seq_len"),
+    "vocabulary": ("vocab_size",),
+    "kv_heads": ("num_key_value_heads",),
+    "inner": ("intermediate_size", "n_inner"),
+    "tied": ("tie_word_embeddings",),
+    "experts": ("num_local_experts", "num_experts"),
+    "active": ("num_experts_per_tok",),
+    "gated": (), "biases": (), "dropout": (),
+}  # fmt: skip
+NEEDED = ("hidden", "heads", "layers", "seq", "vocabulary")
+GPT = ("gpt2", "gpt_neox", "opt", "mpt", "bloom")  # model types without gates
+# Fields of configurations that other layers are needed for.
+UNKNOWN = ("q_lora_rank", "kv_lora_rank", "n_shared_experts", "moe_intermediate_size")
+
+
+def find_model(name) -> Model:
+    """Return the model of a preset's name, or of a file that ends in ``.json``.
+
+    Raises
+    ------
+    PlanError
+        If there is none; the message says which there are, or what the file lacks.
+    """
+    if name.lower() in PRESETS:
+        return PRESETS[name.lower()]
+    if not name.endswith(".json"):
+        raise PlanError(
+            f"unknown model {name!r}; give one of {', '.join(PRESETS)}, a .json file with the "
+            "model's sizes, or a .py file with a function model() that makes a torch.nn.Module"
+        )
+    try:
+        with open(name, encoding="utf-8") as file:
+            return read(json.load(file), name)
+    except (OSError, json.JSONDecodeError) as error:
+        raise PlanError(f"{name} cannot be read: {error}") from None
+
+
+def read(config, name) -> Model:
+    """Return the `Model` that a configuration, a dict, describes; `name` is for messages."""
+    if not isinstance(config, dict):
+        raise PlanError(f"{name} holds no object; give one such as {{{_example()}}}")
+    found = {}
+    for key, others in NAMES.items():
+        value = next((config[n] for n in (key, *others) if config.get(n) is not None), None)
+        if value is not None:
+            found[key] = value
+    missing = [key for key in NEEDED if key not in found]
+    if missing:
+        words = (" or ".join((key, *NAMES[key])) for key in missing)
+        raise PlanError(f"{name} lacks {'; '.join(words)}; add it")
+    unknown = [key for key in UNKNOWN if config.get(key)]
+    if unknown:
+        raise PlanError(
+            f"{name} has {', '.join(unknown)}: latent attention and shared experts are not "
+            "simulated yet; describe the model as a .py file with a function model()"
+        )
+    _check(found, name)
+    _check_heads(found, config, name)
+    if "model_type" in config or "hidden_act" in config:
+        found.setdefault("gated", config.get("model_type") not in GPT)
+        found.setdefault("tied", not found["gated"])
+        found.setdefault("biases", not found["gated"] and config.get("model_type") != "mpt")
+    return Model(**found)
+
+
+def _check(found, name):
+    flags = {f.name for f in fields(Model) if f.type is bool}
+    for key, value in found.items():
+        wanted = bool if key in flags else int
+        if type(value) is not wanted or (wanted is int and value < (key not in OPTIONAL)):
+            word = "true or false" if wanted is bool else "a whole number from 1 on"
+            raise PlanError(f"{name}: {key} is {value!r}; give {word}")
+
+
+OPTIONAL = ("experts", "active")
+
+
+def _check_heads(found, config, name):
+    hidden, heads = found["hidden"], found["heads"]
+    size = config.get("head_dim")
+    if hidden % heads or (size and size * heads != hidden):
+        raise PlanError(
+            f"{name}: {heads} heads of {size or hidden / heads:g} numbers are not {hidden}, the "
+            "hidden size, which is needed; change one of them"
+        )
+    if bool(found.get("experts")) != bool(found.get("active")):
+        raise PlanError(f"{name}: give both experts and active (num_experts_per_tok), or neither")
+    if found.get("active", 0) > found.get("experts", 0):
+        raise PlanError(
+            f"{name}: {found['active']} of {found['experts']} experts cannot work on a token; "
+            "lower active"
+        )
+
+
+def _example():
+    return ", ".join(f'"{NAMES[key][0]}": 1024' for key in NEEDED)
