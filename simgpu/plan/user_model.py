@@ -84,7 +84,7 @@ def describe(make, batch, size):
 
 def _inputs(batch, size):
     found = batch(size)
-    found = (found,) if isinstance(found, torch.Tensor) else tuple(found)
+    found = found if isinstance(found, (tuple, list)) else (found,)
     if not found or not all(isinstance(x, torch.Tensor) for x in found):
         raise PlanError("batch(size) returned no tensor; return one, or a tuple of tensors")
     return found

@@ -25,14 +25,18 @@ class Buckets:
     def __init__(self, parts, group, program, micro_batches):
         self.group, self.program, self.count = group, program, dist.get_world_size(group)
         self.sharded = program.shard == "optimizer"
-        self.left, self.works, self.gathers, self.flat = {}, [], {}, []
+        self.left, self.works, self.gathers, self.flat, self.whole = {}, [], {}, [], []
         for i, (module, parameters) in enumerate(parts):
             numbers = -(-sum(p.numel() for p in parameters) // self.count) * self.count
             device = parameters[0].device
             self.flat.append(torch.empty(numbers, dtype=program.reduced, device=device))
             self.left[i] = micro_batches * len(parameters)
+            if self.sharded:  # into which the parameters are gathered
+                self.whole.append(torch.empty(numbers, dtype=program.half, device=device))
             begin = 0
             for p in parameters:
+                if self.sharded:
+                    p.data = self.whole[i][begin : begin + p.numel()].view_as(p)
                 place = self.flat[i][begin : begin + p.numel()].view_as(p)
                 done = functools.partial(self._done, i=i, place=place)
                 p.register_post_accumulate_grad_hook(done)
@@ -49,13 +53,13 @@ class Buckets:
             self.gathers = {i: self._gather(i) for i in range(len(self.flat))}
 
     def _gather(self, i):
-        whole = torch.empty(len(self.flat[i]), dtype=self.program.half, device=self.flat[i].device)
+        whole = self.whole[i]
         part = whole[: len(whole) // self.count].clone()
-        return dist.all_gather_into_tensor(whole, part, group=self.group, async_op=True), whole
+        return dist.all_gather_into_tensor(whole, part, group=self.group, async_op=True)
 
     def _ready(self, i):
         if i in self.gathers:
-            self.gathers.pop(i)[0].wait()
+            self.gathers.pop(i).wait()
 
     def _done(self, parameter, i, place):
         if self.program.adds:
@@ -87,7 +91,7 @@ class Buckets:
             touch([part, *states, *states, part.to(self.program.half)])
         if self.sharded and not self.program.overlap and self.count > 1:
             for i in range(len(self.flat)):
-                self._gather(i)[0].wait()
+                self._gather(i).wait()
 
 
 def adam(parameters):

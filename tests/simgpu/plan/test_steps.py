@@ -248,7 +248,7 @@ def test_memory_of_each_stage_of_zero():
     def of_parameter(shard, reduce_bytes):
         program = Program(shard, recompute="full", reduce_bytes=reduce_bytes)
         few, many = (
-            run(Job(replace(LARGE, layers=n), program, NODE, data=8)).memory for n in (2, 4)
+            run(Job(replace(LARGE, layers=n), program, NODE, data=8)).memory for n in (3, 5)
         )
         return (many - few - 2 * 2 * LARGE.seq * LARGE.hidden) / (2 * LARGE.layer_parameters)
 

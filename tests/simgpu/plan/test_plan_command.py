@@ -1,0 +1,213 @@
+"""The command ``simgpu plan``: its report, JSON, models from files, and what it refuses."""
+
+import json
+
+import pytest
+
+from simgpu.__main__ import main
+from simgpu.plan.model_file import find_model, read
+from simgpu.plan.presets import PRESETS, SOURCES
+from simgpu.plan.step.job import PlanError
+
+SMALL = {
+    "hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4, "vocab_size": 4096,
+    "max_position_embeddings": 256,
+}  # fmt: skip
+
+
+def plan(capsys, *arguments):
+    """Return the exit code, and what is printed."""
+    try:
+        code = main(["plan", *map(str, arguments)])
+    except SystemExit as error:
+        code = error.code
+    found = capsys.readouterr()
+    return code, found.out + found.err
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(SMALL), encoding="utf-8")
+    return path
+
+
+def test_the_report_says_what_a_step_takes(small, capsys):
+    code, text = plan(capsys, small, "--gpus", 4, "--gpu", "h100")
+    assert code == 0
+    for words in ("simulated, not measured", "4 x h100 on nvlink4", "ZeRO stage 3", "step time",
+                  "tokens/s", "MFU", "of a GPU's 80 GiB", "limited by"):  # fmt: skip
+        assert words in text, words
+
+
+def test_the_same_as_json(small, capsys):
+    found = json.loads(plan(capsys, small, "--gpus", 4, "--global-batch", 16, "--json")[1])
+    assert found["tokens_per_step"] == 16 * SMALL["max_position_embeddings"]
+    rate = found["tokens_per_step"] / found["step_time_seconds"]
+    assert found["tokens_per_second"] == pytest.approx(rate)
+    assert found["tokens_per_second_per_gpu"] == pytest.approx(rate / 4)
+    assert sum(found["time_shares"].values()) == pytest.approx(1)
+    assert found["limited_by"] == max(found["time_shares"], key=found["time_shares"].get)
+    assert found["fits"] is True
+    flops = found["mfu_share"] * 4 * found["peak_flop_per_second"] * found["step_time_seconds"]
+    assert flops == pytest.approx(read(SMALL, "").flops(16))
+
+
+def test_a_model_that_does_not_fit_is_said_to(capsys):
+    code, text = plan(capsys, "gpt3-6.7b", "--gpus", 1, "--shard", 0)
+    assert code == 0
+    assert "DOES NOT FIT" in text
+
+
+REFUSED = {
+    "--tp 3": "--tp 3 x --pp 1 x --cp 1 = 3 does not divide --gpus 8; give 9 GPUs",
+    "--tp 8 --gpus 0": "--gpus 0: give a whole number",
+    "--tp 8 --pp 2": "= 16 does not divide --gpus 8; give 16 GPUs",
+    "--tp 0": "--tp 0: give a whole number from 1 on",
+    "--gpus 12": "--gpus 12 does not fill nodes of 8; give a multiple, or --gpus-per-node",
+    "--pp 8": "4 layers cannot be split in 8 (--pp); give one of 1, 2, 4",
+    "--tp 4 --heads": "unrecognized arguments",
+    "--ep 2": "has no experts; leave it out",
+    "--ep 3": "--ep 3 does not divide the 8 data parallel ranks",
+    "--global-batch 12": "--global-batch 12 is no multiple of 8: 8 replicas x --micro-batch 1; "
+    "give 16",
+    "--pp 4 --global-batch 4": "--schedule 1f1b needs 4 micro-batches, one for each stage (--pp 4)"
+    ", and --global-batch 4 gives 2; give --global-batch 8, or --schedule gpipe",
+    "--pp 2 --schedule interleaved --global-batch 12": "needs a multiple of 2 micro-batches",
+    "--chunks 2": "--chunks 2 needs --schedule interleaved",
+    "--schedule interleaved": "needs --pp 2 or more",
+    "--dtype float8": "a100 has no such units; give bfloat16, float16",
+    "--network x --gpus 16": "unknown network 'x'",
+    "--gpu x": "unknown GPU 'x'",
+}
+
+
+@pytest.mark.parametrize("options", REFUSED)
+def test_what_does_not_fit_together(small, capsys, options):
+    code, text = plan(capsys, small, *options.split())
+    assert code == 2
+    assert REFUSED[options] in text
+
+
+def test_experts_are_not_split_and_sharded_at_once(capsys):
+    code, text = plan(capsys, "mixtral-8x7b", "--ep", 8, "--shard", 3)
+    assert code == 2
+    assert "--ep 8 with --shard 3 comes later; give --shard 0 or 1" in text
+
+
+def test_configurations_as_others_write_them():
+    llama = {
+        "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "head_dim": 128,
+        "num_hidden_layers": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+        "vocab_size": 128256, "max_position_embeddings": 8192, "tie_word_embeddings": False,
+        "hidden_act": "silu", "rope_theta": 500000.0,
+    }  # fmt: skip
+    assert read(llama, "") == PRESETS["llama3-8b"]
+    gpt2 = {"model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 1024,
+            "n_inner": None, "vocab_size": 50257}  # fmt: skip
+    assert read(gpt2, "") == PRESETS["gpt2-124m"]
+    mixtral = llama | {
+        "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2,
+        "vocab_size": 32000, "max_position_embeddings": 32768,
+    }  # fmt: skip
+    assert read(mixtral, "") == PRESETS["mixtral-8x7b"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocab_size": None}, "lacks vocabulary or vocab_size; add it"),
+        ({"num_hidden_layers": 0}, "layers is 0; give a whole number from 1 on"),
+        ({"hidden_size": "512"}, "hidden is '512'; give a whole number"),
+        ({"num_attention_heads": 7}, "7 heads of 73.1429 numbers are not 512"),
+        ({"head_dim": 128}, "8 heads of 128 numbers are not 512"),
+        ({"kv_lora_rank": 512}, "kv_lora_rank: latent attention and shared experts"),
+        ({"num_local_experts": 8}, "give both experts and active"),
+        ({"num_local_experts": 2, "num_experts_per_tok": 4}, "4 of 2 experts cannot work"),
+        ({"gated": 1}, "gated is 1; give true or false"),
+    ],
+)
+def test_configurations_that_say_too_little(changes, message):
+    with pytest.raises(PlanError) as error:
+        read(SMALL | changes, "x.json")
+    assert "x.json" in str(error.value)
+    assert message in str(error.value)
+
+
+def test_names_that_are_no_models(tmp_path):
+    with pytest.raises(PlanError, match=r"unknown model 'llama9'.*llama3-8b.*function model\(\)"):
+        find_model("llama9")
+    with pytest.raises(PlanError, match="cannot be read"):
+        find_model(str(tmp_path / "none.json"))
+
+
+def test_presets_have_sources():
+    for name in PRESETS:
+        assert name.partition("-")[0] in SOURCES
+
+
+OWN = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(1000, 256)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(256, 4, 1024, 0.0, batch_first=True) for _ in range(2)
+        )
+        self.head = nn.Linear(256, 1000)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return nn.functional.cross_entropy(self.head(x).flatten(0, 1), tokens.flatten())
+
+def model():
+    return Net()
+
+def batch(size):
+    return torch.zeros(size, 128, dtype=torch.int64)
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("options", [(), ("--shard", 0), ("--recompute", "full")])
+def test_a_model_of_ones_own(own, capsys, options):
+    options = (*options, "--gpus", 4, "--global-batch", 16, "--json")
+    found = json.loads(plan(capsys, own, *options)[1])
+    assert found["tokens_per_step"] == 16 * 128
+    assert found["parameters"] == 256 * 1000 + 257 * 1000 + 2 * 789_760
+    # 6 FLOPs for each weight of a product and token, and unfused or fused attention.
+    weights = 256 * 1000 + 2 * 12 * 256**2
+    flops = found["mfu_share"] * found["peak_flop_per_second"] * found["step_time_seconds"] * 4
+    assert flops == pytest.approx(6 * weights * 16 * 128, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (OWN, "--tp 2", "--tp 2 cannot split"),
+        (OWN, "--sequence 7", "batch(size) in"),
+        (OWN, "--shard 1", "--shard 1 comes later for a .py file; give 0 or 3"),
+        (OWN, "--recompute selective", "give full or none"),
+        (OWN.replace("def model", "def modell"), "", "no function model; add def model()"),
+        (OWN.replace("def batch", "def batsh"), "", "no function batch; add def batch(size)"),
+        (OWN.replace("return Net()", "return 1"), "", "model() returned int; return a torch"),
+        (OWN.replace("return torch.zeros", "return 1; torch.zeros"), "", "batch(size) returned"),
+    ],
+)
+def test_what_a_file_must_have(tmp_path, capsys, text, options, message):
+    path = tmp_path / "own.py"
+    path.write_text(text, encoding="utf-8")
+    code, printed = plan(capsys, path, *options.split())
+    assert code == 2
+    assert message in printed
