@@ -34,6 +34,7 @@ def _program(words, chunks=1):
         chunks=chunks,
         loss_in_place=True,
         attention="unfused",
+        host_waits=True,
     )
 
 

@@ -32,7 +32,8 @@ class A100:
         chunks = layers // pipeline // whole(row, "layers_per_virtual_stage") if virtual else 1
         program = Program(
             "none", "all", overlap=False, compiled=True, reduce_bytes=2, attention="unfused",
-            chunks=max(chunks, 1), loss_in_place=True, dtype="float16",
+            chunks=max(chunks, 1), loss_in_place=True, host_waits=True,
+            dtype="float16",
         )  # fmt: skip
         flops = _counted(model, batch)
         return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, micro,

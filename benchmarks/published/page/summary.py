@@ -7,7 +7,7 @@ from simgpu.units import quantity, size
 
 # Goals: median error before and after one calibration point, order, memory.
 BEFORE, AFTER, ORDER, MEMORY = 0.25, 0.1, 0.9, 0.1
-FORMULAS = ("collectives", "vtrain")  # predicted by a formula, not by a program
+FORMULAS = ("collectives", "vtrain")  # tables with sections of their own
 NAMES = {  # families in the order of the page: what they are, and the source
     "collectives": "messages, nccl-tests {cite}`bekman2024machine`",
     "vtrain": "GPTs, Megatron-DeepSpeed {cite}`bang2024vtrain`",

@@ -129,6 +129,9 @@ class Program:
     adds : bool
         A kernel adds each parameter's gradient to its bucket, as in Megatron until 2022; without,
         the product's own kernel does.
+    host_waits : bool
+        The host waits for each message of the pipeline before it launches what needs it, as in
+        Megatron, whose ``p2p_communication.py`` calls `torch.cuda.synchronize` behind each.
     dtype : str
         Of parameters and activations: ``"bfloat16"`` or ``"float16"``.
     """
@@ -145,6 +148,7 @@ class Program:
     chunks: int = 1
     schedule: str = "1f1b"
     adds: bool = False
+    host_waits: bool = False
     dtype: str = "bfloat16"
 
     @property

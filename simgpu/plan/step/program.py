@@ -36,6 +36,16 @@ class Stage(nn.Sequential):
             parts.insert(0, Embedding(model, plain))
             table = parts[0].table if model.tied else None
         super().__init__(*parts, *([Head(model, program, plain, table)] if last else []))
+        self.waits = program.host_waits and job.pipeline > 1
+
+    def forward(self, x):
+        """Run the layers; the host may wait for what they receive, forward and backward."""
+        if not self.waits:
+            return super().forward(x)
+        torch.accelerator.synchronize()
+        y = super().forward(x)
+        y.register_hook(lambda _: torch.accelerator.synchronize())
+        return y
 
 
 def step(rank, job):
