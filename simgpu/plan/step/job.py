@@ -131,8 +131,8 @@ class Program:
         the product's own kernel does.
     host_waits : bool
         The host waits for each message of the pipeline before it launches what needs it, as in
-        Megatron, whose ``p2p_communication.py`` calls `torch.cuda.synchronize` behind each; not if stages are
-        interleaved.
+        Megatron, whose ``p2p_communication.py`` calls `torch.cuda.synchronize` behind each;
+        not if stages are interleaved.
     dtype : str
         Of parameters and activations: ``"bfloat16"`` or ``"float16"``.
     """

@@ -36,7 +36,7 @@ class Stage(nn.Sequential):
             parts.insert(0, Embedding(model, plain))
             table = parts[0].table if model.tied else None
         super().__init__(*parts, *([Head(model, program, plain, table)] if last else []))
-        # PyTorch's interleaved schedule posts receives early, and the host would wait for these, too.
+        # The interleaved schedule posts receives early, and the host would wait for these, too.
         self.waits = program.host_waits and job.pipeline > 1 and program.chunks == 1
 
     def forward(self, x):
