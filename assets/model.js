@@ -111,7 +111,7 @@ function step(input) {
     run("bucket", 2 * weights);  // divided by the number of ranks, into the bucket
     waiting += 1;
     if (waiting * weights >= input.bucket || !i) {
-      host += gpu.launch;
+      host += gpu.collectiveLaunch;
       const start = Math.max(now, comm, host);
       const bytes = waiting * weights, found = allReduce(bytes, input);
       comm = start + found.seconds;

@@ -4,7 +4,8 @@ Tensors on ``sim:0``, ``sim:1``, ... behave like CUDA tensors. Their values are 
 how long this would take on GPUs, and whether it would fit into their memory, follows from a few
 numbers about the hardware. The same program takes the same simulated time in every run.
 
-- **Host clock.** Launching an operation costs the host `launch_overhead`; the host does not wait.
+- **Host clock.** Launching an operation costs the host `launch_overhead`, and a collective or a
+  message `collective_launch_overhead`; the host does not wait.
 - **Streams.** An operation starts when the host has launched it, earlier work in its stream has
   finished, and its engine is free; it lasts
   ``kernel_overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``.

@@ -18,7 +18,7 @@ simgpu.network
 simgpu.clock
 simgpu.device_api
 simgpu.backend
-simgpu.backend.operations
+simgpu.backend.operations  simgpu.backend.attention
 simgpu.backend.pytorch
 simgpu.saving  simgpu.configure
 simgpu.ranks.process

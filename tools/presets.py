@@ -29,6 +29,7 @@ def gpu(spec):
         "memory": spec.memory,
         "bandwidth": spec.memory_bandwidth,
         "launch": spec.launch_overhead,
+        "collectiveLaunch": spec.collective_launch_overhead,
         "kernel": spec.kernel_overhead,
         "computeEfficiency": spec.compute_efficiency,
         "matmulEfficiency": spec.matmul_efficiency or matmul_efficiency.BEST,

@@ -4,6 +4,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from simgpu.backend.attention_work import KERNELS, fused_work
 from simgpu.backend.products import PRODUCTS
 from simgpu.backend.products import flops as flops_of
 
@@ -67,7 +68,7 @@ class Op:
     """The facts about one operation (an `OpOverload`) that all its calls share."""
 
     __slots__ = (
-        "_counts_all", "_work", "aliases", "call", "changed", "composite", "foreach", "formula",
+        "_counts_all", "_work", "aliases", "attention", "call", "changed", "composite", "foreach", "formula",
         "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes", "makes_one",
         "may_sync", "mutable", "name", "num_outs", "num_returns", "packet_name", "pointwise",
         "products", "seeded", "simple", "syncs", "view",
@@ -120,6 +121,7 @@ class Op:
             has_kernel(func.name(), "CPU")
         )
         self.products = PRODUCTS.get(packet)
+        self.attention = self.packet_name in KERNELS  # in one fused kernel
         self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
         self._work = {}
         self.is_conv = "conv" in self.packet_name
@@ -133,7 +135,7 @@ class Op:
         )  # fmt: skip
 
     def work(self, args, kwargs, out) -> tuple:
-        """Return the FLOPs of one call, and the matrix products it consists of, if any.
+        """Return the FLOPs of one call, and the products or fused attention that it consists of.
 
         All other operations use PyTorch's own formulas. (Its formula for `convolution_backward`
         ignores the groups.)
@@ -147,6 +149,9 @@ class Op:
         return known
 
     def _work_of(self, args, kwargs, out):
+        if self.attention:
+            work = fused_work(self.func, args, kwargs)
+            return work.flops, work
         if self.products is None:
             return int(self.formula(*args, **kwargs, out_val=out)), ()
         products = self.products(args, out)
@@ -171,7 +176,7 @@ class Op:
 
     def peak(self, dtype) -> str:
         """Return the key in `GPU.flops` of the peak for this operation on data of `dtype`."""
-        if dtype is torch.float32:
+        if dtype is torch.float32 and not self.attention:
             if self.is_conv:
                 return "tf32" if torch._C._get_cudnn_allow_tf32() else "float32"
             return "tf32" if torch._C._get_cublas_allow_tf32() else "float32"

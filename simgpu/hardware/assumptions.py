@@ -10,6 +10,11 @@ COMPUTE_EFFICIENCY = 0.75
 MEMORY_EFFICIENCY = 0.8
 # Time in Python, dispatcher and driver together, for one operation of an eager program.
 LAUNCH_OVERHEAD = 5e-6
+# Time on the host for one collective or message: the checks, records and events of PyTorch, and
+# NCCL's launch. 20 to 30 us for a call of `all_reduce` (Bekman, Machine Learning Engineering,
+# network/benchmarks, all_reduce_bench.py, 8 H200); 25 is taken for all calls, those that DDP makes
+# in C++ included. Of a batch the first call takes it, the others LAUNCH_OVERHEAD (assumed).
+COLLECTIVE_LAUNCH_OVERHEAD = 25e-6
 # Gap between the end of one short kernel and the start of the next when both are already queued.
 KERNEL_OVERHEAD = 2e-6
 # Overhead of an operation that runs on the CPU itself: no driver, no queue.

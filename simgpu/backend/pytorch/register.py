@@ -7,6 +7,7 @@ import warnings
 
 import torch
 
+from simgpu.backend.attention import kernels as attention
 from simgpu.backend.pytorch import (
     accelerator,
     autocast,
@@ -94,6 +95,7 @@ def register() -> None:
         for name, factory in factories().items():
             library.impl(name, route_meta(name, factory), "Meta", allow_override=True)
     special.register(library)
+    attention.register(library)
 
 
 def unregister() -> None:

@@ -11,6 +11,7 @@ import functools
 
 import torch
 
+from simgpu.backend.attention import kernels as attention
 from simgpu.backend.operations.run import run
 from simgpu.backend.ops import aten, lookup
 from simgpu.backend.tensor import SimTensor, handles, shapes_only
@@ -78,6 +79,22 @@ def _dropout(op, args, kwargs):
     if _is_fused(*args):
         return aten.native_dropout(*args)[0]
     return run(op, args, kwargs)
+
+
+@handles(aten.scaled_dot_product_attention)
+def _attention(op, args, kwargs):
+    """Handle the operation in inference mode, in which it arrives undecomposed."""
+    own = functools.partial(_run_with, op)
+    return attention.attend(own, *args, **kwargs)
+
+
+def _run_with(op, *args, **kwargs):
+    return run(op, args, kwargs)
+
+
+@handles(aten._fused_sdp_choice)
+def _attention_choice(op, args, kwargs):
+    return attention.choose(*args, **kwargs)
 
 
 def _is_fused(x, p, train):

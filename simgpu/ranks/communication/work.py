@@ -35,7 +35,7 @@ class SimWork(dist.Work):
         self._world, self._collective, self._device = world, collective, participant.device
         self._outputs, self._blocks_host = outputs, blocks_host or participant.device is None
         self.rank, self.line, self.name = participant.rank, participant.line, participant.name
-        self.stream = participant.stream
+        self.stream, self.batch = participant.stream, participant.batch
         self.uses = []  # of tensors, while in flight
         self.waits_implicitly = False
 
@@ -46,12 +46,18 @@ class SimWork(dist.Work):
 
     def _describe(self):
         missing = self._collective.missing()
-        if not missing:
-            return "is ready"
-        return f"waits in {self.name} ({self.line}) for {subject(missing)}"
+        call = f"{self.name} ({self.line})"
+        if missing:
+            return f"waits in {call} for {subject(missing)}"
+        return f"waits in {call}, {self._world.communication.queues.explain(self._collective)}"
 
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""
+        for work in [self] if self.batch is None else self.batch.works:
+            work._wait_alone()
+        return True
+
+    def _wait_alone(self):
         self.wait_until_scheduled()
         self._world.finish(self)
         end = self._collective.end
@@ -60,7 +66,6 @@ class SimWork(dist.Work):
             current_machine().wait_until(end, f"wait for {self._collective.what.name}", marks)
         else:
             _make_current_stream_wait(self, self._device, end)
-        return True
 
     def synchronize(self):
         """Do the same as `wait`."""
@@ -74,12 +79,15 @@ class SimWork(dist.Work):
         """Return whether it has ended; polling takes a microsecond, and runs other ranks."""
         machine = current_machine()
         machine.host += POLL_SECONDS
-        self.wait_until_scheduled()
-        if self._collective.end > machine.host:
+        works = [self] if self.batch is None else self.batch.works
+        for work in works:
+            work.wait_until_scheduled()
+        if max(work._collective.end for work in works) > machine.host:
             return False
-        self._world.finish(self)
+        for work in works:
+            self._world.finish(work)
         if races.active is not None and self._device is not None:
-            races.active.host_waits((self,))
+            races.active.host_waits(works)
         return True
 
     def is_success(self):
@@ -156,7 +164,7 @@ class _CallbackWork:
     """The work that a callback has issued to its stream."""
 
     waits_implicitly = True
-    rank, line, name = None, "", "a callback"
+    rank, line, name, batch = None, "", "a callback", None
 
     def __init__(self, stream: Stream):
         self.stream, self._end = stream, stream.end

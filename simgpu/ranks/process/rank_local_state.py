@@ -232,6 +232,25 @@ def _get_anomaly():
     return torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
 
 
+_ATTENTION = (
+    ("_get_flash_sdp_enabled", "_set_sdp_use_flash"),
+    ("_get_mem_efficient_sdp_enabled", "_set_sdp_use_mem_efficient"),
+    ("_get_cudnn_sdp_enabled", "_set_sdp_use_cudnn"),
+    ("_get_math_sdp_enabled", "_set_sdp_use_math"),
+    ("_get_sdp_priority_order", "_set_sdp_priority_order"),
+)
+
+
+def _get_attention():
+    """Return which kernels attention may use (`torch.nn.attention.sdpa_kernel`), in which order."""
+    return [_c(get)() for get, _ in _ATTENTION]
+
+
+def _set_attention(values):
+    for (_, write), value in zip(_ATTENTION, values, strict=True):
+        _c(write)(value)
+
+
 # Settings of PyTorch in C++. The order matters: setting an earlier one also changes later ones.
 # (Settings that PyTorch keeps in Python are among `torch_internals.GLOBALS`.)
 _SETTINGS = [
@@ -244,6 +263,7 @@ _SETTINGS = [
     _pair("cudnn_deterministic"),
     _pair("float32_matmul_precision"),
     _pair("cudnn_allow_tf32"),
+    (_get_attention, _set_attention),
 ]
 if _c("_get_fp32_precision_getter"):
     _SETTINGS += [

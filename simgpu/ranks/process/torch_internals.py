@@ -27,6 +27,8 @@ NAMES = (
     "torch.distributed.rendezvous:_rendezvous_handlers",
     f"{C10D}:_resolve_process_group",
     f"{C10D}:_rank_not_in_group",
+    f"{C10D}:_check_p2p_op_list",
+    f"{C10D}:_new_process_group_helper",
     f"{C10D}:_new_group_with_tag",
     f"{C10D}:_world.pg_names",
     "torch.distributed._functional_collectives:AsyncCollectiveTensor",

@@ -22,16 +22,6 @@ def line() -> str:
     return _describe(frame.f_code, frame.f_lineno)
 
 
-def is_called_by(name: str) -> bool:
-    """Whether a function of PyTorch with that name is among the callers."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name == name and frame.f_code.co_filename.startswith(_OURS):
-            return True
-        frame = frame.f_back
-    return False
-
-
 def calls_directly() -> bool:
     """Whether the user's program called the simulator itself, without PyTorch in between."""
     frame = sys._getframe()

@@ -19,7 +19,6 @@ ASYNC = "torch.distributed._functional_collectives:AsyncCollectiveTensor"
 REBUILD = "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta"
 FAKE_KWARGS = "torch.distributed.tensor._op_schema:OpSchema.gen_fake_kwargs"
 PLAN = "torch.distributed.tensor._redistribute:_gen_transform_infos"
-ATTENTION = "torch.nn.functional:scaled_dot_product_attention"
 MOVE = f"{torch_internals.FSDP}._fsdp_init:_move_states_to_device"
 
 
@@ -36,7 +35,6 @@ def replacements() -> dict:
         REBUILD: _rebuild_on_cpu,
         FAKE_KWARGS: _name_the_cpu(find(FAKE_KWARGS)),
         MOVE: _make_move(find(MOVE)),
-        ATTENTION: _attend_locally(find(ATTENTION)),
         **({PLAN: _cache_per_rank(find(PLAN))} if exists(PLAN) else {}),
     }
 
@@ -112,45 +110,6 @@ def _name_the_cpu(fake_kwargs):
         return kwargs
 
     return on_cpu
-
-
-def _attend_locally(attention):
-    """Let attention of DTensors that are split by examples or heads run on each rank's part.
-
-    On CUDA DTensor has a rule for the fused kernel; here attention is products and a softmax, with
-    a mask that is no DTensor.
-    """
-
-    @functools.wraps(attention)
-    def attend(query, key, value, *args, **kwargs):
-        is_mask = any(isinstance(x, find(DTENSOR)) for x in (*args, *kwargs.values()))
-        is_split = isinstance(query, find(DTENSOR)) and _is_independent(query, key, value)
-        if is_mask or not is_split:
-            return attention(query, key, value, *args, **kwargs)
-        parts = [x.to_local() for x in (query, key, value)]
-        shape = *query.shape[:-1], value.shape[-1]
-        return find(DTENSOR).from_local(
-            attention(*parts, *args, **kwargs), query.device_mesh, query.placements,
-            run_check=False, shape=torch.Size(shape), stride=_strides(shape),
-        )  # fmt: skip
-
-    return attend
-
-
-def _is_independent(*inputs):
-    """Whether attention of each rank's part is that part of the whole."""
-    dtensor, first = find(DTENSOR), inputs[0]
-    return all(
-        isinstance(x, dtensor)
-        and is_simulated(x.device)
-        and x.placements == first.placements
-        and all(p.is_replicate() or (p.is_shard() and p.dim in (0, 1)) for p in x.placements)
-        for x in inputs
-    )
-
-
-def _strides(shape):
-    return torch.empty(shape, device="meta").stride()
 
 
 def _make_move(own_move):

@@ -14,7 +14,7 @@ from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import own_stores, torch_internals
 from simgpu.ranks.process.store import RankStore
-from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
+from simgpu.ranks.pytorch import batches, dtensor, groups, pipelines, profiling, unsupported
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -45,6 +45,7 @@ def patched():
                 _HOOK_CHECK: _skip_nccl_check(find(_HOOK_CHECK)),
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
+                **batches.replacements(),
                 **dtensor.replacements(),
                 **groups.replacements(),
                 **own_stores.replacements(),

@@ -1,22 +1,11 @@
 """Raise an error for features of PyTorch that ranks do not support."""
 
-from simgpu.ranks.process.torch_internals import ATTENTION
-
 _REFUSED = {
     "torch:compile": ("torch.compile", "run the module as it is"),
     "torch.nn:Module.compile": ("Module.compile", "run the module as it is"),
     "torch.distributed.fsdp:FullyShardedDataParallel.__init__": (
         "FullyShardedDataParallel (FSDP1)",
         "use torch.distributed.fsdp.fully_shard (FSDP2)",
-    ),
-    f"{ATTENTION}:_create_default_load_balancer": (
-        "context_parallel",
-        "it needs fused attention, which here runs as matrix products and a softmax; use "
-        "SequenceParallel",
-    ),
-    f"{ATTENTION}:_enable_context_parallel_dispatcher": (
-        "context parallelism",
-        "it needs fused attention, which here runs as matrix products and a softmax",
     ),
 }
 

@@ -118,7 +118,7 @@ class CUDAGraph:
         gpu = device.gpu
         with device.machine.lock:
             device.machine.host += gpu.launch_overhead
-        device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
+        device.gpu = dataclasses.replace(gpu, launch_overhead=0.0, collective_launch_overhead=0.0)
         try:
             with torch._C._AutoDispatchBelowAutograd():
                 for func, args, kwargs, new in self._calls:
