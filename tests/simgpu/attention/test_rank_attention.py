@@ -113,6 +113,23 @@ def test_context_parallel_is_attention_of_the_whole_sequence(gpu, dtype, backend
             torch.testing.assert_close(one.double(), other, rtol=0, atol=near)
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_sharded_heads_without_gradients(mode):
+    whole = draw(2, 4, 12, 16).to(BF16)
+
+    def program(rank):
+        dist.init_process_group()
+        mesh = init_device_mesh("sim", (2,))
+        with mode():
+            x = distribute_tensor(whole.to("sim"), mesh, [Shard(1)])
+            out = F.scaled_dot_product_attention(x, x, x, is_causal=True).full_tensor()
+            alone = whole.to("sim")
+            alone = F.scaled_dot_product_attention(alone, alone, alone, is_causal=True)
+        return torch.equal(out, alone)
+
+    assert sim.spawn(program, nprocs=2, gpu="a100") == [True] * 2
+
+
 def test_a_rank_chooses_for_itself():
     def program(rank):
         dist.init_process_group()
