@@ -68,10 +68,10 @@ class Op:
     """The facts about one operation (an `OpOverload`) that all its calls share."""
 
     __slots__ = (
-        "_counts_all", "_work", "aliases", "attention", "call", "changed", "composite", "foreach", "formula",
-        "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes", "makes_one",
-        "may_sync", "mutable", "name", "num_outs", "num_returns", "packet_name", "pointwise",
-        "products", "seeded", "simple", "syncs", "view",
+        "_counts_all", "_work", "aliases", "attention", "call", "changed", "composite", "foreach",
+        "formula", "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes",
+        "makes_one", "may_sync", "mutable", "name", "num_outs", "num_returns", "packet_name",
+        "pointwise", "products", "seeded", "simple", "syncs", "view",
     )  # fmt: skip
 
     def __init__(self, func):

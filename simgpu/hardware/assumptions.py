@@ -2,6 +2,8 @@
 
 Two of them, `PAGEABLE_TO_HOST` and `STAGING_CHUNK`, are chosen to agree with published
 measurements; the others are round numbers. `simgpu.calibrate` measures most of them on a real GPU.
+What fused attention reaches differs by GPU: those assumptions are in ``attention.py``, and those on
+the shapes of products in ``matmul_efficiency.py``.
 """
 
 # Large, well-shaped products reach 60 to 90 % of a data sheet's peak (clocks drop under load, tiles

@@ -14,7 +14,6 @@ from simgpu.backend.pytorch.replacements import exists, owner_of
 TESTED = "2.13"
 C10D = "torch.distributed.distributed_c10d"
 FSDP = "torch.distributed.fsdp._fully_shard"
-ATTENTION = "torch.distributed.tensor.experimental._context_parallel._attention"
 FAKE_GROUP = "torch._C._distributed_c10d:FakeProcessGroup._create_internal"
 NAMES = (
     "torch._C:_accelerator_getAccelerator",
@@ -38,8 +37,6 @@ NAMES = (
     f"{FSDP}._fsdp_collectives:all_gather_copy_in_cuda",
     f"{FSDP}._fsdp_collectives:split_with_sizes_copy",
     f"{FSDP}._fsdp_collectives:chunk_cat",
-    f"{ATTENTION}:_create_default_load_balancer",
-    f"{ATTENTION}:_enable_context_parallel_dispatcher",
     "torch.distributed.pipelining._backward:get_param_groups",
     "torch.ops._c10d_functional:wait_tensor",
     "torch.ops._dtensor:shard_dim_alltoall",
