@@ -49,7 +49,8 @@ class SimWork(dist.Work):
         call = f"{self.name} ({self.line})"
         if missing:
             return f"waits in {call} for {subject(missing)}"
-        return f"waits in {call}, {self._world.communication.queues.explain(self._collective)}"
+        queued = self._world.communication.queues.explain(self._collective)
+        return f"waits in {call}, {queued}" if queued else "is ready"
 
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""

@@ -6,9 +6,9 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
-from simgpu.ranks.communication.crossing import hints
 from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.launch_order import check_order
+from simgpu.ranks.communication.order.crossing import hints
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.call_counts import CallCounts
@@ -128,9 +128,9 @@ class World:
         participant.number = next(self._numbers)
         if not found.is_message:  # members of a group call a collective equally often
             self._calls.add(found.members, participant.line, participant.rank)
-        found.join(participant, self._calls)
         if device is not None:
             self.communication.queues.add(found, participant)
+        found.join(participant, self._calls)
         if len(self._incomplete) > 1 and device is not None and not found.is_message:
             check_order(key, self.rank.number, self._incomplete)
         if not found.missing():
