@@ -54,7 +54,7 @@ class SimWork(dist.Work):
 
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""
-        for work in [self] if self.batch is None else self.batch.works:
+        for work in [self] if self.batch is None else list(self.batch.works):
             work._wait_alone()
         return True
 
@@ -80,7 +80,7 @@ class SimWork(dist.Work):
         """Return whether it has ended; polling takes a microsecond, and runs other ranks."""
         machine = current_machine()
         machine.host += POLL_SECONDS
-        works = [self] if self.batch is None else self.batch.works
+        works = [self] if self.batch is None else list(self.batch.works)
         for work in works:
             work.wait_until_scheduled()
         if max(work._collective.end for work in works) > machine.host:

@@ -212,6 +212,9 @@ class World:
             position = works.index(work) + 1
             for done in works[:position]:
                 self._in_flight.remove(done)
+                if done.batch is not None:
+                    done.batch.works.remove(done)  # which would keep its tensors alive
+                    done.batch = None
             del works[:position]
 
     def wait_until_scheduled(self, devices) -> None:

@@ -1,5 +1,6 @@
 """Messages wait in queues as NCCL's do: what crosses hangs, and the error says where and why."""
 
+import gc
 import random
 import re
 import sys
@@ -226,6 +227,28 @@ def test_one_work_of_a_batch_stands_for_all():
         return y.sum().item()
 
     assert run(program, 2, numerics=True) == [8.0, 4.0]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_batch_frees_its_tensors_without_the_garbage_collector(waits):
+    def program(rank, device):
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                x, y = (torch.empty(BIG, device=device) for _ in range(2))
+                calls = (dist.isend, x, 1 - rank), (dist.irecv, y, 1 - rank)
+                works = dist.batch_isend_irecv([dist.P2POp(*call) for call in calls])
+                if waits:
+                    works[0].wait()
+                del x, y, works, calls
+            batch((dist.isend, torch.empty(1, device=device), 1 - rank),
+                  (dist.irecv, torch.empty(1, device=device), 1 - rank))  # fmt: skip
+            return sim.memory_allocated(device)
+        finally:
+            gc.enable()
+
+    assert run(program, 2) == [0, 0]
 
 
 # Random programs. An operation is a list of messages, each (is a send, peer), whether they are a

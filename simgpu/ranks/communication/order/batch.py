@@ -15,7 +15,7 @@ class Batch:
 
     def __init__(self, num_calls=None):
         self._left = num_calls
-        self.works = []
+        self.works = []  # of those calls that no wait() has covered
         self.ready = 0.0  # when the last of its calls so far was issued, in seconds
         self.after = None  # when the work before it in its stream ended, once one of them has run
 

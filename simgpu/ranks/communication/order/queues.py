@@ -11,8 +11,7 @@ PyTorch chooses the stream (``pointToPoint`` in ``ProcessGroupNCCL.cpp``, 2.13):
   both directions. The first such message of a pair makes a communicator of these two, and the host
   waits in the call until the other rank makes its first one, too (pytorch/pytorch issue 108378);
 - for a batch, which matches batches alone, and in a group made with ``device_id=`` for every
-  message, the stream of the group,
-  on which its asynchronous collectives run.
+  message, the stream of the group, on which its asynchronous collectives run.
 
 So messages that cross, each sent before its counterpart is received, hang (pytorch/pytorch issue
 109401, NVIDIA/nccl issue 479). On real GPUs one that fits into NCCL's buffers, 8 parts of 512 KiB
