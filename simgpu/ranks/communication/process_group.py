@@ -82,7 +82,8 @@ class SimProcessGroup(dist.ProcessGroup):
         self._batch = Batch()
 
     def _end_coalescing(self, device):
-        works, self._batch = self._batch.works, None
+        batch, self._batch = self._batch, None
+        works, batch.works = batch.works, []
         return WorkGroup(works)
 
     def start_batch(self, num_messages):

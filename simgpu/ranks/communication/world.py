@@ -142,7 +142,7 @@ class World:
             device.before_kernel = self._run_others_first
         work = SimWork(self, found, participant, outputs, blocks_host)
         if batch is not None:
-            batch.works.append(work)
+            batch.add(work)
         if races.active is not None and device is not None:
             races.active.communicate(work, device, participant.stream, given, filled)
         if device is not None and stream is not None:
@@ -175,7 +175,7 @@ class World:
         self._in_flight.check(
             name, participant.given, participant.filled, participant.stream, participant.batch
         )
-        is_first = batch is None or not batch.works  # NCCL launches the others of a batch with it
+        is_first = batch is None or not batch.started  # NCCL launches the others of a batch with it
         gpu = device.gpu
         overhead = gpu.collective_launch_overhead if is_first else gpu.launch_overhead
         issued = self.machine.issue(name.split(" ")[0], participant.stream, overhead)
@@ -210,12 +210,12 @@ class World:
         works = self._pending.get(work.stream, ())
         if work in works:
             position = works.index(work) + 1
+            # NCCL has one work for a batch, gloo one for each message: so wait for all of them.
+            beside = [w for w in works[: position - 1] if w.batch and w.batch is work.batch]
             for done in works[:position]:
-                self._in_flight.remove(done)
-                if done.batch is not None:
-                    done.batch.works.remove(done)  # which would keep its tensors alive
-                    done.batch = None
-            del works[:position]
+                if done not in beside:
+                    self._in_flight.remove(done)
+            works[:position] = beside
 
     def wait_until_scheduled(self, devices) -> None:
         """Run other ranks until all communication issued on `devices` is scheduled."""

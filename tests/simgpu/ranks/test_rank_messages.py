@@ -219,14 +219,17 @@ def test_messages_of_one_batch_must_not_share_a_tensor():
     assert "changes a tensor that is still read by send" in run(program, 2)
 
 
-def test_one_work_of_a_batch_stands_for_all():
+@pytest.mark.parametrize("waited", [0, 1])
+def test_all_works_of_a_batch_are_waited_for(waited):
+    """NCCL returns one work, gloo one a message: a program that runs on both waits for all."""
+
     def program(rank, device):
         x, y = torch.full((4,), rank + 1.0, device=device), torch.empty(4, device=device)
         calls = (dist.isend, x, 1 - rank), (dist.irecv, y, 1 - rank)
-        dist.batch_isend_irecv([dist.P2POp(*call) for call in calls])[0].wait()
-        return y.sum().item()
+        dist.batch_isend_irecv([dist.P2POp(*call) for call in calls])[waited].wait()
+        x.zero_() if waited else y.sum().item()
 
-    assert run(program, 2, numerics=True) == [8.0, 4.0]
+    assert "before its wait(); call wait() on the work first" in run(program, 2)
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -239,8 +242,9 @@ def test_a_batch_frees_its_tensors_without_the_garbage_collector(waits):
                 x, y = (torch.empty(BIG, device=device) for _ in range(2))
                 calls = (dist.isend, x, 1 - rank), (dist.irecv, y, 1 - rank)
                 works = dist.batch_isend_irecv([dist.P2POp(*call) for call in calls])
-                if waits:
-                    works[0].wait()
+                for work in works if waits else ():
+                    work.wait()
+                work = None
                 del x, y, works, calls
             batch((dist.isend, torch.empty(1, device=device), 1 - rank),
                   (dist.irecv, torch.empty(1, device=device), 1 - rank))  # fmt: skip
