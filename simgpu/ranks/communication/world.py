@@ -211,7 +211,7 @@ class World:
         if work in works:
             position = works.index(work) + 1
             # NCCL has one work for a batch, gloo one for each message: so wait for all of them.
-            beside = [w for w in works[: position - 1] if w.batch and w.batch is work.batch]
+            beside = [other for other in works[: position - 1] if other.batch is not None]
             for done in works[:position]:
                 if done not in beside:
                     self._in_flight.remove(done)
