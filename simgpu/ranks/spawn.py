@@ -49,7 +49,8 @@ def spawn(
     One rank runs at a time, until it has to wait for another, so a program gives the same values
     and times in every run. Mistakes that would hang or give wrong numbers on real GPUs raise an
     error: a collective that a rank skips, or calls in another order or with another dtype or size;
-    a message that is never received; arguments that NCCL refuses or misreads, such as tensors with
+    a message that is never received, or that waits behind one which crosses it, because it is not
+    in the same `batch_isend_irecv`; arguments that NCCL refuses or misreads, such as tensors with
     gaps; groups that ranks make, or collectives of two groups that they start, in different orders;
     a tensor that is read or changed before the ``wait()`` for its communication. `check_races`
     around the call also finds streams that do not wait for a collective, or for its inputs.

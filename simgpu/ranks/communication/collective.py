@@ -14,8 +14,8 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import COMM, Communication
 from simgpu.ranks.communication import costs, folding
-from simgpu.ranks.communication.batch import Batch
 from simgpu.ranks.communication.checks.pairs import check_pairs
+from simgpu.ranks.communication.order.batch import Batch
 from simgpu.ranks.process.scheduler import RanksError
 
 

@@ -4,7 +4,7 @@ import math
 
 from simgpu.ranks.communication import costs
 from simgpu.ranks.communication.links import Links, Transfer
-from simgpu.ranks.communication.queues import Queues
+from simgpu.ranks.communication.order.queues import Queues
 
 
 class CommunicationScheduler:

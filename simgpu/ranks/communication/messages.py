@@ -12,8 +12,9 @@ from simgpu.ranks.process.scheduler import RanksError
 class Messages:
     """The messages of one rank in a group.
 
-    NCCL matches the messages between two ranks in the order of the calls and ignores tags; gloo,
-    which sends host tensors, matches those of one tag. A message of a rank to itself is a copy.
+    NCCL matches the messages between two ranks in the order of the calls and ignores tags, those of
+    batches apart from others, which have a communicator of their own; gloo, which sends host
+    tensors, matches those of one tag. A message of a rank to itself is a copy.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ class Messages:
 
     def __init__(self, group, members):
         self._group, self._members = group, members
-        self._counts = defaultdict(int)  # by sender, receiver, and tag if it counts
+        self._counts = defaultdict(int)  # by sender, receiver, and communicator or tag
         self._peers = set()  # with which it shares a communicator
         self._to_self = defaultdict(deque)  # is a send -> tensors that have no counterpart yet
 
@@ -60,11 +61,12 @@ class Messages:
             )
         source, target = (caller.own, peer) if is_send else (peer, caller.own)
         ranks = self._members[source], self._members[target]
-        pair = source, target, *(() if isinstance(tensor, SimTensor) else ("tag", tag))
+        on_device = isinstance(tensor, SimTensor)
+        pair = source, target, *(("alone", meets) if on_device else ("tag", tag))
         self._counts[pair] += 1
         verb = f"send to rank {ranks[1]}" if is_send else f"recv from rank {ranks[0]}"
         tagged = f" with tag {tag}" if tag else ""
-        if meets and isinstance(tensor, SimTensor) and peer not in self._peers:
+        if meets and on_device and peer not in self._peers:
             self._meet(world, other, verb)
             self._peers.add(peer)
         return world.issue(
@@ -76,7 +78,7 @@ class Messages:
         )  # fmt: skip
 
     def _meet(self, world, other, name):
-        """Wait until another rank makes its first message with this one, too: ``queues.py``."""
+        """Wait until the other rank makes its first message with this one: ``order/queues.py``."""
         own, line = self._group.caller.rank, user_frame.line()
         mine, theirs = (self._group.key, own, other), (self._group.key, other, own)
         if theirs in world.unmet:

@@ -8,10 +8,10 @@ from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
 from simgpu.ranks.communication import describe, values, world
-from simgpu.ranks.communication.batch import Batch
 from simgpu.ranks.communication.checks import arguments
 from simgpu.ranks.communication.in_flight import flatten
 from simgpu.ranks.communication.messages import Messages
+from simgpu.ranks.communication.order.batch import Batch
 from simgpu.ranks.communication.work import WorkGroup
 from simgpu.ranks.process import torch_internals
 
@@ -82,7 +82,8 @@ class SimProcessGroup(dist.ProcessGroup):
         self._batch = Batch()
 
     def _end_coalescing(self, device):
-        works, self._batch = self._batch.works, None
+        batch, self._batch = self._batch, None
+        works, batch.works = batch.works, []
         return WorkGroup(works)
 
     def start_batch(self, num_messages):

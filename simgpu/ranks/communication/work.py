@@ -49,15 +49,11 @@ class SimWork(dist.Work):
         call = f"{self.name} ({self.line})"
         if missing:
             return f"waits in {call} for {subject(missing)}"
-        return f"waits in {call}, {self._world.communication.queues.explain(self._collective)}"
+        queued = self._world.communication.queues.explain(self._collective)
+        return f"waits in {call}, {queued}" if queued else "is ready"
 
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""
-        for work in [self] if self.batch is None else self.batch.works:
-            work._wait_alone()
-        return True
-
-    def _wait_alone(self):
         self.wait_until_scheduled()
         self._world.finish(self)
         end = self._collective.end
@@ -66,6 +62,7 @@ class SimWork(dist.Work):
             current_machine().wait_until(end, f"wait for {self._collective.what.name}", marks)
         else:
             _make_current_stream_wait(self, self._device, end)
+        return True
 
     def synchronize(self):
         """Do the same as `wait`."""
@@ -79,15 +76,12 @@ class SimWork(dist.Work):
         """Return whether it has ended; polling takes a microsecond, and runs other ranks."""
         machine = current_machine()
         machine.host += POLL_SECONDS
-        works = [self] if self.batch is None else self.batch.works
-        for work in works:
-            work.wait_until_scheduled()
-        if max(work._collective.end for work in works) > machine.host:
+        self.wait_until_scheduled()
+        if self._collective.end > machine.host:
             return False
-        for work in works:
-            self._world.finish(work)
+        self._world.finish(self)
         if races.active is not None and self._device is not None:
-            races.active.host_waits(works)
+            races.active.host_waits((self,))
         return True
 
     def is_success(self):

@@ -6,9 +6,9 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
-from simgpu.ranks.communication.crossing import hints
 from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.launch_order import check_order
+from simgpu.ranks.communication.order.crossing import hints
 from simgpu.ranks.communication.work import SimWork
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.call_counts import CallCounts
@@ -128,9 +128,9 @@ class World:
         participant.number = next(self._numbers)
         if not found.is_message:  # members of a group call a collective equally often
             self._calls.add(found.members, participant.line, participant.rank)
-        found.join(participant, self._calls)
         if device is not None:
             self.communication.queues.add(found, participant)
+        found.join(participant, self._calls)
         if len(self._incomplete) > 1 and device is not None and not found.is_message:
             check_order(key, self.rank.number, self._incomplete)
         if not found.missing():
@@ -142,7 +142,7 @@ class World:
             device.before_kernel = self._run_others_first
         work = SimWork(self, found, participant, outputs, blocks_host)
         if batch is not None:
-            batch.works.append(work)
+            batch.add(work)
         if races.active is not None and device is not None:
             races.active.communicate(work, device, participant.stream, given, filled)
         if device is not None and stream is not None:
@@ -175,7 +175,7 @@ class World:
         self._in_flight.check(
             name, participant.given, participant.filled, participant.stream, participant.batch
         )
-        is_first = batch is None or not batch.works  # NCCL launches the others of a batch with it
+        is_first = batch is None or not batch.started  # NCCL launches the others of a batch with it
         gpu = device.gpu
         overhead = gpu.collective_launch_overhead if is_first else gpu.launch_overhead
         issued = self.machine.issue(name.split(" ")[0], participant.stream, overhead)
@@ -210,9 +210,12 @@ class World:
         works = self._pending.get(work.stream, ())
         if work in works:
             position = works.index(work) + 1
+            # NCCL has one work for a batch, gloo one for each message: so wait for all of them.
+            beside = [other for other in works[: position - 1] if other.batch is not None]
             for done in works[:position]:
-                self._in_flight.remove(done)
-            del works[:position]
+                if done not in beside:
+                    self._in_flight.remove(done)
+            works[:position] = beside
 
     def wait_until_scheduled(self, devices) -> None:
         """Run other ranks until all communication issued on `devices` is scheduled."""

@@ -33,7 +33,7 @@ def test_json_has_the_same_numbers(capsys):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("h100", "memory_bandwidth    3.35 TB/s     NVIDIA, H100"),
+        ("h100", "memory_bandwidth            3.35 TB/s     NVIDIA, H100"),
         ("nvlink2", "rate        20 GB/s          NVIDIA/nccl, src/graph/topo.h"),
         ("efa", "latency           8 µs     Amazon EC2"),
     ],

@@ -192,6 +192,24 @@ def test_a_message_that_is_never_received():
             dist.isend(torch.ones(2, device=device), 1)
 
     text = failing(program)
+    call = f"rank 0 waits in send to rank 1 ({lines['send']}), their first message"
+    assert f"{call}, for rank 1\n  rank 1 has ended" in text
+    assert "batch_isend_irecv" not in text, "no message crosses another"
+
+
+def test_a_second_message_that_is_never_received():
+    lines = {}
+
+    def program(rank, device):
+        x = torch.ones(2, device=device)
+        if rank == 0:
+            dist.send(x, 1)
+            lines["send"] = line(1)
+            dist.isend(x, 1)
+        else:
+            dist.recv(x, 0)
+
+    text = failing(program)
     call = f"rank 0 called send to rank 1 ({lines['send']})"
     assert f"{call}, but rank 1 never made the matching call" in text
     assert ", at " not in text, "it is found after all ranks have ended"
@@ -215,7 +233,9 @@ def test_a_message_of_another_size():
         else:
             dist.recv(torch.ones(3, device=device), 0)
 
-    assert "rank 1 calls a message of 3 float32" in failing(program)
+    text = failing(program)
+    assert "a message of 2 float32 (test_rank_mistakes.py:" in text
+    assert "a message of 3 float32 (test_rank_mistakes.py:" in text
 
 
 @pytest.mark.parametrize("k", [1, 3])

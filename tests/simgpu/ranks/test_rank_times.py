@@ -99,16 +99,57 @@ def test_messages_into_one_rank_share_its_link_and_those_of_pairs_do_not():
     assert span_of_all([(0, 3), (1, 3)]) > 1.9 * one
 
 
-def test_both_directions_of_a_link_are_used_at_once():
+def both_ways(x, y, rank, batched):
+    """Exchange two tensors of two ranks in one batch, or one after the other."""
+    calls = [(dist.isend, x), (dist.irecv, y)]
+    if batched:
+        works = dist.batch_isend_irecv([dist.P2POp(call, t, 1 - rank) for call, t in calls])
+    else:
+        works = [call(t, 1 - rank) for call, t in (calls if rank == 0 else calls[::-1])]
+    for work in works:
+        work.wait()
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_both_directions_of_a_link_are_used_at_once_by_a_batch_alone(batched):
     def program(rank, device):
         x, y = (torch.empty(SIZE // 4, device=device) for _ in range(2))
-        for work in (dist.isend(x, 1 - rank), dist.irecv(y, 1 - rank)):
-            work.wait()
+        both_ways(x, y, rank, batched)
 
     run(program, 2)
     spans = [s for s in sim.trace() if s.engine == "comm"]
-    assert len(spans) == 4
-    assert max(s.end for s in spans) - min(s.start for s in spans) < 1.5 * spans[0].duration
+    step, rate = WIRES["nvlink3"]
+    one = START + step + SIZE / rate
+    assert [s.duration for s in spans] == pytest.approx([one] * 4)
+    whole = max(s.end for s in spans) - min(s.start for s in spans)
+    assert whole == pytest.approx(one if batched else 2 * one)
+
+
+def test_the_host_issues_a_collective_or_a_batch_in_the_time_of_pytorch():
+    spec = sim.GPUS["a100"]
+    once, more = spec.collective_launch_overhead, spec.launch_overhead
+    assert 20e-6 <= once <= 30e-6, "what was measured with torch.distributed"
+
+    def program(rank, device):
+        x, y = torch.empty(4, device=device), torch.empty(4, device=device)
+        found = []
+        for call in (
+            lambda: x + 1,
+            lambda: dist.all_reduce(x, async_op=True),
+            lambda: dist.send(x, 1) if rank == 0 else dist.recv(x, 0),
+            lambda: both_ways(x, y, rank, batched=True),
+            lambda: dist.all_reduce(torch.ones(2)),  # by gloo
+        ):
+            torch.accelerator.synchronize()
+            dist.barrier()
+            start = sim.now()
+            call()
+            found.append(sim.now() - start)
+        return found
+
+    found = run(program, 2)[0]
+    assert found[:4] == pytest.approx([more, once, once, once + more])
+    assert found[4] == pytest.approx(50e-6), "what a collective on the host takes"
 
 
 @pytest.mark.parametrize("first_is_over", [False, True])

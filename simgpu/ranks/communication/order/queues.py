@@ -10,8 +10,8 @@ PyTorch chooses the stream (``pointToPoint`` in ``ProcessGroupNCCL.cpp``, 2.13):
 - for a message outside a batch, the one of its pair of ranks (``getKeySendRecv``), which carries
   both directions. The first such message of a pair makes a communicator of these two, and the host
   waits in the call until the other rank makes its first one, too (pytorch/pytorch issue 108378);
-- for a batch, and in a group made with ``device_id=`` for every message, the group's own stream,
-  on which its asynchronous collectives run.
+- for a batch, which matches batches alone, and in a group made with ``device_id=`` for every
+  message, the stream of the group, on which its asynchronous collectives run.
 
 So messages that cross, each sent before its counterpart is received, hang (pytorch/pytorch issue
 109401, NVIDIA/nccl issue 479). On real GPUs one that fits into NCCL's buffers, 8 parts of 512 KiB
@@ -61,9 +61,11 @@ class Queues:
         return [part for part in found if part is not None]
 
     def explain(self, collective) -> str:
-        """Say behind which calls a collective waits that all its ranks have called."""
+        """Say behind which calls a collective waits that all its ranks have called; else ``""``."""
+        if collective.scheduled:
+            return ""
         before = [
             f"on rank {part.rank} behind {part.name} ({part.line})"
             for part in self.in_the_way(collective)
         ]
-        return f"which is queued {' and '.join(before)}"
+        return f"which is queued {' and '.join(before)}" if before else ""
