@@ -15,7 +15,6 @@ from simgpu.hardware.specs import ITEM_BYTES
 from simgpu.network import nccl_parameters as nccl
 from simgpu.network.boards import board_of
 from simgpu.network.collective_costs import NETWORK_CHANNELS
-from simgpu.network.nccl_choices import IN_SWITCH_FROM
 from simgpu.network.networks import NETWORKS
 
 PATH = Path(__file__).parents[1] / "assets" / "presets.js"

@@ -25,6 +25,12 @@ class Network:
     oversubscription : float
         Total rate of the cards of a leaf switch, divided by the rate of its uplinks to the second
         level.
+    cpu : str, optional
+        Vendor of the CPUs in nodes that have this network, ``"intel"`` or ``"amd"``; None: that of
+        their board (`simgpu.network.boards.Board`).
+    ordered : bool
+        Whether 128 bytes arrive whole, in the order in which they were written, as protocol LL128
+        needs it.
     source : str
         Where the numbers come from.
     """
@@ -35,6 +41,8 @@ class Network:
     latency: float
     nodes_per_leaf: int | None = None
     oversubscription: float = 1.0
+    cpu: str | None = None
+    ordered: bool = True
     source: str = ""
 
     def __post_init__(self):
@@ -76,8 +84,10 @@ NETWORKS = {
         Network("hdr", 8, 25e9, 1e-6, source="NVIDIA, DGX A100 data sheet: 8 x 200 Gbit/s"),
         Network("ndr", 8, 50e9, 1e-6, source="NVIDIA, DGX H100 data sheet: 8 x 400 Gbit/s"),
         Network(
-            "efa", 8, 50e9, 8e-6,
-            source="Amazon EC2 P5 instances: 3,200 Gbit/s a node; latency assumed",
+            "efa", 8, 50e9, 20e-6, cpu="amd", ordered=False,
+            source="Amazon EC2 P5 instances: 3,200 Gbit/s a node, AMD EPYC; latency from sums of up "
+            "to 1 KiB over two nodes, 65 us (nebari and opendatahub-style logs of nccl-tests), of "
+            "which NCCL's model explains 25",
         ),
         Network("hdr4", 4, 25e9, 1e-6, source="4 x 200 Gbit/s, as in the cluster of vTrain"),
         *(_ethernet(gigabits) for gigabits in (100, 200, 400)),

@@ -9,7 +9,7 @@ from torch._inductor import comm_analysis
 from simgpu.network.bus_bandwidth import COLLECTIVES, bus_factor, seconds_at
 from simgpu.network.cluster import build_cluster, find_cluster
 from simgpu.network.collective_costs import cost
-from simgpu.network.nccl_choices import ALGORITHMS, IN_SWITCH_FROM
+from simgpu.network.nccl_choices import ALGORITHMS
 from simgpu.network.nccl_parameters import TREE_CORRECTION, tree_correction
 
 GB, MIB, GIB = 1e9, 2**20, 2**30
