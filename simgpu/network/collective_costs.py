@@ -97,9 +97,7 @@ class Cost:
         return {edge: wire * load / self.plan.slowest for edge, load in edges.items()}
 
 
-def cost(
-    collective, num_bytes, members, cluster, algorithm=None, alongside=(), ranks=None
-) -> Cost:
+def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=(), ranks=None) -> Cost:
     """Predict the cost of one collective.
 
     Parameters
@@ -192,6 +190,11 @@ def _chosen(collective, num_bytes, members, cluster, algorithm, others, ranks):
         return expected_seconds(collective, num_bytes, found, per_byte, cluster, name, protocol)
 
     return _price(call, *min(options, key=expected))
+
+
+def forget():
+    """Forget all costs computed so far: for those who change a constant."""
+    _chosen.cache_clear()
 
 
 def _check_members(collective, members, cluster):
