@@ -43,8 +43,8 @@ def rows():
 def chosen_by(found):
     """Return the rows that may choose constants: where neither host nor single channels decide.
 
-    Sends are left out, since their constant is a channel's rate; so is the all-to-all over two nodes
-    of B200s, whose cards move half of what they do in all other tests of the same report.
+    Sends are left out, since their constant is a channel's rate; so is the all-to-all over two
+    nodes of B200s, whose cards move half of what they do in all other tests of the same report.
     """
     kept = []
     for one in found:

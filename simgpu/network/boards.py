@@ -159,7 +159,7 @@ _CUBE = (
 _HOST = {
     "host_rate": "assumed (HOST_RATE)",
     "pcie_rate": "the link's copies of pinned memory",
-    "cpu": "Intel's, as in DGX-1, DGX H100 and DGX B200; assumed for PCIe",
+    "cpu": "Intel's in DGX-1, DGX H100 and DGX B200; assumed for PCIe",
 }
 _REDUCES = "NVIDIA/nccl, src/graph/tuning.cc (nvlsEfficiency)"
 

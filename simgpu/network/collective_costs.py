@@ -1,8 +1,8 @@
 """The time that collectives take on a cluster, as NCCL would run them.
 
-NCCL's own model (``nccl_model.py``) chooses the algorithm and protocol: ``latency + bytes x (seconds
-per byte on the busiest edge) / efficiency``; the load of each edge depends on where the members are
-(``traffic.py``). The time is a little longer: ``measured.py`` has what measurements add to it.
+NCCL's own model (``nccl_model.py``) chooses the algorithm and protocol: ``latency + bytes x
+(seconds per byte on the busiest edge) / efficiency``; the load of each edge depends on where the
+members are (``traffic.py``). The time is longer: ``measured.py`` has what measurements add to it.
 
 Sizes are those of nccl-tests: all_reduce, broadcast, reduce, send: the buffer. all_gather: the
 result. reduce_scatter, all_to_all: the input of one rank. gather, scatter: all of the root's data.
@@ -224,12 +224,12 @@ def _price(call, algorithm, protocol):
     collective, num_bytes, cluster = call.collective, call.num_bytes, call.cluster
     found, n = call.plan(algorithm), len(call.members)
     # What is measured beyond NCCL's model is the same for all algorithms: their order stays.
-    links = call.per_byte("direct" if algorithm == "direct" else "ring")
+    links = "direct" if algorithm == "direct" else "ring"
     idle = latency(collective, num_bytes, found, cluster, algorithm, protocol)
     idle += measured.start(collective)
-    idle += measured.filling(num_bytes, links, _depth(collective, found))
+    idle += measured.filling(num_bytes, call.plan(links).slowest, _levels(collective, found))
     moving = _wire_seconds(call, found, algorithm, protocol)
-    moving += measured.slower(num_bytes, links)
+    moving += measured.slower(num_bytes, call.per_byte(links))
     return Cost(
         collective,
         num_bytes,
@@ -256,7 +256,7 @@ def _wire_seconds(call, found, algorithm, protocol):
     return num_bytes * per_byte
 
 
-def _depth(collective, found):
+def _levels(collective, found):
     """Return the levels of a tree over the nodes if data are summed over them for all, else 1."""
     return max(found.num_nodes.bit_length() - 1, 1) if collective == "all_reduce" else 1
 

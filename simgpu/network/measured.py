@@ -1,28 +1,30 @@
-"""What measured collectives take beyond NCCL's own model: a pipeline that fills, and kernels.
+"""What measured collectives take beyond NCCL's own model: slower links, and a pipeline that fills.
 
-NCCL's model chooses well and is too fast for 2 to 256 MiB: it expects that all links are busy from
-the first byte to the last. In fact a collective moves chunks, a step waits for a chunk to be there,
-and small messages make few of them. So::
+NCCL's model is made to choose. It expects that all links are busy from the first byte to the last,
+and is too fast for 2 to 256 MiB. In fact a collective moves chunks, a step waits for its chunk to
+be there, and a small message is few of them::
 
-    seconds = latency + START + size / (WIRE x rate) + FILL x rounds x size / (size + FILL_HALF)
+    seconds = NCCL's + START + per_byte x (size x (1 / WIRE - 1) + fill x size / (size + fill))
+    fill = FILL x levels of nodes over which data are summed for all (at least 1)
 
-`FILL` is what a round over the links adds once there are enough bytes for chunks of full size, and
-`FILL_HALF` the size at which half of it is reached; a sum for everyone has two rounds. The
-constants are fitted to the sweeps of ``benchmarks/published/sweeps.csv``, which are other machines'
-than those by which predictions are judged; ``benchmarks/published/sweeps.py`` fits them again with each
-machine left out.
+`per_byte` is that of the busiest link. So small messages move at half of the rate, and large ones
+take as long as if they had `fill` bytes more.
+
+`WIRE` and `FILL` are fitted to sweeps that are in no table by which predictions are judged:
+``benchmarks/published/sweeps.csv`` has them, and ``sweeps.py`` chooses the constants again with
+each machine left out.
 """
 
-# Share of NCCL's rate that large messages reach, on one node and over several.
+# Share of NCCL's rate that large messages reach.
 WIRE = 0.96
-# Bytes of which the way is added while the pipeline fills, and the size at which half of it is reached.
+# Bytes.
 FILL = 20e6
-# Seconds before the first byte beyond NCCL's: of a sweep over 8 B200s at 1 KiB. An all-reduce has
-# none: its latencies are those that NCCL was tuned with.
+# Seconds before the first byte beyond NCCL's, by kind, of a sweep over eight B200s at 1 KiB (in the
+# same file). Sums for all have none: their latencies are those that NCCL was tuned with.
 START = {"all_gather": 5.5e-6, "reduce_scatter": 5.5e-6, "all_to_all": 4e-6, "send": 2e-6}
-# Rate at which one channel moves a message between two GPUs, bytes/s: of sendrecv_perf on A100s at
-# 128 MiB (8 channels, 111 GB/s) and B200s at 1 to 256 MiB (4 to 16 channels, 85 to 331 GB/s). The other
-# two are assumed between.
+# Rate at which one channel moves a message between two GPUs, bytes/s: sendrecv_perf on A100s at
+# 128 MiB (8 channels, 111 GB/s: li-plus/playground), on B200s at 64 MiB (4 channels, 85 GB/s: the
+# same sweep). The other two are assumed.
 PAIR_CHANNEL_RATE = {"volta": 14e9, "ampere": 14e9, "hopper": 18e9, "blackwell": 21e9}
 
 
@@ -36,16 +38,16 @@ def slower(num_bytes, per_byte):
     return num_bytes * per_byte * (1 / WIRE - 1)
 
 
-def filling(num_bytes, per_byte, depth):
+def filling(num_bytes, per_byte, levels):
     """Return the seconds in which links are idle since chunks are not there yet.
 
     Parameters
     ----------
     num_bytes : int
     per_byte : float
-        Seconds for each byte on the busiest edge.
-    depth : int
-        Levels of nodes over which data are summed, at least 1.
+        Seconds for each byte on the busiest link.
+    levels : int
+        Levels of nodes over which data are summed for all, at least 1.
     """
-    fill = FILL * depth
+    fill = FILL * levels
     return per_byte * fill * num_bytes / (num_bytes + fill)

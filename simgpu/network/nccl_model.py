@@ -1,8 +1,8 @@
 """NCCL's own model of the time of a collective, by which it chooses: ``latency + size / rate``.
 
-The formulas of ``src/graph/tuning.cc`` of NVIDIA/nccl (ncclTopoTuneModel, ncclTopoGetAlgoTime) on the
-numbers of ``nccl_parameters.py``. The rate is that of the busiest edge (``traffic.py``), where NCCL
-has that of the channels that its search finds.
+The formulas of ``src/graph/tuning.cc`` of NVIDIA/nccl (ncclTopoTuneModel, ncclTopoGetAlgoTime) on
+the numbers of ``nccl_parameters.py``. The rate is that of the busiest edge (``traffic.py``), where
+NCCL has that of the channels that its search finds.
 """
 
 from simgpu.network import nccl_parameters as nccl

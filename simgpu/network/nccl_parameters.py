@@ -1,10 +1,10 @@
 """NCCL's own parameters: latencies, protocol efficiencies, corrections.
 
-From ``src/graph/tuning.cc`` of NVIDIA/nccl, commit 5067397 of June 2026 (ncclTunerConstantsDefaults);
-PyTorch 2.13 has the latencies and efficiencies in ``torch/_inductor/comm_analysis.py``, too. Times
-in seconds, rates in bytes/s. NCCL uses them to choose an algorithm; what ``measured.py`` adds makes
-a prediction of the time. One part of NCCL's model is left out: the caps per channel of rings and
-trees, which do not limit the boards in ``boards.py``.
+From ``src/graph/tuning.cc`` of NVIDIA/nccl, June 2026 (ncclTunerConstantsDefaults); PyTorch 2.13 has
+the latencies and efficiencies in ``torch/_inductor/comm_analysis.py``, too. Times in seconds, rates
+in bytes/s. NCCL uses them to choose an algorithm; what ``measured.py`` adds makes a prediction of
+the time. One part of NCCL's model is left out: the caps per channel of rings and trees, which do not
+limit the boards in ``boards.py``.
 """
 
 import bisect
@@ -34,7 +34,7 @@ STEP_LATENCY = {
 }
 IN_SWITCH_LATENCY = 25e-6  # NVLS, and the inside of NVLSTree
 IN_SWITCH_NET_LATENCY = 20.9e-6  # each level of NVLSTree's tree over nodes
-# To post a message to the network costs the CPU: the least step in a ring over nodes (getNetOverhead).
+# The CPU posts each message to the network: the least step in a ring over nodes (getNetOverhead).
 # Protocol Simple posts three.
 POST_OVERHEAD = {"intel": 1e-6, "amd": 2e-6}
 POSTS = {"LL": 1, "LL128": 1, "Simple": 3}
@@ -66,8 +66,8 @@ IN_SWITCH_TREE_RATE = {"hopper": (57.7e9, 45.5e9), "blackwell": (96e9, 80e9)}
 # in a ring so many for each member (comm.h, enqueue.cc); threads of a channel (device.h).
 THREAD_BYTES = {"LL": 8, "LL128": 8, "Simple": 64}
 THREADS = {"LL": 512, "LL128": 640, "Simple": 512}
-# Messages between two GPUs: the least and the most bytes that a channel takes while there are others
-# (addP2pToPlan), and the bytes up to which a channel uses LL.
+# Messages between two GPUs: the least and the most bytes that a channel takes while there are
+# others (addP2pToPlan), and the bytes up to which a channel uses LL.
 PAIR_LEAST, PAIR_MOST = 2**16, 2**24
 PAIR_LL_BYTES = 2**14
 

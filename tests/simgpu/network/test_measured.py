@@ -68,7 +68,7 @@ def test_sums_over_more_nodes_need_longer_to_fill():
 
     times = [idle(nodes) for nodes in (2, 4, 8, 16)]
     assert all(less < more for less, more in itertools.pairwise(times))
-    # A level adds less than the first: what is small beside the bytes that fill moves at half speed.
+    # A level adds less than the first: small messages move at half speed, and not slower.
     assert times[3] < 3 * times[0]
 
 
@@ -168,7 +168,7 @@ def test_one_gpu_of_each_node_sees_the_latency_of_a_tree():
 
 
 def test_in_switch_rates_by_hand():
-    """Eight H100s share 370.8 GB/s: 9 x 40 fit, 9 x 50 do not; five could have more than NCCL has."""
+    """Eight H100s share 370.8 GB/s: 9 x 40 fit, 9 x 50 do not; five get all that NCCL tries."""
     rate = 18 * 20.6e9
     assert nccl.in_switch_rate("hopper", rate, 8) == 8 * 40e9
     assert nccl.in_switch_rate("hopper", rate, 5) == 5 * 60e9
