@@ -8,7 +8,7 @@
 Imports `simgpu.hardware`, and no torch.
 """
 
-from simgpu.network.boards import HOST_RATE
+from simgpu.hardware.assumptions import HOST_RATE
 from simgpu.network.cluster import SYSTEMS, Cluster, build_cluster, find_cluster
 from simgpu.network.collective_costs import Cost, cost
 from simgpu.network.networks import NETWORKS, Network, find_network

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field
 
 from simgpu.hardware.link import Link
 
-# Total rate of all copies through a host's memory or root complex, bytes/s. Assumed: eight channels
-# of DDR4-3200 (204.8 GB/s) at 80 %, each byte written once and read once.
-HOST_RATE = 80e9
 KINDS = ("host", "mesh", "switch")
 CPUS = ("intel", "amd")
 
@@ -157,7 +154,7 @@ _CUBE = (
 
 
 _HOST = {
-    "host_rate": "assumed (HOST_RATE)",
+    "host_rate": "the link's: assumed",
     "pcie_rate": "the link's copies of pinned memory",
     "cpu": "Intel's in DGX-1, DGX H100 and DGX B200; assumed for PCIe",
 }
@@ -207,7 +204,7 @@ def board_of(link: Link) -> Board:
     link : Link
     """
     if link.name in _BY_LINK:
-        return Board(gpus=8, host_rate=HOST_RATE, pcie_rate=link.bandwidth, **_BY_LINK[link.name])
+        return Board(gpus=8, host_rate=link.host_rate, pcie_rate=link.bandwidth, **_BY_LINK[link.name])
     return Board(
         name=f"{link.name} board",
         kind="host",
@@ -215,7 +212,7 @@ def board_of(link: Link) -> Board:
         gpus=8,
         generation="ampere",
         channels=2,
-        host_rate=HOST_RATE,
+        host_rate=link.host_rate,
         pcie_rate=link.bandwidth,
         sources={
             "rate": "the link's bandwidth between peers; without peer access, of pinned copies",

@@ -86,7 +86,7 @@ NETWORKS = {
         Network(
             "efa", 8, 50e9, 20e-6, cpu="amd", ordered=False,
             source="Amazon EC2 P5 instances: 3,200 Gbit/s a node, AMD EPYC; latency fitted: sums "
-            "of 8 B over two of them take 65 us in a published log of nccl-tests, 25 by NCCL's model",
+            "of 8 B over two of them take 65 us in a log of nccl-tests, 25 by NCCL's model",
         ),
         Network("hdr4", 4, 25e9, 1e-6, source="4 x 200 Gbit/s, as in the cluster of vTrain"),
         *(_ethernet(gigabits) for gigabits in (100, 200, 400)),
