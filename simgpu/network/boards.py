@@ -204,7 +204,9 @@ def board_of(link: Link) -> Board:
     link : Link
     """
     if link.name in _BY_LINK:
-        return Board(gpus=8, host_rate=link.host_rate, pcie_rate=link.bandwidth, **_BY_LINK[link.name])
+        return Board(
+            gpus=8, host_rate=link.host_rate, pcie_rate=link.bandwidth, **_BY_LINK[link.name]
+        )
     return Board(
         name=f"{link.name} board",
         kind="host",

@@ -119,9 +119,7 @@ def pcie(gpu, link, per_gpu):
     """
     link = replace(link, name="pcie4", peer_bandwidth=link.bandwidth)
     how = _parts(gpu, link) | {"ranks": [0]}
-    one, several = (
-        max(sim.spawn(_step, (per_gpu, True, mib), 8, **how)) for mib in (1000, None)
-    )
+    one, several = (max(sim.spawn(_step, (per_gpu, True, mib), 8, **how)) for mib in (1000, None))
     return one / several
 
 
