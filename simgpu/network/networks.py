@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 # NCCL assumes 12 GB/s for a 100 Gbit/s card (src/graph/topo.h, NET_BW): 4 % for headers.
 NETWORK_EFFICIENCY = 0.96
-# Seconds that a switch adds: of InfiniBand, of kernel TCP (both assumed), of EFA (fitted: sums of 8 B
-# over two P5 instances take 65 us in a log of nccl-tests, of which NCCL's model explains 25).
+# Seconds that a switch adds: of InfiniBand, of kernel TCP (both assumed), of EFA (fitted: sums of
+# 8 B over two P5 instances take 65 us in a log of nccl-tests, of which NCCL's model explains 25).
 SWITCH_LATENCY, ETHERNET_LATENCY, EFA_LATENCY = 1e-6, 15e-6, 20e-6
 
 
@@ -83,14 +83,18 @@ def _ethernet(gigabits):
 NETWORKS = {
     spec.name: spec
     for spec in (
-        Network("edr", 4, 12.5e9, SWITCH_LATENCY, source="NVIDIA, DGX-1 data sheet: 4 x 100 Gbit/s"),
-        Network("hdr", 8, 25e9, SWITCH_LATENCY, source="NVIDIA, DGX A100 data sheet: 8 x 200 Gbit/s"),
-        Network("ndr", 8, 50e9, SWITCH_LATENCY, source="NVIDIA, DGX H100 data sheet: 8 x 400 Gbit/s"),
+        Network("edr", 4, 12.5e9, SWITCH_LATENCY,
+            source="NVIDIA, DGX-1 data sheet: 4 x 100 Gbit/s"),
+        Network("hdr", 8, 25e9, SWITCH_LATENCY,
+            source="NVIDIA, DGX A100 data sheet: 8 x 200 Gbit/s"),
+        Network("ndr", 8, 50e9, SWITCH_LATENCY,
+            source="NVIDIA, DGX H100 data sheet: 8 x 400 Gbit/s"),
         Network(
             "efa", 8, 50e9, EFA_LATENCY, cpu="amd", ordered=False,
             source="Amazon EC2 P5 instances: 3,200 Gbit/s a node, AMD EPYC; latency fitted",
         ),
-        Network("hdr4", 4, 25e9, SWITCH_LATENCY, source="4 x 200 Gbit/s, as in the cluster of vTrain"),
+        Network("hdr4", 4, 25e9, SWITCH_LATENCY,
+            source="4 x 200 Gbit/s, as in the cluster of vTrain"),
         *(_ethernet(gigabits) for gigabits in (100, 200, 400)),
     )
 }  # fmt: skip

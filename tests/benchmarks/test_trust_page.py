@@ -376,7 +376,7 @@ def test_all_constants_are_listed():
         assert names <= {name for found, name in listed if found is module}, module
     lines = constants.constant_table()
     assert len(lines) == len(constants.CONSTANTS)
-    assert ("`hardware.assumptions.HOST_RATE`", "8e+10") == lines[10][:2]
+    assert lines[10][:2] == ("`hardware.assumptions.HOST_RATE`", "8e+10")
     fitted = [name for name, _, kind, _ in lines if kind == "fitted"]
     assert [name.strip("`").rpartition(".")[2] for name in fitted] == [
         "PAGEABLE_TO_HOST", "STAGING_CHUNK", "WIRE", "FILL", "START", "PAIR_CHANNEL_RATE",

@@ -1,4 +1,4 @@
-"""All constants of the simulator that no data sheet gives: fitted, measured elsewhere, or assumed."""
+"""All constants of the simulator that no data sheet gives: fitted, or assumed."""
 
 from dataclasses import dataclass
 from types import ModuleType
