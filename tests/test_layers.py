@@ -13,7 +13,7 @@ from support.paths import ROOT, TESTS
 
 # Each line may import what stands above it, and its own line.
 LAYERS = """
-simgpu.units  simgpu.hardware  simgpu.races  simgpu.naming
+simgpu.units  simgpu.rates_and_sizes  simgpu.hardware  simgpu.races  simgpu.naming
 simgpu.network
 simgpu.clock
 simgpu.device_api
