@@ -41,3 +41,7 @@ PAGEABLE_TO_HOST = 1.5e9
 # RTX 4090s (NVIDIA/nccl issue 814), and 36.3 to 38.9 on H100s and RTX 5090s (NVIDIA/nccl issue
 # 1264, NVIDIA/nccl-tests issue 287). Short copies took 12 to 14 us there; here, two latencies.
 STAGING_CHUNK = 2**20
+# Total rate of all copies through a host's memory or root complex, bytes/s: eight channels of
+# DDR4-3200 (204.8 GB/s) at 80 %, each byte written once and read once. Machines with two sockets or
+# with PCIe switches, where GPUs copy to each other past the host, differ by half and by double.
+HOST_RATE = 80e9

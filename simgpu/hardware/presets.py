@@ -180,6 +180,7 @@ def _link(name, pcie, peer_peak=None, peer_source=None, peer=True):
         "peer": "direct copies between peers" if peer else _STAGED,
         "peer_bandwidth": f"{peer_source or host_source} {share}" if peer else "unused: staged",
         "peer_latency": _ASSUMED if peer else "unused: staged",
+        "host_rate": _ASSUMED,
     }
     return Link(
         name=name,
