@@ -3,6 +3,7 @@
 import itertools
 
 from simgpu.backend.tensor import SimTensor
+from simgpu.clock.hooks import hooks
 from simgpu.clock.streams import Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
@@ -15,8 +16,6 @@ from simgpu.ranks.process.scheduler import MAX_LINES, RanksError
 from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
-renumber = None  # called with a rank that names a device by a number that is not its own
-before_communication = None  # called with a rank before it communicates tensors on its GPU
 
 
 class World:
@@ -69,8 +68,8 @@ class World:
         The rank's own device has two numbers: its index on the machine, and its local rank.
         """
         rank = self.rank
-        if renumber is not None and index not in (rank.local, rank.index):
-            renumber(rank)
+        if hooks.renumber is not None and index not in (rank.local, rank.index):
+            hooks.renumber(rank)
         return rank.index if index == rank.local else index
 
     def issue(
@@ -110,8 +109,8 @@ class World:
             participant.ready = self.machine.host
             participant.same += " on the host"
         else:
-            if before_communication is not None:
-                before_communication(self.rank)
+            if hooks.before_communication is not None:
+                hooks.before_communication(self.rank)
             self._launch(participant, stream)
         found = self._incomplete.get(key)
         if found is None:

@@ -9,6 +9,7 @@ import torch
 
 from simgpu.backend.pytorch import accelerator
 from simgpu.backend.pytorch.replacements import Replacements, find
+from simgpu.clock.hooks import hooks
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
@@ -22,9 +23,6 @@ _HOOK_CHECK = "torch.nn.parallel:DistributedDataParallel._check_comm_hook"
 _MEMBERSHIP = f"{torch_internals.C10D}:_rank_not_in_group"
 _LOG_TIMES = "torch._C._distributed_c10d:Logger.set_runtime_stats_and_log"
 _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
-
-
-accepts_all_backends = False  # True while ``simgpu run`` maps their names to the simulated one
 
 
 class BackendError(ValueError):
@@ -71,7 +69,7 @@ def _accelerator():
 
 def _simulated_only(init):
     """Make ``init_process_group`` create the simulated backend, and refuse any other."""
-    if accepts_all_backends:
+    if hooks.accepts_all_backends:
         return init
 
     @functools.wraps(init)

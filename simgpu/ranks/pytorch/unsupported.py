@@ -1,5 +1,6 @@
 """Raise an error for features of PyTorch that ranks do not support."""
 
+from simgpu.clock.hooks import hooks
 from simgpu.ranks.process.torch_internals import ATTENTION
 
 _REFUSED = {
@@ -21,12 +22,9 @@ _REFUSED = {
 }
 
 
-accepted: set = set()  # names that ``simgpu run`` has replaced by something that works
-
-
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    refused = {n: _refuse(*reason) for n, reason in _REFUSED.items() if n not in accepted}
+    refused = {n: _refuse(*reason) for n, reason in _REFUSED.items() if n not in hooks.accepted}
     return {**refused, "signal:signal": _refuse_signal}
 
 

@@ -11,6 +11,7 @@ import threading
 import weakref
 
 from simgpu.clock import current
+from simgpu.clock.hooks import HOOKS
 from simgpu.device_api import devices
 from simgpu.naming import split
 from simgpu.ranks.communication import world
@@ -123,7 +124,7 @@ def replacements() -> dict:
     """Return the replacements."""
     return {
         "torch.cuda:is_initialized": is_initialized,
-        f"{world.__name__}:renumber": _apply_visible_devices,
+        f"{HOOKS}.renumber": _apply_visible_devices,
         "torch.cuda:set_device": set_device,
         "torch.cuda:device": DeviceContext,
         "torch._C:_accelerator_setDeviceIndex": set_device_index,
