@@ -61,6 +61,8 @@ class Messages:
         self._counts[pair] += 1
         verb = f"send to rank {ranks[1]}" if is_send else f"recv from rank {ranks[0]}"
         tagged = f" with tag {tag}" if tag else ""
+        if isinstance(tensor, SimTensor) and self._group.has_communicators_for_pairs():
+            tagged += f" in a {_BATCH}" if user_frame.is_called_by(_BATCH) else ""
         return world.issue(
             (self._group.key, *pair, self._counts[pair]),
             (what, ranks, tensor.nbytes, values.send),

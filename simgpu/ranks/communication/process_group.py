@@ -77,6 +77,15 @@ class SimProcessGroup(dist.ProcessGroup):
     def __repr__(self):
         return f"<simulated process group, ranks {self._members}, this is {self._group_rank}>"
 
+    def has_communicators_for_pairs(self) -> bool:
+        """Whether NCCL sends a message outside a batch by a communicator of its two ranks.
+
+        It does if the group has been made without ``device_id``. A message in a batch goes by the
+        communicator of the group, so both ends must be in a batch, or neither.
+        """
+        first = dist.group.WORLD  # the others inherit its device
+        return first.bound_device_id is None and not getattr(first, "has_device_id", False)
+
     def _start_coalescing(self, device):
         self._coalesced = []
 

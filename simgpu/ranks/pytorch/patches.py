@@ -13,7 +13,7 @@ from simgpu.clock.hooks import hooks
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
-from simgpu.ranks.process import own_stores, torch_internals
+from simgpu.ranks.process import own_stores, signals, threads, torch_internals
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
 
@@ -48,6 +48,8 @@ def patched():
                 **own_stores.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
+                **signals.replacements(),
+                **threads.replacements(),
                 **unsupported.replacements(),
             }
         )
@@ -80,7 +82,8 @@ def _simulated_only(init):
                 f"init_process_group(backend={backend!r}) in a rank on simulated GPUs: leave the "
                 "backend out; then the same program runs here, on NCCL and on gloo"
             )
-        return init(NAME, *args, **kwargs)
+        init(NAME, *args, **kwargs)
+        torch.distributed.group.WORLD.has_device_id = kwargs.get("device_id") is not None
 
     return checked
 

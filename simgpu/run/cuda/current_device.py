@@ -7,7 +7,6 @@ not: notebooks take the rank's device from there.
 """
 
 import os
-import threading
 import weakref
 
 from simgpu.clock import current
@@ -17,23 +16,16 @@ from simgpu.naming import split
 from simgpu.ranks.communication import world
 from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
+from simgpu.ranks.process.threads import running_rank
 
 _unset: dict = weakref.WeakKeyDictionary()  # rank -> line that put a tensor on the device 0
 _bound: set = weakref.WeakSet()  # ranks that have set their current device
 _seen: set = weakref.WeakSet()  # ranks whose CUDA_VISIBLE_DEVICES has been read
 
 
-def _rank():
-    """Return the rank whose program runs in this thread; None in a thread that it started."""
-    active = world.active
-    if active is None or active.rank.thread is not threading.current_thread():
-        return None
-    return active.rank
-
-
 def note_use(index) -> None:
     """Note that a program names ``cuda:{index}``; None stands for the current device."""
-    rank = _rank()
+    rank = running_rank()
     if rank is None:
         return
     _apply_visible_devices(rank)
@@ -72,7 +64,7 @@ def check(rank) -> None:
 
 
 def _bind():
-    rank = _rank()
+    rank = running_rank()
     if rank is not None:
         _bound.add(rank)
 
@@ -99,7 +91,7 @@ class DeviceContext(devices.DeviceContext):
     """``with torch.cuda.device(i):`` sets the device inside the block."""
 
     def __enter__(self):
-        rank = _rank()
+        rank = running_rank()
         self._binds = rank is not None and self.idx >= 0 and rank not in _bound
         if self._binds:
             _bound.add(rank)
@@ -107,7 +99,7 @@ class DeviceContext(devices.DeviceContext):
 
     def __exit__(self, *error):
         if self._binds:
-            _bound.discard(_rank())
+            _bound.discard(running_rank())
         return super().__exit__(*error)
 
 
@@ -116,7 +108,7 @@ def is_initialized() -> bool:
 
     `init_device_mesh` sets the device of a program that has done neither.
     """
-    rank = _rank()
+    rank = running_rank()
     return rank is None or rank in _seen or rank in _bound
 
 
