@@ -16,7 +16,7 @@ class Hooks:
         Called with the number when a script first names ``cuda:1``, and with None whenever it names
         ``cuda``.
     renumber : callable or None
-        Called with a rank that names a device by a number that is not its own.
+        Called with a rank and the number by which it names a device that is not its own.
     before_communication : callable or None
         Called with a rank before it communicates tensors on its GPU.
     device_of_generator : callable or None

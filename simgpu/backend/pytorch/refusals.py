@@ -5,8 +5,6 @@ import multiprocessing.context
 import re
 from multiprocessing.reduction import ForkingPickler
 
-import torch.utils.dlpack
-
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.naming import TYPES

@@ -2,6 +2,7 @@
 
 import itertools
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import hooks
 from simgpu.clock.streams import Stream
@@ -10,7 +11,6 @@ from simgpu.ranks.communication.collective import Collective, Participant
 from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.launch_order import check_order
 from simgpu.ranks.communication.work import SimWork
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.call_counts import CallCounts
 from simgpu.ranks.process.scheduler import MAX_LINES, RanksError
 from simgpu.ranks.process.store import Contents
@@ -69,7 +69,7 @@ class World:
         """
         rank = self.rank
         if hooks.renumber is not None and index not in (rank.local, rank.index):
-            hooks.renumber(rank)
+            hooks.renumber(rank, index)
         return rank.index if index == rank.local else index
 
     def issue(

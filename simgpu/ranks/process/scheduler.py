@@ -7,7 +7,8 @@ import time
 
 import torch
 
-from simgpu.ranks.process import describe_ranks, user_frame
+from simgpu import user_frame
+from simgpu.ranks.process import describe_ranks
 
 
 class RanksError(RuntimeError):

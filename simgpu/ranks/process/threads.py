@@ -11,9 +11,9 @@ import functools
 import threading
 import time
 
+from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import find
 from simgpu.clock import current
-from simgpu.ranks.process import user_frame
 
 _WAIT = "threading:Condition.wait"
 _OTHER_THREADS = 1.0  # seconds in which they may notify a rank before other ranks run

@@ -15,7 +15,7 @@ from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import own_stores, signals, threads, torch_internals
 from simgpu.ranks.process.store import RankStore
-from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
+from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, saving, unsupported
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -32,7 +32,7 @@ class BackendError(ValueError):
 @contextmanager
 def patched():
     """Patch PyTorch for ranks inside a ``with`` block."""
-    with Replacements() as scoped:
+    with saving.ShardedSaves() as saves, Replacements() as scoped:
         if not is_accelerator():  # beside a real one, make them the accelerator of ranks only
             scoped.add(accelerator.replacements())
             scoped.add(_accelerator())
@@ -48,6 +48,7 @@ def patched():
                 **own_stores.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
+                **saves.replacements(),
                 **signals.replacements(),
                 **threads.replacements(),
                 **unsupported.replacements(),

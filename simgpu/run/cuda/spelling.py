@@ -61,7 +61,7 @@ def cuda_spelling(mentioned, say):
         for library in kernels.register():
             scoped.callback(library._destroy)
         for replacements in (
-            names.replacements, current_device.replacements, tensors.replacements,
+            names.replacements, partial(current_device.replacements, say), tensors.replacements,
             storages.replacements, kernels.replacements, generators.replacements, _accelerator,
             partial(distributed.replacements, say_cuda),
             partial(graphs.replacements, current_device.check),

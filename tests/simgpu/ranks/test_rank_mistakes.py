@@ -449,5 +449,5 @@ def test_a_message_in_a_batch_and_one_outside(device_id, kind):
     if device_id or kind == "cpu":
         assert sim.spawn(program, nprocs=2) == [[0, 0], [0, 0]]
         return
-    with pytest.raises(sim.RanksError, match="in a batch_isend_irecv .*in a batch or neither"):
+    with pytest.raises(sim.RanksError, match=r"in a batch_isend_irecv .*in a batch or neither"):
         sim.spawn(program, nprocs=2)

@@ -213,7 +213,7 @@ assert model.compile(fullgraph=True) is None and set(model.state_dict()) == {"we
 assert torch.compile(model, disable=True) is model
 assert once(torch.ones(1).cuda()).item() == 2 and twice(torch.ones(1).cuda()).item() == 3
 for wrong in ({"backend": "nope"}, {"mode": "nope"}, {"mode": "default", "options": {}}):
-    for make in (torch.compile, lambda m, **k: m.compile(**k), lambda m, **k: torch.compile(**k)(m)):
+    for make in (torch.compile, torch.nn.Module.compile, lambda m, **k: torch.compile(**k)(m)):
         try:
             make(model, **wrong)
         except RuntimeError as error:
