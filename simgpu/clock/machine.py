@@ -144,7 +144,7 @@ class Device:
         for stream in self.streams:
             stream.end = 0.0
         self.flops.clear()
-        self.memory.peak = self.memory.allocated
+        self.memory.reset_peak()
 
 
 _machines = weakref.WeakSet()  # all that exist

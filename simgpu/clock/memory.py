@@ -1,9 +1,10 @@
 """The memory of a simulated device: allocated bytes, their peak, and the out-of-memory error.
 
 The counts nearly agree with those of PyTorch's caching allocator for CUDA, which rounds up in the
-same way. The allocator also counts cuBLAS workspaces (8 MiB, on Hopper 32 MiB, for every stream
-that multiplies matrices), remainders of up to 1 MiB that it does not split off from blocks above
-1 MiB, and, in the peak, the workspaces of convolutions.
+same way, and reserves segments as `simgpu.clock.segments` does. The allocator also counts cuBLAS
+workspaces (8 MiB, on Hopper 32 MiB, for every stream that multiplies matrices), remainders of up to
+1 MiB that it does not split off from blocks above 1 MiB, and, in the peak, the workspaces of
+convolutions.
 """
 
 import gc
@@ -12,26 +13,27 @@ from collections import deque
 
 import torch
 
+from simgpu.clock.segments import Segments
 from simgpu.races import detector as races
 
 GRANULE = 512  # bytes, to which every block is rounded up
 
 
 class _Allocation(weakref.ref):
-    """A device's record of a block: its size, and a callback for when the block is freed.
+    """A device's record of a block: size, piece of a segment, and a callback for when it is freed.
 
     The callback is C code alone (`deque.append`), which Ctrl-C cannot interrupt. It could interrupt
     a ``__del__``, where Python ignores the exception: the bytes would stay counted.
     """
 
-    __slots__ = ("num_bytes",)
+    __slots__ = ("num_bytes", "piece")
 
 
 class Memory:
     """The memory of one device, counted in blocks of `GRANULE` bytes.
 
-    In this model a block is freed as soon as its last tensor is, and a block fits whenever the sum
-    fits. Fragmentation, cached blocks and the memory of the CUDA context are not modelled.
+    In this model a block is freed as soon as its last tensor is, whatever stream still uses it. The
+    memory of the CUDA context and of NCCL is not modelled.
 
     Attributes
     ----------
@@ -39,13 +41,15 @@ class Memory:
         Bytes of the device, and the most that were in use at once.
     counted : int
         Bytes in use at the last count: at least as many as `allocated` now.
+    segments : Segments
+        What PyTorch's caching allocator would reserve for these blocks.
 
     Interrupts come only after calls and between iterations; lines with neither are atomic.
     """
 
     __slots__ = (
         "_allocations", "_freed", "_next_address", "_note_freed", "capacity", "counted", "gpu_name",
-        "index", "lock", "peak",
+        "index", "lock", "peak", "segments",
     )  # fmt: skip
 
     def __init__(self, index, gpu, lock):
@@ -59,6 +63,7 @@ class Memory:
         self._freed: deque[_Allocation] = deque()
         self._note_freed = self._freed.append
         self._next_address = (index + 1) << 44
+        self.segments = Segments()
 
     @property
     def allocated(self) -> int:
@@ -68,12 +73,26 @@ class Memory:
                 self._subtract_freed()
         return self.counted
 
+    def reset_peak(self) -> None:
+        """Reset the peaks to what is in use now."""
+        self.peak = self.allocated
+        self.segments.peak = self.segments.reserved
+
+    def empty_cache(self) -> None:
+        """Give the segments in which nothing is used back to the device."""
+        with self.lock:
+            self._subtract_freed()
+            self.segments.release()
+
     def _subtract_freed(self):
         freed = self._freed
         while freed:
             allocation = freed[0]
             self.counted -= allocation.num_bytes
             allocation.num_bytes = 0
+            if allocation.piece is not None:
+                self.segments.free(allocation.piece)
+                allocation.piece = None
             self._allocations.discard(allocation)
             freed.popleft()
 
@@ -90,14 +109,14 @@ class Memory:
         with self.lock:
             if self._freed:
                 self._subtract_freed()
-            if self.counted + num_bytes > self.capacity and self._is_short_of(num_bytes):
-                raise torch.OutOfMemoryError(self._message(num_bytes))
             allocation = block._allocation
             if allocation is None:
-                allocation = block._allocation = _Allocation(block, self._note_freed)
-                allocation.num_bytes = 0
-                self._allocations.add(allocation)
+                allocation = _Allocation(block, self._note_freed)
+                allocation.num_bytes, allocation.piece = 0, None
             size = allocation.num_bytes + num_bytes
+            self._move(allocation, size)
+            block._allocation = allocation
+            self._allocations.add(allocation)
             block.address = self._next_address  # a block that grows moves
             self._next_address += size
             self.counted = after = self.counted + num_bytes
@@ -110,6 +129,22 @@ class Memory:
         with self.lock:
             self.counted -= num_bytes
             block._allocation.num_bytes -= num_bytes
+            self._move(block._allocation, block._allocation.num_bytes)
+
+    def _move(self, allocation, size):
+        """Give a block another piece of `size` bytes."""
+        piece = None
+        if size:
+            piece = self.segments.allocate(size, self.capacity)
+            if piece is None and not gc.isenabled():
+                gc.collect()  # automatic collection is off while ranks run
+                self._subtract_freed()
+                piece = self.segments.allocate(size, self.capacity)
+            if piece is None:
+                raise torch.OutOfMemoryError(self._message(size))
+        if allocation.piece is not None:
+            self.segments.free(allocation.piece)
+        allocation.piece = piece
 
     def _is_short_of(self, num_bytes):
         if self.allocated + num_bytes <= self.capacity:
@@ -120,12 +155,13 @@ class Memory:
 
     def _message(self, num_bytes):
         held = self.counted
-        free = self.capacity - held
+        free = self.capacity - self.segments.reserved
         return (
             f"Simulated CUDA out of memory. Tried to allocate {_size(num_bytes)}. GPU {self.index} "
             f"({self.gpu_name}) has a total capacity of {_size(self.capacity)} of which "
             f"{_size(free)} is free. Of the allocated memory {_size(held)} is allocated "
-            "by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+            f"by PyTorch, and {_size(self.segments.reserved - held)} is reserved by PyTorch but "
+            "unallocated."
         )
 
 

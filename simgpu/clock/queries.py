@@ -115,7 +115,7 @@ def reset_peak_memory_stats(device=None) -> None:
     """Reset the peak of `device` to what is allocated now."""
     memory = find_device(device).memory
     with memory.lock:
-        memory.peak = memory.allocated
+        memory.reset_peak()
 
 
 def seed_all(seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Memory in use. Freed memory is not cached here: reserved memory is allocated memory."""
+"""Memory in use, and the memory that PyTorch's caching allocator would reserve for it."""
 
 from collections import OrderedDict
 
@@ -6,9 +6,25 @@ from simgpu.clock import current, queries
 
 
 def mem_get_info(device=None) -> tuple:
-    """Return the free and the total bytes of a device."""
+    """Return the bytes of a device that nobody has reserved, and all of them."""
     memory = current.find_device(device).memory
-    return memory.capacity - memory.allocated, memory.capacity
+    return memory.capacity - memory.segments.reserved, memory.capacity
+
+
+def memory_reserved(device=None) -> int:
+    """Return the bytes of the segments that the caching allocator would hold now."""
+    return current.find_device(device).memory.segments.reserved
+
+
+def max_memory_reserved(device=None) -> int:
+    """Return the peak of `memory_reserved` since the start or the last reset, in bytes."""
+    return current.find_device(device).memory.segments.peak
+
+
+def empty_cache() -> None:
+    """Give all segments in which nothing is used back to their devices."""
+    for device in current.own_devices():
+        device.memory.empty_cache()
 
 
 def memory_stats_as_nested_dict(device=None) -> dict:
@@ -16,9 +32,11 @@ def memory_stats_as_nested_dict(device=None) -> dict:
     now, peak = queries.memory_allocated(device), queries.max_memory_allocated(device)
     in_use = {"current": now, "peak": peak, "allocated": 0, "freed": 0}
     nothing = dict.fromkeys(in_use, 0)
+    reserved = in_use | {"current": memory_reserved(device), "peak": max_memory_reserved(device)}
+    bytes_by_name = dict.fromkeys(("allocated_bytes", "active_bytes", "requested_bytes"), in_use)
     found = {
-        name: {pool: dict(in_use) for pool in ("all", "large_pool", "small_pool")}
-        for name in ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
+        name: {pool: dict(values) for pool in ("all", "large_pool", "small_pool")}
+        for name, values in (bytes_by_name | {"reserved_bytes": reserved}).items()
     }
     for name in ("allocation", "segment", "active", "inactive_split", "inactive_split_bytes"):
         found[name] = {"all": dict(nothing)}
@@ -46,7 +64,8 @@ def memory_summary(device=None, abbreviated=False) -> str:
     found = current.find_device(device)
     return (
         f"{found.name} (simulated): {found.memory.allocated} bytes allocated, peak "
-        f"{found.memory.peak}, of {found.memory.capacity}; freed memory is not cached"
+        f"{found.memory.peak}, of {found.memory.capacity}; reserved {memory_reserved(device)}, "
+        f"peak {max_memory_reserved(device)}"
     )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from simgpu.rates_and_sizes import rate
+
 # NCCL assumes 12 GB/s for a 100 Gbit/s card (src/graph/topo.h, NET_BW): 4 % for headers.
 NETWORK_EFFICIENCY = 0.96
 
@@ -86,18 +88,36 @@ NETWORKS = {
 
 
 def find_network(name_or_spec) -> Network:
-    """Return the network preset of that name; a `Network` is returned as it is.
+    """Return a network; a `Network` is returned as it is.
+
+    Parameters
+    ----------
+    name_or_spec : str or Network
+        Name of a preset, or the rate of a card and how many a node has, one if that is left out:
+        ``"25GB/s:8"``. Its latency is that of the presets for InfiniBand.
 
     Raises
     ------
     ValueError
-        If there is no such preset; the message lists the presets.
+        If it is neither a preset nor a rate; the message lists the presets.
+
+    Examples
+    --------
+    >>> find_network("200Gbit/s:8").nics, find_network("200Gbit/s:8").rate
+    (8, 25000000000.0)
     """
     if isinstance(name_or_spec, Network):
         return name_or_spec
     if name_or_spec in NETWORKS:
         return NETWORKS[name_or_spec]
-    raise ValueError(
-        f"unknown network {name_or_spec!r}; give one of {', '.join(NETWORKS)}, or a Network of "
-        "your own"
-    )
+    try:
+        of_card, _, cards = str(name_or_spec).partition(":")
+        return Network(
+            name_or_spec, int(cards or 1), rate(of_card), NETWORKS["ndr"].latency,
+            source="given; latency as in InfiniBand",
+        )  # fmt: skip
+    except ValueError:
+        raise ValueError(
+            f"unknown network {name_or_spec!r}; give one of {', '.join(NETWORKS)}, the rate of a "
+            "card and the cards of a node, as in 25GB/s:8, or a Network of your own"
+        ) from None

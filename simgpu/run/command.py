@@ -24,7 +24,7 @@ def main(argv=None) -> int:
     try:
         notes = options.notes(args)
         page.check(args.timeline)
-        wrong = faults.parse(args.slow, args.kill)
+        wrong, work = faults.parse(args.slow, args.kill), options.per_step(args)
         script = Script(args.script, args.args, args.module)
         start = Driver if options.starts_itself(args, script) else Torchrun
         job = start(script, args, wrong)
@@ -45,7 +45,7 @@ def main(argv=None) -> int:
     ):
         code = run(job, args.max_restarts, time, steps)
     sys.stdout.flush()
-    return code or report(args, job, script, steps, wrong, compiled.used)
+    return code or report(args, job, script, steps, wrong, work, [NOTE] * compiled.used)
 
 
 def run(job, max_restarts, time, steps) -> int:
@@ -59,7 +59,7 @@ def run(job, max_restarts, time, steps) -> int:
     return code
 
 
-def report(args, job, script, steps, wrong, compiled=False) -> int:
+def report(args, job, script, steps, wrong, work, notes) -> int:
     """Print where the time went, and write the timeline; return the exit code."""
     spans = sim.trace()
     if not any(span.engine == "compute" for span in spans):
@@ -67,8 +67,8 @@ def report(args, job, script, steps, wrong, compiled=False) -> int:
     if not any(span.device.startswith("rank ") for span in spans):
         say(f"{script.name} started no ranks; give --nproc-per-node 1 to run it as a rank")
         return 1
-    summary = summarize(spans, steps, job.cluster, wrong)
-    text = f"{summary}\nnote: {NOTE}" if compiled else str(summary)
+    summary = summarize(spans, steps, job.cluster, wrong, work)
+    text = "\n".join([str(summary), *(f"note: {note}" for note in [*notes, *summary.doubts()])])
     if args.timeline:
         page.write(args.timeline, spans, steps, f"{script.name}\n\n{text}")
     print(json.dumps(summary.to_dict()) if args.summary == "json" else text)

@@ -4,10 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-import simgpu as sim
-from simgpu.hardware.default import find_gpu_and_link
-from simgpu.network import NETWORKS, build_cluster
-from simgpu.network.boards import board_of
+from simgpu.network.options import add_machine, gpus_on_board, machine_cluster
 from simgpu.ranks.communication import folding
 
 # torchrun's options that change nothing for ranks which are threads of one process.
@@ -76,10 +73,9 @@ def _add_options_of_torchrun(parser):
 
 
 def _add_hardware(parser):
-    add = parser.add_argument_group("hardware").add_argument
-    add("--gpu", help=f"{', '.join(sim.GPUS)} or a .json file (default: a100)")
-    add("--link", help=f"{', '.join(sim.LINKS)} (default: the usual one of the GPU)")
-    add("--network", help=f"network between nodes: {', '.join(NETWORKS)}")
+    group = parser.add_argument_group("hardware")
+    add_machine(group)
+    add = group.add_argument
     add(
         "--gpus-per-node", type=int, metavar="K",
         help="GPUs that a script sees which starts its ranks itself (default: a full board)",
@@ -105,6 +101,10 @@ def _add_what_is_reported(parser):
         "--wall-clock", action="store_true",
         help="let time.time(), time.perf_counter(), time.monotonic() and time.sleep() be real; "
         "without it they are those of the rank's simulated host",
+    )  # fmt: skip
+    add(
+        "--per-step", metavar="'N UNIT'",
+        help="what all ranks process in one step, for the summary's throughput: '524288 tokens'",
     )  # fmt: skip
     add(
         "--summary", choices=("text", "json"), default="text",
@@ -165,7 +165,7 @@ def ranks_per_node(args) -> int:
     """
     wanted = args.nproc_per_node
     if wanted in ("gpu", "auto"):
-        return board_of(find_gpu_and_link(args.gpu, args.link)[1]).gpus
+        return gpus_on_board(args)
     return 1 if wanted is None else _positive("--nproc-per-node", wanted, wanted)
 
 
@@ -184,8 +184,7 @@ def cluster_of(args):
     ValueError
         If the hardware is unknown, or cannot have that many ranks.
     """
-    nodes = num_nodes(args)
-    return build_cluster(nodes * ranks_per_node(args), args.gpu, args.link, nodes, args.network)
+    return machine_cluster(args, ranks_per_node(args), num_nodes(args))
 
 
 def starts_itself(args, script) -> bool:
@@ -212,11 +211,26 @@ def node_of(args):
             f"--nnodes {args.nnodes}: this script starts its ranks itself, and works on one node; "
             "give --nproc-per-node to start them as torchrun does"
         )
-    board = board_of(find_gpu_and_link(args.gpu, args.link)[1])
-    count = board.gpus if args.gpus_per_node is None else args.gpus_per_node
+    count = gpus_on_board(args) if args.gpus_per_node is None else args.gpus_per_node
     if count < 1:
         raise ValueError(f"--gpus-per-node {count}: give a positive number")
-    return build_cluster(count, args.gpu, args.link)
+    return machine_cluster(args, count)
+
+
+def per_step(args) -> tuple | None:
+    """Return how much a step processes, and of what; None if that was not said.
+
+    Raises
+    ------
+    ValueError
+        If it is not a number and a word.
+    """
+    if args.per_step is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s+(\w+)\s*", args.per_step.replace(",", ""))
+    if not found or not float(found[1]):
+        raise ValueError(f"--per-step {args.per_step!r}: give a number and a unit: '512 images'")
+    return float(found[1]), found[2]
 
 
 def spawn_options(args, cluster) -> dict:

@@ -8,7 +8,9 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
 - **Exposed communication**: the share of the time in which a rank's communication runs and its
   compute engine is idle; the mean over the ranks. **Hidden communication**: the share in which both
   run.
-- **Peak memory**: of the tensors on a rank's device, over the whole run.
+- **Throughput**: what ``--per-step`` says that a step processes, over the step time.
+- **Peak memory**: of the tensors on a rank's device, over the whole run; *reserved*: of the
+  segments that PyTorch's caching allocator would hold for them.
 - **MFU**: FLOPs of all matrix products, convolutions and attentions (recomputation for
   checkpointing included), over what the GPUs' data sheet allows in that time, for the data type of
   most FLOPs.
@@ -25,9 +27,10 @@ from statistics import fmean, median
 
 import simgpu as sim
 from simgpu.clock import current
+from simgpu.device_api import memory
 from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
-from simgpu.units import number, quantity, scale, size
+from simgpu.units import quantity, scale, size
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class Summary:
         Step time, or the duration of the whole run.
     peak_memory : dict
         Bytes, by rank.
+    peak_reserved : dict
+        Bytes, by rank.
     gpu_memory : int
         Bytes that a GPU has.
     mfu : float
@@ -58,6 +63,10 @@ class Summary:
         The share of the time in which ranks both communicate and compute.
     shares : dict
         Share of the time by cause, from 0 to 1.
+    launch_seconds : float
+        The host's time to launch a kernel.
+    work : tuple, optional
+        What a step processes: a number and its unit.
     """
 
     hardware: str
@@ -66,12 +75,15 @@ class Summary:
     num_steps: int
     step_seconds: float
     peak_memory: dict
+    peak_reserved: dict
     gpu_memory: int
     mfu: float
     peak_type: str
     peak_flops: float
     hidden_communication: float
     shares: dict
+    launch_seconds: float
+    work: tuple | None = None
 
     @property
     def exposed_communication(self):
@@ -83,28 +95,47 @@ class Summary:
         """The cause with the largest share."""
         return max(self.shares, key=self.shares.get)
 
+    @property
+    def throughput(self):
+        """How many units of work are done in a second; None if no work was said."""
+        return self.work and self.work[0] / self.step_seconds
+
+    def doubts(self) -> list[str]:
+        """Return why numbers may be far from those of real GPUs, a line each."""
+        if self.limit != "launches":
+            return []
+        launch = quantity(self.launch_seconds, "s")
+        return [
+            f"launches limit this run, and their time is assumed: {launch} each; real programs "
+            "need 2 to 40 µs"
+        ]
+
     def __str__(self):
         steps = f"median of {self.num_steps}" if self.num_steps else "the whole run: no steps found"
         most = max(self.peak_memory, key=self.peak_memory.get)
         least = min(self.peak_memory, key=self.peak_memory.get)
-        memory = f"of {size(self.gpu_memory)}, "
-        if _mib(self.peak_memory[least]) != _mib(self.peak_memory[most]):
-            memory += f"on rank {most}; the least: {_mib(self.peak_memory[least])} on rank {least}"
-        else:
-            memory += "on every rank"
+        where = "on every rank"
+        if size(self.peak_memory[least]) != size(self.peak_memory[most]):
+            where = f"on rank {most}; the least: {size(self.peak_memory[least])} on rank {least}"
+        where += f"; {size(self.peak_reserved[most])} reserved"
         hidden = f"of the time; {_percent(self.hidden_communication)} more is hidden behind kernels"
         peak = f"of {quantity(self.peak_flops, 'FLOP/s')}, the peak for {self.peak_type}"
         rows = [
             ("step time", _seconds(self.step_seconds), steps),
+            *([("throughput", *self._throughput())] if self.work else []),
             ("exposed communication", _percent(self.exposed_communication), hidden),
-            ("peak memory", _mib(self.peak_memory[most]), memory),
+            ("peak memory", _of(self.peak_memory[most], self.gpu_memory), where),
             ("MFU", _percent(self.mfu), peak),
             ("limited by", self.limit, CAUSES[self.limit]),
         ]
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
         rows += [(f"  {cause}", _percent(self.shares[cause]), "") for cause in causes]
         title = f"simulated, not measured: {self.hardware}"
-        return "\n".join([title, *(f"{a:<22} {b:<17} {c}".rstrip() for a, b, c in rows)])
+        return "\n".join([title, *(f"{a:<22} {b:<19} {c}".rstrip() for a, b, c in rows)])
+
+    def _throughput(self):
+        amount, unit = self.work
+        return quantity(self.throughput, f"{unit}/s"), f"{amount:,g} {unit} a step, as given"
 
     def to_dict(self) -> dict:
         """Return all numbers, for JSON; the end of a key is its unit.
@@ -115,10 +146,11 @@ class Summary:
             ``hardware``: the simulated hardware, in words. ``steps``: of how many steps
             ``step_time_seconds`` is the median; 0: it is the time of the whole run.
             ``exposed_communication_share``, ``hidden_communication_share``: of the time, 0 to 1.
-            ``peak_memory_bytes``: by rank. ``gpu_memory_bytes``: what a GPU has. ``mfu_share``: 0
-            to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``. ``limited_by``: a
-            key of ``time_shares``, which are by cause and add up to 1. ``window_seconds``: the
-            start and the end of the time that the shares are of.
+            ``peak_memory_bytes``, ``peak_reserved_bytes``: by rank. ``throughput_per_second``: None
+            if no work was said; its unit is ``work_unit``. ``gpu_memory_bytes``: what a GPU has.
+            ``mfu_share``: 0 to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``.
+            ``limited_by``: a key of ``time_shares``, which are by cause and add up to 1.
+            ``window_seconds``: the start and the end of the time that the shares are of.
         """
         return {
             "hardware": self.hardware,
@@ -126,7 +158,10 @@ class Summary:
             "step_time_seconds": self.step_seconds,
             "exposed_communication_share": self.exposed_communication,
             "hidden_communication_share": self.hidden_communication,
+            "throughput_per_second": self.throughput,
+            "work_unit": self.work and self.work[1],
             "peak_memory_bytes": self.peak_memory,
+            "peak_reserved_bytes": self.peak_reserved,
             "gpu_memory_bytes": self.gpu_memory,
             "mfu_share": self.mfu,
             "peak_flop_per_second": self.peak_flops,
@@ -137,7 +172,7 @@ class Summary:
         }
 
 
-def summarize(spans, steps, cluster, faults=NONE) -> Summary:
+def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
     """Return the summary of the last run of `spawn`.
 
     Parameters
@@ -150,6 +185,8 @@ def summarize(spans, steps, cluster, faults=NONE) -> Summary:
         The hardware it ran on.
     faults : Faults, optional
         Which GPUs were slower.
+    work : tuple, optional
+        What a step processes: a number and its unit.
     """
     ranks, gpu = by_rank(spans), cluster.gpu
     start, end = 0.0, max(span.end for span in spans)
@@ -169,12 +206,15 @@ def summarize(spans, steps, cluster, faults=NONE) -> Summary:
         num_steps=len(durations),
         step_seconds=median(durations or [end - start]),
         peak_memory={rank: sim.max_memory_allocated(i) for i, rank in enumerate(ranks)},
+        peak_reserved={rank: memory.max_memory_reserved(i) for i, rank in enumerate(ranks)},
         gpu_memory=gpu.memory,
         mfu=flops / (len(ranks) * peak * (end - start)),
         peak_type=peak_type,
         peak_flops=peak,
         hidden_communication=max(0.0, communication - causes["communication"]),
         shares=causes,
+        launch_seconds=gpu.launch_overhead,
+        work=work,
     )
 
 
@@ -211,5 +251,8 @@ def _seconds(seconds):
     return f"{seconds / 10**power:#.3g}".rstrip(".") + f" {unit}"
 
 
-def _mib(num_bytes):
-    return f"{number(num_bytes / 2**20)} MiB"
+def _of(part, whole):
+    """Write bytes beside what there is: 33.4 of 80 GiB."""
+    part, whole = size(part), size(whole)
+    unit = whole.rpartition(" ")[2]
+    return f"{part.removesuffix(f' {unit}')} of {whole}"

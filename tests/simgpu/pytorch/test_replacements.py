@@ -1,32 +1,24 @@
 """Behind the last simulated machine PyTorch is as it was before the first."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 import torch
+from support.paths import PYTHONPATH
+from support.torch_snapshot import STAYS
 
 import simgpu as sim
 from simgpu.backend.pytorch.replacements import Replacements, find, replace
 
 SNAPSHOT = """
-import sys, types, warnings
+import warnings
 import torch, torch.distributed.fsdp, torch.distributed.pipelining, torch.distributed.tensor
 import torch.optim, torch.utils.checkpoint
 import simgpu as sim
+from support.torch_snapshot import changed, snapshot
 warnings.simplefilter("ignore")
-
-def snapshot():
-    found = {}
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] != "torch" or not isinstance(module, types.ModuleType):
-            continue
-        for key, value in list(vars(module).items()):
-            found[name, key] = value
-            if isinstance(value, type) and str(value.__module__).startswith("torch"):
-                for inner, attribute in list(vars(value).items()):
-                    found[f"{value.__module__}:{value.__qualname__}", inner] = attribute
-    return found
 
 def step(device):
     net = torch.nn.Linear(4, 2).to(device)
@@ -49,17 +41,8 @@ def run_ranks():
 step("cpu")  # PyTorch imports some of its modules when they are first used
 before = snapshot()
 RUN()
-after = snapshot()
-changed = [key for key, value in before.items() if after.get(key) is not value]
-print(len(before) > 50_000, sorted(changed))
+print(len(before) > 50_000, changed(before))
 """
-# The name of the device type, which PyTorch cannot forget, and a module that it imports late.
-NAME_OF_DEVICE = {
-    ("torch.utils.backend_registration", "_privateuse1_backend_name"),
-    *((f"torch._C.{kind}", what) for kind in ("_profiler:ProfilerActivity", "_autograd:DeviceType")
-      for what in ("__repr__", "__str__", "name")),
-}  # fmt: skip
-LATE = {("torch._opaque_base", "_FakeScriptObject_cls")}
 
 
 @pytest.mark.process
@@ -67,11 +50,11 @@ LATE = {("torch._opaque_base", "_FakeScriptObject_cls")}
 def test_nothing_of_pytorch_stays_replaced(run):
     done = subprocess.run(
         [sys.executable, "-c", SNAPSHOT.replace("RUN()", f"{run}()")],
-        capture_output=True, text=True, check=True,
+        capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": PYTHONPATH},
     )  # fmt: skip
-    enough, _, changed = done.stdout.partition(" ")
+    enough, _, found = done.stdout.partition(" ")
     assert enough == "True"
-    assert set(eval(changed)) <= NAME_OF_DEVICE | LATE
+    assert set(eval(found)) <= STAYS
 
 
 def test_a_closed_machine_is_gone_and_the_next_one_works():

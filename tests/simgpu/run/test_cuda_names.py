@@ -1,10 +1,13 @@
 """Every name of `torch.cuda` works or is refused in words, and all are restored afterwards."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 import torch
+from support.paths import PYTHONPATH
+from support.torch_snapshot import STAYS
 
 import simgpu as sim
 from simgpu.device_api.table import FUNCTIONS
@@ -133,25 +136,14 @@ def test_properties_have_sources_and_capabilities_follow_the_data_types():
 
 
 SNAPSHOT = """
-import os, sys, types, warnings
+import os, sys, warnings
 import torch, torch.distributed.fsdp, torch.distributed.pipelining, torch.distributed.tensor
 import torch.optim, torch.utils.checkpoint, torch.cuda.comm
 import torch.nn.attention.flex_attention
 from simgpu import naming
 from simgpu.run.command import main
+from support.torch_snapshot import changed, snapshot
 warnings.simplefilter("ignore")
-
-def snapshot():
-    found = {}
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] != "torch" or not isinstance(module, types.ModuleType):
-            continue
-        for key, value in list(vars(module).items()):
-            found[name, key] = value
-            if isinstance(value, type) and str(value.__module__).startswith("torch"):
-                for inner, attribute in list(vars(value).items()):
-                    found[f"{value.__module__}:{value.__qualname__}", inner] = attribute
-    return found
 
 script = sys.argv[1]
 net = torch.nn.Linear(4, 2)
@@ -160,9 +152,7 @@ before = snapshot()
 visible = os.environ.get("CUDA_VISIBLE_DEVICES")
 main(["--nproc-per-node", "2", script])
 __import__("simgpu").close()
-after = snapshot()
-changed = [key for key, value in before.items() if after.get(key) is not value]
-print("RESULT", sorted(changed))
+print("RESULT", changed(before))
 assert naming.TYPES == {"sim", "privateuseone"} and naming.device_type() == "sim"
 assert os.environ.get("CUDA_VISIBLE_DEVICES") == visible
 x = torch.ones(2, 2)
@@ -174,14 +164,7 @@ try:
 except (RuntimeError, AssertionError, NotImplementedError):
     pass
 """
-# What PyTorch cannot take back: the name of the device type, counters, modules imported late.
-STAYS = {
-    ("torch.utils.backend_registration", "_privateuse1_backend_name"),
-    ("torch._opaque_base", "_FakeScriptObject_cls"),
-    ("torch.utils.hooks:RemovableHandle", "next_id"),  # counts the hooks that there were
-    *((f"torch._C.{kind}", what) for kind in ("_profiler:ProfilerActivity", "_autograd:DeviceType")
-      for what in ("__repr__", "__str__", "name")),
-}  # fmt: skip
+HOOKS = ("torch.utils.hooks:RemovableHandle", "next_id")  # counts the hooks that there were
 
 
 @pytest.mark.process
@@ -199,11 +182,12 @@ def test_torch_cuda_is_restored(tmp_path):
         "dist.all_reduce(torch.ones(2).cuda())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", SNAPSHOT, str(script)], capture_output=True, text=True
+        [sys.executable, "-c", SNAPSHOT, str(script)],
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": PYTHONPATH},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "step time" in done.stdout
-    assert set(eval(done.stdout.partition("RESULT ")[2])) <= STAYS
+    assert set(eval(done.stdout.partition("RESULT ")[2])) <= STAYS | {HOOKS}
 
 
 def test_outside_of_the_launcher_cuda_is_not_simulated():

@@ -132,7 +132,8 @@ before = torch.cuda.memory_allocated()
 x = torch.ones(2**20, device="cuda")
 assert torch.cuda.memory_allocated() - before == 2**22
 free, total = torch.cuda.mem_get_info()
-assert total - free == torch.cuda.memory_reserved() == torch.cuda.memory_allocated()
+assert total - free == torch.cuda.memory_reserved() >= torch.cuda.memory_allocated()
+assert torch.cuda.memory_reserved() in (20 * 2**20, 22 * 2**20)
 del x
 assert torch.cuda.max_memory_allocated() - before == 2**22
 assert torch.cuda.memory_stats()["allocated_bytes.all.peak"] - before == 2**22

@@ -300,4 +300,4 @@ def test_numbers_that_read_the_same_are_not_told_apart():
     assert "on every rank" in text
     text = str(replace(summary, step_seconds=0.175, peak_memory={**peaks, 1: 10**10}))
     assert "step time              175 ms " in text
-    assert "on rank 0; the least: 9,540 MiB on rank 1" in text
+    assert "on rank 0; the least: 9.31 GiB on rank 1" in text

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from simgpu.run.summary import Summary
-from simgpu.units import number, quantity, size
+from simgpu.units import quantity, size
 
 TRAIN = """
 import torch, os
@@ -27,7 +27,10 @@ for _ in range(4):
 @pytest.fixture
 def both(simgpu_run):
     """Return the lines of the summary as text, and the JSON."""
-    options = "--nproc-per-node", "2", "--gpu", "rtx4090", "--shapes-only"
+    options = (
+        *("--nproc-per-node", "2", "--gpu", "rtx4090", "--memory", "20GB", "--shapes-only"),
+        *("--per-step", "640 images"),
+    )
     _, text, _ = simgpu_run(TRAIN, *options)
     _, out, _ = simgpu_run(TRAIN, *options, "--summary", "json")
     assert out.count("\n") == 1
@@ -42,12 +45,13 @@ def test_its_numbers_are_those_of_the_text(both):
     def percent(share):
         return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
-    def mib(num_bytes):
-        return f"{number(num_bytes / 2**20)} MiB"
-
-    step, exposed, memory, mfu, limit, *causes = rows
+    step, throughput, exposed, memory, mfu, limit, *causes = rows
     assert step == ("step time", quantity(found["step_time_seconds"], "s"), "median of 3")
     assert found["steps"] == 3
+    samples = found["throughput_per_second"]
+    assert samples == pytest.approx(640 / found["step_time_seconds"])
+    assert throughput[1:] == (quantity(samples, "images/s"), "640 images a step, as given")
+    assert found["work_unit"] == "images"
     hidden = percent(found["hidden_communication_share"])
     assert exposed[1:] == (
         percent(found["exposed_communication_share"]),
@@ -56,10 +60,12 @@ def test_its_numbers_are_those_of_the_text(both):
     peak = found["peak_memory_bytes"]
     assert peak["1"] == peak["0"] + 2**20
     assert memory[1:] == (
-        mib(peak["1"]),
-        f"of {size(found['gpu_memory_bytes'])}, on rank 1; the least: {mib(peak['0'])} on rank 0",
+        f"{size(peak['1'])} of 20 GiB",
+        f"on rank 1; the least: {size(peak['0'])} on rank 0; "
+        f"{size(found['peak_reserved_bytes']['1'])} reserved",
     )
-    assert size(found["gpu_memory_bytes"]) == "24 GiB"
+    assert found["peak_reserved_bytes"]["1"] >= peak["1"]
+    assert found["gpu_memory_bytes"] == 20 * 2**30
     assert mfu[1:] == (
         percent(found["mfu_share"]),
         f"of {quantity(found['peak_flop_per_second'], 'FLOP/s')}, "

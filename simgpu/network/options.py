@@ -1,0 +1,56 @@
+"""The options that say which machine to simulate, for every command that simulates one."""
+
+from dataclasses import replace
+
+from simgpu.hardware.default import find_gpu_and_link
+from simgpu.hardware.presets import GPUS, LINKS
+from simgpu.network.boards import board_of
+from simgpu.network.cluster import Cluster, build_cluster
+from simgpu.network.networks import NETWORKS
+from simgpu.rates_and_sizes import memory_size
+
+
+def add_machine(parser) -> None:
+    """Add the options to a parser, or to a group of one."""
+    add = parser.add_argument
+    add("--gpu", help=f"{', '.join(GPUS)} or a .json file (default: a100)")
+    add("--memory", metavar="40GB", help="memory of a GPU (default: that of the GPU)")
+    add("--link", help=f"{', '.join(LINKS)} (default: the usual one of the GPU)")
+    add(
+        "--network", metavar="NETWORK",
+        help=f"network between nodes: {', '.join(NETWORKS)}; or the rate of a card and the cards "
+        "of a node, such as 25GB/s:8 or 200Gbit/s",
+    )  # fmt: skip
+
+
+def gpu_and_link(args) -> tuple:
+    """Return the specs of the GPU and the link that were asked for.
+
+    Raises
+    ------
+    ValueError
+        If there is no such preset or file, or ``--memory`` is no size.
+    """
+    gpu, link = find_gpu_and_link(args.gpu, args.link)
+    if args.memory is not None:
+        try:
+            gpu = replace(gpu, memory=memory_size(args.memory))
+        except ValueError as error:
+            raise ValueError(f"--memory: {error}") from None
+    return gpu, link
+
+
+def gpus_on_board(args) -> int:
+    """Return the number of GPUs that a full board of the machine carries."""
+    return board_of(gpu_and_link(args)[1]).gpus
+
+
+def machine_cluster(args, gpus_per_node, nodes=1) -> Cluster:
+    """Return the cluster of that many GPUs and nodes.
+
+    Raises
+    ------
+    ValueError
+        If the hardware is unknown, or a node cannot have that many GPUs.
+    """
+    return build_cluster(nodes * gpus_per_node, *gpu_and_link(args), nodes, args.network)

@@ -1,0 +1,51 @@
+"""The page on scripts of your own: its command prints what stands there."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from support.paths import ROOT
+
+TEXT = (ROOT / "chapters" / "bring-your-own-script.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """Run the page's command; return what it prints."""
+    command = re.search(r"```\n\$ simgpu (.*?[^\\])\n", TEXT, re.DOTALL)[1].replace("\\\n", " ")
+    command = command.replace("small_gpt.py", str(ROOT / "tests/frameworks/scripts/small_gpt.py"))
+    return subprocess.run(
+        [sys.executable, "-m", "simgpu", *command.split()],
+        cwd=tmp_path_factory.mktemp("own_script"), capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+    ).stdout  # fmt: skip
+
+
+def rounded(said, found) -> bool:
+    """Return whether a number of the prose is one of those that were printed, rounded."""
+    digits = len(said.partition(".")[2])
+    return said in {f"{float(number):.{digits}f}" for number in found}
+
+
+@pytest.mark.process
+def test_the_command_prints_what_the_page_says(printed):
+    stored = re.search(r"\n\.\.\.\n(.*?)```", TEXT, re.DOTALL)[1]
+    assert stored in printed
+
+
+@pytest.mark.process
+def test_the_prose_names_times_and_shares_that_were_printed(printed):
+    times = [*re.findall(r"it has measured (\S+) ms", TEXT), *re.findall(r"it took (\S+) ms", TEXT)]
+    assert len(times) == 2
+    assert all(rounded(time, re.findall(r"time (\S+) ms", printed)) for time in times)
+    launcher, trainer = re.search(r"Here these are (\S+) % and (\S+) %", TEXT).groups()
+    assert f"MFU                    {launcher} %" in printed
+    assert rounded(trainer, re.findall(r"MFU (\d\S*) %", printed))
+
+
+def test_the_picture_is_of_a_step_of_that_length():
+    step = re.search(r"time (\S+) ms, \S+ tokens/s", TEXT)[1]
+    picture = (ROOT / "chapters/img/own-script.svg").read_text(encoding="utf-8")
+    assert f"spans, {step} ms" in picture
