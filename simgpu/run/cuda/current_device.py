@@ -10,7 +10,7 @@ import os
 import weakref
 from functools import partial
 
-from simgpu import backend, user_frame
+from simgpu import backend, saving, user_frame
 from simgpu.clock import current
 from simgpu.clock.hooks import HOOKS
 from simgpu.device_api import devices
@@ -21,7 +21,7 @@ from simgpu.ranks.process.threads import running_rank
 
 _TENSORS = (  # modules that make tensors; others ask for properties of a device
     os.path.dirname(backend.__file__) + os.sep,
-    os.path.join(os.path.dirname(__file__), "storages.py"),
+    saving.__file__,
 )
 _unset: dict = weakref.WeakKeyDictionary()  # rank -> line that put a tensor on the device 0
 _bound: set = weakref.WeakSet()  # ranks that have set their current device
