@@ -149,7 +149,7 @@ def _name_other_device(say, rank, index):
         )
 
 
-def replacements(say) -> dict:
+def replacements(say=print) -> dict:
     """Return the replacements; `say` prints what the launcher says."""
     _named.clear()
     return {
