@@ -52,7 +52,8 @@ def spawn(
     a message that is never received, or that waits behind one which crosses it, because it is not
     in the same `batch_isend_irecv`; arguments that NCCL refuses or misreads, such as tensors with
     gaps; groups that ranks make, or collectives of two groups that they start, in different orders;
-    a tensor that is read or changed before the ``wait()`` for its communication. `check_races`
+    a tensor that is read or changed before the ``wait()`` for its communication; pinned memory that
+    is overwritten before a non-blocking copy has read it. `check_races`
     around the call also finds streams that do not wait for a collective, or for its inputs.
 
     As in processes, each rank has its own modules: it imports its own copy of them, and in the
@@ -62,8 +63,9 @@ def spawn(
     process can load only once: Python's standard library, PyTorch, and packages with parts in C.
 
     A `TCPStore` or `FileStore` that the program makes joins ranks by its port or path. A time limit
-    for `wait` on a store counts simulated seconds. Ranks must not wait for each other by other
-    means, such as a `threading.Event`: the rank that waits is the only one that runs.
+    for `wait` on a store counts simulated seconds. Ranks may also wait for each other by
+    an ``Event``, a ``Queue`` and the like of `threading`. They must not keep a ``Lock`` that others
+    take while they wait: the rank that waits for it is the only one that runs.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ import sys
 
 import simgpu as sim
 from simgpu.run import processes
+from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, say
 from simgpu.run.faults import EXIT_CODE, Killing
 from simgpu.run.options import cluster_of, numbers, spawn_options
@@ -85,6 +86,7 @@ class Torchrun:
             if self._shown is not None and self.cluster.local(rank) not in self._shown:
                 sys.stdout = sys.stderr = nothing  # those of this rank
             self._script.execute()
+            current_device.check_end()
 
     def _set_environment(self, rank, restart):
         """Set what ``torchrun`` sets besides the variables of `simgpu.spawn`."""

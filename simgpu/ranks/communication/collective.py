@@ -141,7 +141,7 @@ class Collective:
     def _mismatch(self, one, other, calls):
         rule = (
             "messages between two ranks match in the order of the calls (NCCL ignores tags), and "
-            "both sides must give one type, size and tag"
+            "both sides must give one type, size and tag, and be in a batch or neither"
             if self.is_message
             else "all ranks of a group must make the same calls in the same order, with tensors of "
             "one type and size"

@@ -2,10 +2,10 @@
 
 from collections import defaultdict, deque
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.ranks.communication import describe, values
 from simgpu.ranks.communication.checks import arguments
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
 
 

@@ -2,7 +2,9 @@
 
 import itertools
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
+from simgpu.clock.hooks import hooks
 from simgpu.clock.streams import Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
@@ -10,14 +12,11 @@ from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.launch_order import check_order
 from simgpu.ranks.communication.order.crossing import hints
 from simgpu.ranks.communication.work import SimWork
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.call_counts import CallCounts
 from simgpu.ranks.process.scheduler import MAX_LINES, RanksError
 from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
-renumber = None  # called with a rank that names a device by a number that is not its own
-before_communication = None  # called with a rank before it communicates tensors on its GPU
 
 
 class World:
@@ -72,8 +71,8 @@ class World:
         The rank's own device has two numbers: its index on the machine, and its local rank.
         """
         rank = self.rank
-        if renumber is not None and index not in (rank.local, rank.index):
-            renumber(rank)
+        if hooks.renumber is not None and index not in (rank.local, rank.index):
+            hooks.renumber(rank, index)
         return rank.index if index == rank.local else index
 
     def issue(
@@ -116,8 +115,8 @@ class World:
             participant.ready = self.machine.host
             participant.same += " on the host"
         else:
-            if before_communication is not None:
-                before_communication(self.rank)
+            if hooks.before_communication is not None:
+                hooks.before_communication(self.rank)
             self._launch(participant, stream, batch, is_message=collective[0].name == "send")
         found = self._incomplete.get(key)
         if found is None:

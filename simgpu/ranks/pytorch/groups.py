@@ -8,10 +8,10 @@ that it is not in. Otherwise NCCL's communicators mix up ranks of different grou
 
 import functools
 
+from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import find
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.process.torch_internals import C10D
 

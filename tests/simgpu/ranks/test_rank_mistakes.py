@@ -440,3 +440,29 @@ def test_memory_runs_out_on_a_rank_that_was_asked_for():
     with pytest.raises(torch.OutOfMemoryError) as caught:
         sim.spawn(program, nprocs=8, numerics=False, ranks=[0])
     assert "on rank 0" in "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("device_id", [False, True])
+@pytest.mark.parametrize("kind", ["sim", "cpu"])
+def test_a_message_in_a_batch_and_one_outside(device_id, kind):
+    """Without device_id, NCCL sends the one by the group's communicator, the other by one of two.
+
+    So neither arrives. With it, there is one communicator; and gloo knows no batches.
+    """
+
+    def program(rank):
+        device = torch.device("sim", rank) if device_id else None
+        dist.init_process_group(device_id=device)
+        x = torch.full((2,), float(rank), device=kind)
+        if rank == 0:
+            for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1)]):
+                work.wait()
+        else:
+            dist.recv(x, 0)
+        return x.tolist()
+
+    if device_id or kind == "cpu":
+        assert sim.spawn(program, nprocs=2) == [[0, 0], [0, 0]]
+        return
+    with pytest.raises(sim.RanksError, match=r"rank 1 waits in recv from rank 0 "):
+        sim.spawn(program, nprocs=2)

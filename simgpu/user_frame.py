@@ -8,9 +8,7 @@ from pathlib import Path
 
 import torch
 
-_OURS = tuple(
-    str(path) + os.sep for path in (Path(__file__).parents[2], Path(torch.__file__).parent)
-)
+_OURS = tuple(str(path) + os.sep for path in (Path(__file__).parent, Path(torch.__file__).parent))
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
@@ -20,6 +18,16 @@ def line() -> str:
     while frame.f_back is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     return _describe(frame.f_code, frame.f_lineno)
+
+
+def is_called_from(paths: tuple) -> bool:
+    """Whether a module whose path begins so is among the callers, up to the user's program."""
+    frame = sys._getframe()
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(paths):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def calls_directly() -> bool:
