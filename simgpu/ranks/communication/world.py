@@ -38,6 +38,8 @@ class World:
         Those of every group and rank.
     unmet : set of tuple
         Group, rank and peer: of a first message, until the peer makes its first one.
+    checks : bool
+        Whether the run only finds out which ranks do the same, so that nobody wants its outputs.
     """
 
     def __init__(self, scheduler, machine, communication):
@@ -46,6 +48,7 @@ class World:
         self.servers, self.files, self.stores = {}, {}, []
         self._numbers = itertools.count()
         self.messages, self.unmet = [], set()
+        self.checks = False
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
