@@ -66,12 +66,16 @@ class Driver:
     ----------
     cluster : Cluster
         What is simulated: after ``spawn``, as many GPUs as there are ranks.
+    notes : tuple of str
+        Nothing; what a job of `Torchrun` says in the summary.
 
     Raises
     ------
     ValueError
         If the options do not fit together.
     """
+
+    notes = ()
 
     def __init__(self, script, args, faults):
         self._script, self._faults = script, faults

@@ -35,6 +35,8 @@ class World:
         Schedules collectives.
     messages : list of Messages
         Those of every group and rank.
+    checks : bool
+        Whether the run only finds out which ranks do the same, so that nobody wants its outputs.
     """
 
     def __init__(self, scheduler, machine, communication):
@@ -43,6 +45,7 @@ class World:
         self.servers, self.files, self.stores = {}, {}, []
         self._numbers = itertools.count()
         self.messages = []
+        self.checks = False
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
