@@ -1,11 +1,12 @@
 """Which ranks do the same: what the devices of two ranks did is compared, and ranges are halved."""
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from simgpu import user_frame
 from simgpu.clock.trace import COMM, Communication, Trace
 from simgpu.configure import MAX_DEVICES
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
 
 TOLERANCE = 0.01  # of time, bytes and memory: rank 0 prints a loss, and the last rank does not
@@ -16,10 +17,16 @@ class RanksDifferError(RanksError):
 
 
 class TraceWithLines(Trace):
-    """A trace that also remembers the line of the program for each kernel."""
+    """A trace that also remembers the line of the program for each kernel.
 
-    def __init__(self):
-        super().__init__()
+    Parameters
+    ----------
+    trace : Trace
+        To which the spans are added.
+    """
+
+    def __init__(self, trace):
+        vars(self).update(vars(trace))
         self.work = {}  # row of a device -> what it did, in order
 
     def add(self, device, engine, stream, name, start, duration, flops=0, num_bytes=0):
@@ -63,9 +70,13 @@ class WorkOfRank:
             if isinstance(name, Communication)
         ]
 
-    def seconds(self) -> float:
-        """Return the time of all its kernels."""
-        return sum(item[1] for item in self.items if isinstance(item[0], str))
+    def seconds(self) -> Counter:
+        """Return the time of its kernels by their names."""
+        found = Counter()
+        for name, seconds, *_ in self.items:
+            if isinstance(name, str):
+                found[name] += seconds
+        return found
 
 
 def work_of(device, number) -> WorkOfRank:
@@ -80,7 +91,9 @@ def difference(one, other) -> str | None:
         a[:2] == b[:2] and _near(a[2], b[2]) for a, b in zip(*communication, strict=True)
     )
     memory = _near(one.peak_memory, other.peak_memory)
-    if same and memory and _near(one.seconds(), other.seconds()):
+    mine, its = one.seconds(), other.seconds()
+    apart = sum(abs(mine[name] - its[name]) for name in mine | its)
+    if same and memory and apart <= TOLERANCE * max(mine.total(), its.total()):
         return None
     return (
         f"rank {one.number} cannot stand for rank {other.number}: {_first_difference(one, other)}"
@@ -123,6 +136,9 @@ def _describe(item, line):
 
 def search(run, nprocs) -> tuple:
     """Find ranks that can stand for all: halve every range whose first and last rank differ.
+
+    A rank that differs from both ends of its range, and is not one of the ends of a smaller range,
+    is not found.
 
     Parameters
     ----------

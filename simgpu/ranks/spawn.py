@@ -91,7 +91,8 @@ def spawn(
         ``numerics=False``. As a check, the program runs a second time with the last rank of each
         range; if its device communicates differently, or its kernels or its memory differ by more
         than 1 % (as with shards of different size), an error is raised. If all ranks are listed,
-        the program runs once. ``"auto"`` finds such ranks, by running the program several times.
+        the program runs once. ``"auto"`` finds such ranks, by running the program several times:
+        it halves ranges until the first and the last rank of each do the same.
 
     Returns
     -------
@@ -167,13 +168,13 @@ def _run(fn, args, numbers, firsts, cluster, numerics, checks):
     only finds out what ranks do.
     """
     machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
-    if len(numbers) < cluster.world_size:
-        machine.trace = representatives.TraceWithLines()
     machine.keeps_control = not machine.numerics
     communication = CommunicationScheduler(
         machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
     )
     with preserved_process(machine), OwnModules() as modules, patched():
+        if len(numbers) < cluster.world_size:
+            machine.trace = representatives.TraceWithLines(machine.trace)
         ranks = [
             _make_rank(machine, i, number, cluster, modules.of_rank())
             for i, number in enumerate(numbers)
