@@ -24,7 +24,7 @@ PATH = Path(__file__).with_name("sweeps.csv")
 LEAST = 2**21  # bytes: below, latency decides, and with it the host
 # Where one thread launches on eight GPUs ("-g 8" in the source), the host decides up to this size.
 HOST = 2**23
-GRID = {"WIRE": (0.92, 0.94, 0.96, 0.98, 1.0), "FILL": (1e7, 1.5e7, 2e7, 2.5e7, 3e7, 4e7)}
+GRID = {"WIRE": (0.92, 0.94, 0.96, 0.98, 1.0), "FILL": tuple(2**18 * n for n in (2, 3, 4, 5, 6, 8))}
 
 
 def rows():

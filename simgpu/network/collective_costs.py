@@ -227,7 +227,9 @@ def _price(call, algorithm, protocol):
     links = "direct" if algorithm == "direct" else "ring"
     idle = latency(collective, num_bytes, found, cluster, algorithm, protocol)
     idle += measured.start(collective)
-    idle += measured.filling(num_bytes, call.plan(links).slowest, _levels(collective, found))
+    idle += measured.filling(
+        num_bytes, call.plan(links).slowest, _most_channels(call, found), _levels(collective, found)
+    )
     moving = _wire_seconds(call, found, algorithm, protocol)
     moving += measured.slower(num_bytes, call.per_byte(links))
     return Cost(
@@ -270,12 +272,15 @@ def _protocols(call, algorithm):
     return ("LL", "Simple") if small else ("Simple",)
 
 
+def _most_channels(call, found):
+    """Return the thread blocks that a large message occupies on each GPU."""
+    return NETWORK_CHANNELS if max(found.counts) == 1 else call.cluster.board.channels
+
+
 def _channels(call, found, algorithm, protocol):
     """Return the thread blocks that a message occupies on each GPU (topoGetAlgoInfo)."""
-    n, most = len(call.members), call.cluster.board.channels
-    if max(found.counts) == 1:
-        return NETWORK_CHANNELS
-    if algorithm in IN_SWITCH:
+    n, most = len(call.members), _most_channels(call, found)
+    if algorithm in IN_SWITCH or max(found.counts) == 1:
         return most
     if algorithm != "direct":
         return nccl.channels_of(protocol, most, call.num_bytes, n)

@@ -53,7 +53,7 @@ CONSTANTS = (
     Constant(matmul_efficiency, "THIN", ASSUMED, "half a side of the smallest tile"),
     Constant(contention, "MOST", ASSUMED, "so that kernels still make progress"),
     Constant(measured, "WIRE", FITTED, "255 rows of sweeps.csv, nine machines"),
-    Constant(measured, "FILL", FITTED, "255 rows of sweeps.csv, nine machines"),
+    Constant(measured, "FILL", FITTED, "a slice of NCCL's, which the same rows choose too"),
     Constant(measured, "START", FITTED, "a sweep over eight B200s at 1 KiB"),
     Constant(measured, "PAIR_CHANNEL_RATE", FITTED, "A100, B200: a row each; others assumed"),
     Constant(collective_costs, "NETWORK_CHANNELS", ASSUMED, "a few fill one network card"),

@@ -33,13 +33,13 @@ def test_the_bus_bandwidth_of_one_algorithm_rises_with_the_size():
 
 
 def test_filling_is_a_share_of_small_messages_and_a_constant_of_large_ones():
-    """Small ones move at half of the rate; large ones take as long as `FILL` bytes more."""
+    """Small ones move at half of the rate; large ones take as long as `FILL` bytes more a channel."""
     per_byte = 1e-11
-    assert measured.filling(1000, per_byte, 1) == pytest.approx(1000 * per_byte, rel=1e-3)
-    limit = measured.FILL * per_byte
-    assert measured.filling(2**45, per_byte, 1) == pytest.approx(limit, rel=1e-3)
-    assert measured.filling(2**45, per_byte, 5) == pytest.approx(5 * limit, rel=1e-3)
-    assert measured.filling(0, per_byte, 1) == 0
+    assert measured.filling(1000, per_byte, 24, 1) == pytest.approx(1000 * per_byte, rel=1e-3)
+    limit = 24 * measured.FILL * per_byte
+    assert measured.filling(2**45, per_byte, 24, 1) == pytest.approx(limit, rel=1e-3)
+    assert measured.filling(2**45, per_byte, 24, 5) == pytest.approx(5 * limit, rel=1e-3)
+    assert measured.filling(0, per_byte, 24, 1) == 0
 
 
 def test_what_is_added_is_the_same_for_all_algorithms():
@@ -50,10 +50,18 @@ def test_what_is_added_is_the_same_for_all_algorithms():
         for algorithm in ("ring", "tree", "nvls_tree"):
             found = cost("all_reduce", num_bytes, range(32), cluster, algorithm)
             slowest = cost("all_reduce", num_bytes, range(32), cluster, "ring").plan.slowest
-            nccl_s = found.seconds - measured.filling(num_bytes, slowest, 2)
+            nccl_s = found.seconds - measured.filling(num_bytes, slowest, 16, 2)
             added.append(found.seconds - nccl_s)
             assert nccl_s - measured.slower(num_bytes, slowest) > 0
         assert max(added) == pytest.approx(min(added))
+
+
+def test_few_channels_fill_early():
+    """Two of them, over PCIe or between nodes, hold two slices on their way, not 24."""
+    for cluster, members in ((find_cluster("hgx-h100", 2), (0, 8)), (find_cluster("rtx4090-workstation"), range(2))):
+        found = cost("all_reduce", GIB, members, cluster, "ring")
+        slices = measured.filling(GIB, found.plan.slowest, 2, 1)
+        assert slices < found.latency < 1.2 * slices + 1e-4
 
 
 def test_sums_over_more_nodes_need_longer_to_fill():
@@ -149,7 +157,7 @@ def test_the_plateau_multiplies_the_latency_of_large_rings_over_nodes():
     found = cost("all_reduce", GIB, range(64), cluster, "ring")
     assert found.protocol == "Simple"
     steps = 8.4e-6 + 112 * 6e-6 + 14 * 15e-6
-    filling = measured.filling(GIB, found.plan.slowest, 3)
+    filling = measured.filling(GIB, found.plan.slowest, 24, 3)
     assert found.latency == pytest.approx(1.4 * steps + filling)
 
 
