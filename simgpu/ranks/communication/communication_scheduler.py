@@ -67,8 +67,8 @@ class CommunicationScheduler:
         if collective.root:
             root = members[collective.root]
             members = (root, *(rank for rank in members if rank != root))
-        kind, num_bytes = collective.what.collective, collective.num_bytes
-        cost = costs.cost(kind, num_bytes, members, self._cluster)
+        what = collective.what
+        cost = costs.cost(what.collective, collective.num_bytes, members, self._cluster, what.ranks)
         key = cost.collective, cost.algorithm, members
         if key not in self._shares:
             replicas = self._folding.replicas(members)

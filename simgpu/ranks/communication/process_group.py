@@ -290,8 +290,11 @@ class SimProcessGroup(dist.ProcessGroup):
         if batch is not None and batch.count():
             self._batch = None
         has_own_queue = batch is None and self.bound_device_id is None
+        what = self._describe("send")
+        if has_own_queue:  # in a communicator of the two alone
+            what = what._replace(ranks=2)
         return self._messages.issue(
-            self._world, self._describe("send"), tensor, peer, tag, is_send,
+            self._world, what, tensor, peer, tag, is_send,
             self._stream(peer) if has_own_queue else self._stream(), batch, has_own_queue,
         )  # fmt: skip
 

@@ -36,7 +36,8 @@ def wire_seconds(passes, rate):
 
     Links reach 96 % of NCCL's rate, and a message takes as long as if it had up to 20 MB more.
     """
-    return passes / rate * (SIZE / 0.96 + 20e6 * SIZE / (SIZE + 20e6))
+    fill = (2 if rate < 100e9 else 24) * 2**20  # a slice of each channel
+    return passes / rate * (SIZE / 0.96 + fill * SIZE / (SIZE + fill))
 
 
 FIRST = {"all_gather": 5.5e-6, "reduce_scatter": 5.5e-6, "send": 2e-6}  # seconds, measured

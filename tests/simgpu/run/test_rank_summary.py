@@ -64,10 +64,10 @@ def measure(program, k=2, gpu=None):
 
 
 # On these GPUs, in seconds: a product, and an all_reduce, whose ring passes halves twice (NCCL's
-# protocol Simple over PCIe; links that reach 96 % and fill a pipeline of 20 MB).
+# protocol Simple over PCIe; links that reach 96 % and fill with two slices).
 PRODUCT = 2 * 1000**3 / RATE
 BYTES = 8_000_000
-WIRE = (BYTES / 0.96 + 20e6 * BYTES / (20e6 + BYTES)) / 1e10
+WIRE = (BYTES / 0.96 + 2**21 * BYTES / (2**21 + BYTES)) / 1e10
 SUM = 8.4e-6 + 2 * 5.7e-6 + WIRE
 
 
