@@ -139,7 +139,7 @@ ASSUMPTIONS = (
     Assumption("shallow products: 64 to 256", (64, 256), where=(matmul_efficiency, "DEPTH_LOSS")),
     Assumption("collectives take at most 70 to 98%", (0.7, 0.98), where=(contention, "MOST")),
     Assumption("large messages: 90 to 100% of NCCL's rate", (0.9, 1.0), where=(measured, "WIRE")),
-    Assumption("filling the links: 0 to 3 MiB a channel", (0.0, 3 * 2**20), where=(measured, "FILL")),
+    Assumption("links fill: 0 to 3 MiB a channel", (0.0, 3 * 2**20), where=(measured, "FILL")),
 )  # fmt: skip
 
 CONCLUSIONS = (
