@@ -39,8 +39,8 @@ function kernel(gpu, { product, bytes, dtype }) {
 
 const NOTHING = { multiprocessors: 0, memory: 0 };
 
-/** What an all-reduce of {seconds, algorithm} and `bytes` on `ranks` GPUs takes of each of them. */
-function taken(gpu, { seconds, algorithm }, { bytes, ranks, channels }) {
+/** What an all-reduce of {seconds, algorithm, channels} and `bytes` on `ranks` GPUs takes of each of them. */
+function taken(gpu, { seconds, algorithm, channels }, { bytes, ranks }) {
   const inSwitch = algorithm.startsWith("nvls");  // else sent, received, added
   const traffic = bytes * (inSwitch ? 2 : 5 * (ranks - 1) / ranks);
   return {

@@ -1,11 +1,11 @@
 /* The simulator's formulas for the calculators, on the numbers of presets.js.
 
-   allReduce: simgpu/network/collective_costs.py, traffic.py. step: one training step of a
+   allReduce: simgpu/network/collective_costs.py, nccl_model.py, measured.py, traffic.py. step: one training step of a
    stack of linear layers with DistributedDataParallel and SGD, kernel by kernel as the simulated
    GPUs run it. Tests compare both with the simulator: tests/book/test_calculators.py. */
 (() => {
 "use strict";
-const P = globalThis.d2lPresets, N = P.nccl;
+const P = globalThis.d2lPresets, N = P.nccl, MEASURED = P.measured;
 const { kernel, taken, beside } = globalThis.d2lKernels;
 
 /** The share of a tree's rate that sizes in the middle lose, linear in log2. */
@@ -43,43 +43,82 @@ function plan(algorithm, cluster) {
     across(bus);
     steps = [2 * (n - k), 2 * (k - 1)];
   } else {
-    inside(algorithm === "tree" ? 2 : 1 + 1 / g);
+    inside(algorithm === "tree" ? 2 : (1 + 1 / g) / board.inSwitch);
     across(overNodes);
     steps = [algorithm === "tree" ? 2 * (g - 1) : 1, 2 * depth];
   }
   return { slowest: Math.max(...Object.values(edges)), bus, inside: steps[0], across: steps[1] };
 }
 
-function price(bytes, cluster, algorithm, protocol) {
-  const board = P.links[cluster.link], k = cluster.nodes, found = plan(algorithm, cluster);
+const cpu = (cluster) =>
+  (cluster.nodes > 1 && P.networks[cluster.network].cpu) || P.links[cluster.link].cpu;
+
+/** Seconds that all steps take without their bytes. */
+function latency(bytes, cluster, algorithm, protocol, found) {
+  const board = P.links[cluster.link], g = cluster.perNode, k = cluster.nodes;
   const switches = k > 1 ? P.networks[cluster.network].latency : 0;
-  if (algorithm.startsWith("nvls")) {
-    const latency = N.inSwitch + found.across * (N.inSwitchNet + switches);
-    return latency + bytes * found.slowest / board.inSwitch;
+  if (algorithm.startsWith("nvls")) return N.inSwitch + found.across * (N.inSwitchNet + switches);
+  let inside = N.step[board.hardware][algorithm][protocol];
+  if (algorithm === "ring" && k > 1) inside = Math.max(inside, N.posts[cpu(cluster)][protocol]);
+  const across = N.step.net[g === 1 ? "tree" : algorithm][protocol] + switches;
+  const steps = N.base[algorithm][protocol] + found.inside * inside + found.across * across;
+  const plateau = algorithm === "ring" && protocol === "Simple" && k > 1
+    && Math.floor(bytes / (board.channels * g * k)) >= N.plateauFrom;
+  return steps * (plateau ? N.plateau[board.generation] : 1);
+}
+
+/** Seconds for each byte: those of the busiest edge, and what the protocol adds. */
+function secondsPerByte(bytes, cluster, algorithm, protocol, found) {
+  const board = P.links[cluster.link], g = cluster.perNode, k = cluster.nodes, n = g * k;
+  const more = k > 2 ? 1 : 0;
+  if (algorithm === "nvls") return found.slowest;
+  if (algorithm === "nvls_tree") {
+    const rate = g * N.inSwitchTreeRate[board.generation][more];
+    return Math.max(found.slowest, 2 * (n - 1) / n / rate);
   }
   let perByte = found.slowest / N.efficiency[algorithm][protocol][k > 1 ? 1 : 0];
   if (protocol === "LL") {
-    perByte = Math.max(perByte, found.bus / N.llRate[board.generation][Math.min(k, 3) - 1]);
+    const rate = k > 1 ? N.llRateOverNodes[cpu(cluster)][more] : N.llRate[board.generation];
+    perByte = Math.max(perByte, found.bus / rate);
   }
-  if (algorithm === "tree") perByte /= treeCorrection(protocol, bytes);
-  let inside = N.step[board.hardware][algorithm][protocol];
-  if (algorithm === "ring" && k > 1) inside = Math.max(inside, N.netOverhead[protocol]);
-  const across = N.step.net[algorithm][protocol] + switches;
-  const latency = N.base[algorithm][protocol] + found.inside * inside + found.across * across;
-  return latency + bytes * perByte;
+  return algorithm === "tree" ? perByte / treeCorrection(protocol, bytes) : perByte;
+}
+
+/** What NCCL expects, and the seconds that it takes. */
+function price(bytes, cluster, algorithm, protocol) {
+  const board = P.links[cluster.link], found = plan(algorithm, cluster);
+  const start = latency(bytes, cluster, algorithm, protocol, found);
+  const wire = bytes * secondsPerByte(bytes, cluster, algorithm, protocol, found);
+  const links = plan("ring", cluster).slowest;
+  const fill = MEASURED.fill * Math.max(Math.floor(Math.log2(cluster.nodes)), 1);
+  const added = links * (bytes * (1 / MEASURED.wire - 1) + fill * bytes / (bytes + fill));
+  const expected = algorithm === "nvls" ? bytes / board.inSwitchRates[cluster.perNode] : wire;
+  return { expected: start + expected, seconds: start + wire + added };
+}
+
+/** Thread blocks that a message occupies on each GPU. */
+function channels(bytes, cluster, algorithm, protocol) {
+  const board = P.links[cluster.link], n = cluster.perNode * cluster.nodes;
+  if (cluster.perNode === 1) return P.contention.networkChannels;
+  if (algorithm.startsWith("nvls")) return board.channels;
+  const each = N.threads[protocol] * N.threadBytes[protocol] * (protocol === "LL" ? n : 1);
+  return Math.max(1, Math.min(board.channels, Math.floor(bytes / each)));
 }
 
 /** Seconds of an all-reduce of that many bytes on {link, perNode, nodes, network}. */
 function allReduce(bytes, cluster) {
   const board = P.links[cluster.link], g = cluster.perNode, k = cluster.nodes;
-  if (g * k === 1) return { seconds: 0, algorithm: "none" };
-  const protocols = board.hardware === "nvlink" ? ["LL", "LL128", "Simple"] : ["LL", "Simple"];
+  if (g * k === 1) return { seconds: 0, algorithm: "none", channels: 0 };
+  const whole = board.hardware === "nvlink" && (k === 1 || P.networks[cluster.network].ordered);
+  const protocols = whole ? ["LL", "LL128", "Simple"] : ["LL", "Simple"];
   const options = ["ring", "tree"].flatMap((a) => protocols.map((p) => [a, p]));
-  if (board.inSwitch && k === 1 && g >= N.inSwitchFrom) options.push(["nvls", "Simple"]);
+  if (board.inSwitch && k === 1) options.push(["nvls", "Simple"]);
   if (board.inSwitch && k > 1 && g > 1) options.push(["nvls_tree", "Simple"]);
-  const found = options.map(([algorithm, protocol]) =>
-    ({ seconds: price(bytes, cluster, algorithm, protocol), algorithm, protocol }));
-  return found.reduce((best, next) => (next.seconds < best.seconds ? next : best));
+  const found = options.map(([algorithm, protocol]) => ({
+    ...price(bytes, cluster, algorithm, protocol), algorithm, protocol,
+    channels: channels(bytes, cluster, algorithm, protocol),
+  }));
+  return found.reduce((best, next) => (next.expected < best.expected ? next : best));
 }
 
 /** One step of {width, layers, batch (of each GPU), dtype, gpu, link, perNode, nodes, network,
@@ -89,7 +128,6 @@ function step(input) {
   const item = dtype === "tf32" ? 4 : P.itemBytes[dtype], ranks = input.perNode * input.nodes;
   const weights = w * w * item, activations = b * w * item, spans = [];
   let now = 0, host = 0, comm = 0;
-  const channels = input.perNode > 1 ? P.links[input.link].channels : P.contention.networkChannels;
   const collectives = [];
   const run = (kind, bytes, product) => {
     host += gpu.launch;
@@ -111,12 +149,12 @@ function step(input) {
     run("bucket", 2 * weights);  // divided by the number of ranks, into the bucket
     waiting += 1;
     if (waiting * weights >= input.bucket || !i) {
-      host += gpu.launch;
+      host += gpu.collectiveLaunch;
       const start = Math.max(now, comm, host);
       const bytes = waiting * weights, found = allReduce(bytes, input);
       comm = start + found.seconds;
       spans.push({ lane: "comm", kind: "all-reduce", start, end: comm });
-      collectives.push({ start, end: comm, taken: taken(gpu, found, { bytes, ranks, channels }) });
+      collectives.push({ start, end: comm, taken: taken(gpu, found, { bytes, ranks }) });
       for (; waiting; waiting--) ends.push(comm);
     }
   }

@@ -12,6 +12,7 @@ globalThis.d2lPresets = {
    "memory": 12884901888,
    "bandwidth": 240000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.8,
@@ -30,6 +31,7 @@ globalThis.d2lPresets = {
    "memory": 17179869184,
    "bandwidth": 320000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.8,
@@ -48,6 +50,7 @@ globalThis.d2lPresets = {
    "memory": 17179869184,
    "bandwidth": 900000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.8,
@@ -66,6 +69,7 @@ globalThis.d2lPresets = {
    "memory": 85899345920,
    "bandwidth": 2039000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.869,
@@ -85,6 +89,7 @@ globalThis.d2lPresets = {
    "memory": 25769803776,
    "bandwidth": 1008000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.8,
@@ -104,6 +109,7 @@ globalThis.d2lPresets = {
    "memory": 85899345920,
    "bandwidth": 3350000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.803,
@@ -123,6 +129,7 @@ globalThis.d2lPresets = {
    "memory": 151397597184,
    "bandwidth": 4800000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.803,
@@ -142,6 +149,7 @@ globalThis.d2lPresets = {
    "memory": 193273528320,
    "bandwidth": 7700000000000.0,
    "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.776,
@@ -159,7 +167,9 @@ globalThis.d2lPresets = {
    "generation": "ampere",
    "hostRate": 80000000000.0,
    "pcieRate": 12603200000.0,
+   "cpu": "intel",
    "inSwitch": 0.0,
+   "inSwitchRates": [],
    "ringRates": [
     0,
     0,
@@ -180,7 +190,9 @@ globalThis.d2lPresets = {
    "generation": "ampere",
    "hostRate": 80000000000.0,
    "pcieRate": 25206400000.0,
+   "cpu": "intel",
    "inSwitch": 0.0,
+   "inSwitchRates": [],
    "ringRates": [
     0,
     0,
@@ -201,7 +213,9 @@ globalThis.d2lPresets = {
    "generation": "ampere",
    "hostRate": 80000000000.0,
    "pcieRate": 50412000000.0,
+   "cpu": "intel",
    "inSwitch": 0.0,
+   "inSwitchRates": [],
    "ringRates": [
     0,
     0,
@@ -222,7 +236,9 @@ globalThis.d2lPresets = {
    "generation": "ampere",
    "hostRate": 80000000000.0,
    "pcieRate": 25206400000.0,
+   "cpu": "intel",
    "inSwitch": 0.0,
+   "inSwitchRates": [],
    "ringRates": [
     0,
     0,
@@ -243,7 +259,9 @@ globalThis.d2lPresets = {
    "generation": "volta",
    "hostRate": 80000000000.0,
    "pcieRate": 12603200000.0,
+   "cpu": "intel",
    "inSwitch": 0.0,
+   "inSwitchRates": [],
    "ringRates": [
     0,
     0,
@@ -264,7 +282,9 @@ globalThis.d2lPresets = {
    "generation": "ampere",
    "hostRate": 80000000000.0,
    "pcieRate": 25206400000.0,
+   "cpu": "amd",
    "inSwitch": 0.0,
+   "inSwitchRates": [],
    "ringRates": [
     0,
     0,
@@ -285,7 +305,19 @@ globalThis.d2lPresets = {
    "generation": "hopper",
    "hostRate": 80000000000.0,
    "pcieRate": 50412000000.0,
+   "cpu": "intel",
    "inSwitch": 0.85,
+   "inSwitchRates": [
+    0.0,
+    51000000000.0,
+    102000000000.0,
+    153000000000.0,
+    204000000000.0,
+    255000000000.0,
+    255000000000.0,
+    238000000000.0,
+    272000000000.0
+   ],
    "ringRates": [
     0,
     0,
@@ -306,7 +338,19 @@ globalThis.d2lPresets = {
    "generation": "blackwell",
    "hostRate": 80000000000.0,
    "pcieRate": 50412000000.0,
+   "cpu": "intel",
    "inSwitch": 0.74,
+   "inSwitchRates": [
+    0.0,
+    66600000000.0,
+    133200000000.0,
+    199800000000.0,
+    266400000000.0,
+    333000000000.0,
+    399600000000.0,
+    466200000000.0,
+    473600000000.0
+   ],
    "ringRates": [
     0,
     0,
@@ -324,42 +368,58 @@ globalThis.d2lPresets = {
   "edr": {
    "nics": 4,
    "rate": 12000000000.0,
-   "latency": 1e-06
+   "latency": 1e-06,
+   "cpu": null,
+   "ordered": true
   },
   "hdr": {
    "nics": 8,
    "rate": 24000000000.0,
-   "latency": 1e-06
+   "latency": 1e-06,
+   "cpu": null,
+   "ordered": true
   },
   "ndr": {
    "nics": 8,
    "rate": 48000000000.0,
-   "latency": 1e-06
+   "latency": 1e-06,
+   "cpu": null,
+   "ordered": true
   },
   "efa": {
    "nics": 8,
    "rate": 48000000000.0,
-   "latency": 8e-06
+   "latency": 2e-05,
+   "cpu": "amd",
+   "ordered": false
   },
   "hdr4": {
    "nics": 4,
    "rate": 24000000000.0,
-   "latency": 1e-06
+   "latency": 1e-06,
+   "cpu": null,
+   "ordered": true
   },
   "ethernet100": {
    "nics": 1,
    "rate": 12000000000.0,
-   "latency": 1.5e-05
+   "latency": 1.5e-05,
+   "cpu": null,
+   "ordered": true
   },
   "ethernet200": {
    "nics": 1,
    "rate": 24000000000.0,
-   "latency": 1.5e-05
+   "latency": 1.5e-05,
+   "cpu": null,
+   "ordered": true
   },
   "ethernet400": {
    "nics": 1,
    "rate": 48000000000.0,
-   "latency": 1.5e-05
+   "latency": 1.5e-05,
+   "cpu": null,
+   "ordered": true
   }
  },
  "itemBytes": {
@@ -472,12 +532,35 @@ globalThis.d2lPresets = {
   },
   "inSwitch": 2.5e-05,
   "inSwitchNet": 2.09e-05,
-  "inSwitchFrom": 5,
-  "netOverhead": {
-   "LL": 1e-06,
-   "LL128": 1e-06,
-   "Simple": 3e-06
+  "inSwitchTreeRate": {
+   "hopper": [
+    57700000000.0,
+    45500000000.0
+   ],
+   "blackwell": [
+    96000000000.0,
+    80000000000.0
+   ]
   },
+  "posts": {
+   "intel": {
+    "LL": 1e-06,
+    "LL128": 1e-06,
+    "Simple": 3e-06
+   },
+   "amd": {
+    "LL": 2e-06,
+    "LL128": 2e-06,
+    "Simple": 6e-06
+   }
+  },
+  "plateau": {
+   "volta": 1.9,
+   "ampere": 1.4,
+   "hopper": 1.4,
+   "blackwell": 1.4
+  },
+  "plateauFrom": 64,
   "efficiency": {
    "ring": {
     "LL": [
@@ -509,26 +592,30 @@ globalThis.d2lPresets = {
    }
   },
   "llRate": {
-   "volta": [
-    39000000000.0,
-    39000000000.0,
-    20400000000.0
-   ],
-   "ampere": [
-    87700000000.0,
-    39000000000.0,
-    20400000000.0
-   ],
-   "hopper": [
-    141000000000.0,
+   "volta": 39000000000.0,
+   "ampere": 87700000000.0,
+   "hopper": 141000000000.0,
+   "blackwell": 282000000000.0
+  },
+  "llRateOverNodes": {
+   "intel": [
     39000000000.0,
     20400000000.0
    ],
-   "blackwell": [
-    282000000000.0,
-    39000000000.0,
-    20400000000.0
+   "amd": [
+    22500000000.0,
+    19000000000.0
    ]
+  },
+  "threads": {
+   "LL": 512,
+   "LL128": 640,
+   "Simple": 512
+  },
+  "threadBytes": {
+   "LL": 8,
+   "LL128": 8,
+   "Simple": 64
   },
   "treeCorrection": {
    "LL": [
@@ -610,5 +697,9 @@ globalThis.d2lPresets = {
     0.9
    ]
   }
+ },
+ "measured": {
+  "wire": 0.96,
+  "fill": 20000000.0
  }
 };

@@ -4,7 +4,8 @@ Tensors on ``sim:0``, ``sim:1``, ... behave like CUDA tensors. Their values are 
 how long this would take on GPUs, and whether it would fit into their memory, follows from a few
 numbers about the hardware. The same program takes the same simulated time in every run.
 
-- **Host clock.** Launching an operation costs the host `launch_overhead`; the host does not wait.
+- **Host clock.** Launching an operation costs the host `launch_overhead`, and a collective or a
+  message `collective_launch_overhead`; the host does not wait.
 - **Streams.** An operation starts when the host has launched it, earlier work in its stream has
   finished, and its engine is free; it lasts
   ``kernel_overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``.
@@ -12,10 +13,11 @@ numbers about the hardware. The same program takes the same simulated time in ev
 - **Memory** is counted in blocks, and runs out as on a real GPU.
 
 Not modelled: contention for host memory, for links, and between collectives and kernels (ranks
-model the last two), kernel selection and fusion (attention runs as matrix products and a softmax),
-FLOPs of factorisations, full launch queues, caches, changing clock rates, fragmentation, library
-workspaces, staged copies that slow each other down, and the time of Python itself. The backward
-pass runs on the stream that is current when it is called, not on those of the forward pass.
+model the last two), kernel selection and fusion (except of attention, which runs in the kernel that
+PyTorch would choose on that GPU, see `simgpu.backend.attention`), FLOPs of factorisations, full
+launch queues, caches, changing clock rates, fragmentation, library workspaces, staged copies that
+slow each other down, and the time of Python itself. The backward pass runs on the stream that is
+current when it is called, not on those of the forward pass.
 
 Values are computed immediately, in program order. A missing wait between streams, or a buffer that
 is overwritten or freed too early, may change times but never values: `check_races` finds them.
@@ -24,8 +26,7 @@ Programs for `torch.distributed` run under `spawn` or ``simgpu run``, on one nod
 communication takes as long as NCCL's would (`simgpu.network.collective_costs`).
 
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, generators on a
-device, tensors in forked processes, FSDP1, ``context_parallel``. Conjugate and negative views are
-copies.
+device, tensors in forked processes, FSDP1. Conjugate and negative views are copies.
 
 Examples
 --------

@@ -2,7 +2,8 @@
 
 All times are taken on the host's clock, the device being idle at both ends. The rates are those
 that are reached: all efficiencies are 1, though products on tensor cores depend on their shape.
-Nothing is measured between GPUs, which depends on the link.
+Nothing is measured between GPUs, which depends on the link; nor is the host's time for a
+collective, which takes a second process.
 """
 
 import argparse
@@ -31,6 +32,10 @@ COPY_BYTES = 2**26  # of a copy; above 32 MiB, or the host's allocator recycles 
 NUM_TINY = 400  # kernels that do next to nothing; fewer than a CUDA queue holds (about 1000)
 BLOCK = 0.05  # seconds between two looks at the clock
 REPEATS = 7
+_SOURCES = {
+    "all": "measured (simgpu calibrate)",
+    "collective_launch_overhead": "assumed (simgpu/hardware/assumptions.py)",
+}
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ def _fit(target, seconds):
         **target.facts, flops={d: flops.get(d, plain) for d in DTYPES},
         memory_bandwidth=rate(16 * COPY_BYTES, "memory", kernel), launch_overhead=launch,
         kernel_overhead=kernel, compute_efficiency=1.0, memory_efficiency=1.0,
-        matmul_efficiency=1.0, sources={"all": "measured (simgpu calibrate)"},
+        matmul_efficiency=1.0, sources=_SOURCES,
     )  # fmt: skip
     return gpu, {
         "bandwidth": rate(2 * COPY_BYTES, "pinned to and fro", 2 * latency),

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from simgpu.hardware import DTYPES, GPUS, LINKS, gpu_file
 from simgpu.hardware.default import usual_link
+from simgpu.hardware.specs import OVERHEADS
 from simgpu.network import NETWORKS
 from simgpu.network.boards import board_of
 from simgpu.units import number, quantity, size
@@ -47,7 +48,7 @@ _RATES = (
     "memory_bandwidth", "bandwidth", "pageable_bandwidth", "pageable_to_host", "peer_bandwidth",
     "rate", "host_rate", "pcie_rate",
 )  # fmt: skip
-_TIMES = ("launch_overhead", "kernel_overhead", "latency", "peer_latency")
+_TIMES = (*OVERHEADS, "latency", "peer_latency")
 _UNITS = dict.fromkeys(_RATES, "B/s") | dict.fromkeys(_TIMES, "s")
 
 

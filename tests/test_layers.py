@@ -13,7 +13,8 @@ from support.paths import ROOT, TESTS
 
 # Each line may import what stands above it, and its own line.
 LAYERS = """
-simgpu.units  simgpu.rates_and_sizes  simgpu.hardware  simgpu.races  simgpu.naming
+simgpu.units  simgpu.rates_and_sizes  simgpu.hardware  simgpu.naming  simgpu.user_frame
+simgpu.races
 simgpu.network
 simgpu.clock
 simgpu.device_api

@@ -12,10 +12,10 @@ from simgpu.hardware import matmul_efficiency
 from simgpu.hardware.default import find_gpu_and_link
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.hardware.specs import ITEM_BYTES
+from simgpu.network import measured
 from simgpu.network import nccl_parameters as nccl
 from simgpu.network.boards import board_of
 from simgpu.network.collective_costs import NETWORK_CHANNELS
-from simgpu.network.nccl_choices import IN_SWITCH_FROM
 from simgpu.network.networks import NETWORKS
 
 PATH = Path(__file__).parents[1] / "assets" / "presets.js"
@@ -29,6 +29,7 @@ def gpu(spec):
         "memory": spec.memory,
         "bandwidth": spec.memory_bandwidth,
         "launch": spec.launch_overhead,
+        "collectiveLaunch": spec.collective_launch_overhead,
         "kernel": spec.kernel_overhead,
         "computeEfficiency": spec.compute_efficiency,
         "matmulEfficiency": spec.matmul_efficiency or matmul_efficiency.BEST,
@@ -50,16 +51,32 @@ def link(spec):
         "generation": board.generation,
         "hostRate": board.host_rate,
         "pcieRate": board.pcie_rate,
+        "cpu": board.cpu,
         "inSwitch": board.in_switch,
+        "inSwitchRates": in_switch_rates(board),
         "ringRates": [0, 0, *rates],  # by the number of GPUs
     }
+
+
+def in_switch_rates(board):
+    """Return what NCCL expects of sums in a board's switch, by the number of GPUs."""
+    if not board.in_switch:
+        return []
+    rates = (nccl.in_switch_rate(board.generation, board.rate, k) for k in range(board.gpus + 1))
+    return [rate * board.in_switch for rate in rates]
 
 
 def network(spec):
     """Return what the calculators need of a network; all presets have one level of switches."""
     if spec.nodes_per_leaf is not None:
         raise ValueError(f"network {spec.name} has two levels, which assets/model.js does not know")
-    return {"nics": spec.nics, "rate": spec.nic_rate, "latency": spec.latency}
+    return {
+        "nics": spec.nics,
+        "rate": spec.nic_rate,
+        "latency": spec.latency,
+        "cpu": spec.cpu,
+        "ordered": spec.ordered,
+    }
 
 
 def presets():
@@ -68,7 +85,9 @@ def presets():
         kind: {p: [nccl.efficiency(kind, p, k) for k in (1, 2)] for p in nccl.PROTOCOLS}
         for kind in ("ring", "tree")
     }
-    llrate = {g: [nccl.ll_rate(g, k) for k in (1, 2, 3)] for g in nccl.LL_RATE}
+    posts = {
+        cpu: {p: nccl.post_overhead(p, cpu) for p in nccl.PROTOCOLS} for cpu in nccl.POST_OVERHEAD
+    }
     return {
         "gpus": {name: gpu(spec) for name, spec in GPUS.items()},
         "links": {name: link(spec) for name, spec in LINKS.items()},
@@ -87,12 +106,18 @@ def presets():
             "step": nccl.STEP_LATENCY,
             "inSwitch": nccl.IN_SWITCH_LATENCY,
             "inSwitchNet": nccl.IN_SWITCH_NET_LATENCY,
-            "inSwitchFrom": IN_SWITCH_FROM,
-            "netOverhead": nccl.NET_OVERHEAD,
+            "inSwitchTreeRate": nccl.IN_SWITCH_TREE_RATE,  # of a channel, on two nodes, on more
+            "posts": posts,
+            "plateau": nccl.PLATEAU,
+            "plateauFrom": nccl.PLATEAU_FROM,
             "efficiency": efficiency,  # on one node, on several
-            "llRate": llrate,  # on one node, on two, on more
+            "llRate": nccl.LL_RATE,
+            "llRateOverNodes": nccl.LL_RATE_OVER_NODES,  # on two nodes, on more
+            "threads": nccl.THREADS,
+            "threadBytes": nccl.THREAD_BYTES,
             "treeCorrection": nccl.TREE_CORRECTION,
         },
+        "measured": {"wire": measured.WIRE, "fill": measured.FILL},
     }
 
 

@@ -65,6 +65,14 @@ class CudaMethods:
             requires_grad=requires_grad,
         )
 
+    def new(self, *args, device=None):
+        """Return a tensor of this type with the given sizes, or with the given values."""
+        device = device or self.device
+        if len(args) == 1 and not isinstance(args[0], int | torch.Size):
+            data = args[0].detach() if isinstance(args[0], torch.Tensor) else args[0]
+            return torch.as_tensor(data, dtype=self.dtype, device=device)
+        return torch.empty(*(args or (0,)), dtype=self.dtype, device=device)
+
     def __getitem__(self, index):
         return torch.Tensor.__getitem__(self, index if type(index) is int else _index(index))
 

@@ -5,6 +5,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from simgpu.backend.attention_work import KERNELS, fused_work
+from simgpu.backend.more_bytes import MORE_BYTES
 from simgpu.backend.products import PRODUCTS
 from simgpu.backend.products import flops as flops_of
 
@@ -68,10 +69,10 @@ class Op:
     """The facts about one operation (an `OpOverload`) that all its calls share."""
 
     __slots__ = (
-        "_counts_all", "_work", "aliases", "attention", "call", "changed", "composite", "foreach", "formula",
-        "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes", "makes_one",
-        "may_sync", "mutable", "name", "num_outs", "num_returns", "packet_name", "pointwise",
-        "products", "seeded", "simple", "syncs", "view",
+        "_counts_all", "_work", "aliases", "attention", "call", "changed", "composite", "foreach",
+        "formula", "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes",
+        "makes_one", "may_sync", "more_bytes", "mutable", "name", "num_outs", "num_returns",
+        "packet_name", "pointwise", "products", "seeded", "simple", "syncs", "view",
     )  # fmt: skip
 
     def __init__(self, func):
@@ -123,6 +124,7 @@ class Op:
         self.products = PRODUCTS.get(packet)
         self.attention = self.packet_name in KERNELS  # in one fused kernel
         self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
+        self.more_bytes = MORE_BYTES.get(self.packet_name)
         self._work = {}
         self.is_conv = "conv" in self.packet_name
         special = self.packet_name in {*_WRITES_ONLY, *_GATHERS, *_SCATTERS, "copy_"}

@@ -3,10 +3,14 @@
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
+from simgpu.races.detector import RaceError
 
 _is_pinned = torch.Tensor.is_pinned  # PyTorch's own
+_SAMPLES = 64  # elements that show whether pinned memory has changed
+_READS = 8  # copies from pinned memory that are checked, of those that nobody has waited for
 
 
 class HostCopy:
@@ -23,6 +27,65 @@ class HostCopy:
         """Write the values into the target; autograd does not see it as a change."""
         with _disable_current_modes():
             self.target.copy_(self.values)
+
+
+class HostRead:
+    """A copy from pinned memory that the host has not waited for: until then it must not change.
+
+    A few elements are compared, so that a copy stays cheap.
+    """
+
+    __slots__ = ("end", "first", "line", "name", "source")
+
+    def __init__(self, source, name, end):
+        self.source, self.name, self.end = source.detach(), name, end
+        self.line, self.first = user_frame.line(), self._sample()
+
+    def _sample(self):
+        with _disable_current_modes():
+            flat = self.source.view(-1)
+            return flat[:: -(-flat.numel() // _SAMPLES)].clone()
+
+    def fill(self):
+        """Check that the memory is as it was when the copy was issued.
+
+        Raises
+        ------
+        RaceError
+            If it has changed.
+        """
+        now = self._sample()
+        if not bool(((now == self.first) | (now != now)).all()):
+            raise RaceError(
+                f"race: the host has overwritten pinned memory that a non-blocking copy to "
+                f"{self.name} ({self.line}) may still read. Wait for the copy before, by "
+                "torch.accelerator.synchronize() or the synchronize() of an event that is recorded "
+                "after it; or fill another buffer meanwhile"
+            )
+
+    def is_of(self, source):
+        """Whether it reads the memory of a tensor, from its beginning."""
+        return self.source.data_ptr() == source.data_ptr()
+
+
+def note_read(machine, source, device, end) -> None:
+    """Note that a copy to a device reads pinned memory until `end`.
+
+    Raises
+    ------
+    RaceError
+        If an earlier copy reads the same memory, the host has not waited for it, and the memory has
+        changed since.
+    """
+    if not source.is_contiguous():
+        return
+    reads = [copy for copy in machine.pending if isinstance(copy, HostRead)]
+    again = [copy for copy in reads if copy.is_of(source)]
+    for copy in again:
+        copy.fill()
+    dropped = again or reads[: max(0, len(reads) - _READS)]
+    machine.pending = [copy for copy in machine.pending if copy not in dropped]
+    machine.pending.append(HostRead(source, device.name, end))
 
 
 def poison(tensor):

@@ -3,14 +3,12 @@
 import os
 from types import SimpleNamespace
 
+from simgpu.clock.hooks import hooks
 from simgpu.naming import CUDA, TYPES, spelling, split
 
 DEFAULT_SEED = 67280421310721  # PyTorch's default, without a call of torch.manual_seed
 state = SimpleNamespace(machine=None, seed=DEFAULT_SEED)
 ranks = None  # the `World` of the ranks that share the machine, if any
-# Under ``simgpu run``: called with the number when a script first names ``cuda:1``, and with None
-# whenever it names ``cuda``.
-on_cuda = None
 _FORKED = (
     "simulated GPUs belong to the process that configured them, and this process was forked from "
     "it; use host tensors here (in a DataLoader's workers: return host tensors, and move batches "
@@ -105,7 +103,7 @@ def find_device(device=None):
         if kind not in TYPES and not in_cpp:
             raise ValueError(f"{device} is not a simulated GPU; give one like '{spelling.name}:0'")
         if kind == CUDA and (index is None or spelling.name is not CUDA):
-            on_cuda(index)
+            hooks.on_cuda(index)
         index = machine.current_index() if index is None else index
     if ranks is not None:
         index = ranks.index_of(index)
@@ -113,9 +111,17 @@ def find_device(device=None):
         raise ValueError(
             f"there is no {spelling.name}:{index}: this machine has {len(machine.devices)} "
             f"simulated GPU(s), {spelling.name}:0 to {spelling.name}:{len(machine.devices) - 1}; "
-            f"call configure({index + 1}) to have it"
+            f"{_how_to_have(index + 1)} to have it"
         )
     return machine.devices[index]
+
+
+def _how_to_have(count):
+    """Return what a user has to do for a machine with so many devices."""
+    if hooks.on_cuda is not None:
+        option = "gpus" if ranks is None else "nproc"
+        return f"give simgpu run --{option}-per-node {count}"
+    return f"call configure({count})" if ranks is None else f"call spawn(..., nprocs={count})"
 
 
 def is_cpp_device(device) -> bool:

@@ -220,9 +220,12 @@ class Machine:
         self.trace.add(target.row, H2D, number, receive, start, seconds, 0, num_bytes)
         return start + seconds
 
-    def issue(self, name, stream):
-        """Charge the host for one launch; return the earliest start that `stream` allows."""
-        start, overhead = self.host, self.gpu.launch_overhead
+    def issue(self, name, stream, overhead=None):
+        """Charge the host for one launch; return the earliest start that `stream` allows.
+
+        It takes `overhead` seconds; None: those of a kernel.
+        """
+        start, overhead = self.host, self.gpu.launch_overhead if overhead is None else overhead
         self.host = start + overhead
         self.trace.add(self.host_row, LAUNCH, stream.number, name, start, overhead)
         return max(self.host, stream.end)

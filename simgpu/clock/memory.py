@@ -102,6 +102,7 @@ class Memory:
         `before` is the size of the blocks that will be allocated before this one.
         """
         if self._is_short_of(before + rounded(num_bytes)):
+            self.empty_cache()  # as the allocator does before it gives up
             raise torch.OutOfMemoryError(self._message(rounded(num_bytes)))
 
     def take(self, block: "Block", num_bytes: int) -> None:

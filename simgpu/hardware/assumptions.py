@@ -2,6 +2,8 @@
 
 Two of them, `PAGEABLE_TO_HOST` and `STAGING_CHUNK`, are chosen to agree with published
 measurements; the others are round numbers. `simgpu.calibrate` measures most of them on a real GPU.
+What fused attention reaches differs by GPU: those assumptions are in ``attention.py``, and those on
+the shapes of products in ``matmul_efficiency.py``.
 """
 
 # Large, well-shaped products reach 60 to 90 % of a data sheet's peak (clocks drop under load, tiles
@@ -10,6 +12,11 @@ COMPUTE_EFFICIENCY = 0.75
 MEMORY_EFFICIENCY = 0.8
 # Time in Python, dispatcher and driver together, for one operation of an eager program.
 LAUNCH_OVERHEAD = 5e-6
+# Time on the host for one collective or message: the checks, records and events of PyTorch, and
+# NCCL's launch. 20 to 30 us for a call of `all_reduce` (Bekman, Machine Learning Engineering,
+# network/benchmarks, all_reduce_bench.py, 8 H200); 25 is taken for all calls, those that DDP makes
+# in C++ included. Of a batch the first call takes it, the others LAUNCH_OVERHEAD (assumed).
+COLLECTIVE_LAUNCH_OVERHEAD = 25e-6
 # Gap between the end of one short kernel and the start of the next when both are already queued.
 KERNEL_OVERHEAD = 2e-6
 # Overhead of an operation that runs on the CPU itself: no driver, no queue.
@@ -34,3 +41,7 @@ PAGEABLE_TO_HOST = 1.5e9
 # RTX 4090s (NVIDIA/nccl issue 814), and 36.3 to 38.9 on H100s and RTX 5090s (NVIDIA/nccl issue
 # 1264, NVIDIA/nccl-tests issue 287). Short copies took 12 to 14 us there; here, two latencies.
 STAGING_CHUNK = 2**20
+# Total rate of all copies through a host's memory or root complex, bytes/s: eight channels of
+# DDR4-3200 (204.8 GB/s) at 80 %, each byte written once and read once. Machines with two sockets or
+# with PCIe switches, where GPUs copy to each other past the host, differ by half and by double.
+HOST_RATE = 80e9

@@ -9,10 +9,10 @@ of which the first two are required:
 ``gpu``
     Fields of `simgpu.GPU`. Required: ``name``; ``flops``, FLOP/s for each of ``float64``,
     ``float32``, ``tf32``, ``bfloat16``, ``float16`` (and ``float8``, if the GPU supports it);
-    ``memory_bandwidth``, bytes/s; ``memory``, bytes. Optional: ``launch_overhead`` and
-    ``kernel_overhead``, seconds; ``compute_efficiency``, ``memory_efficiency`` and
-    ``matmul_efficiency``, shares of the peaks in (0, 1]; ``multiprocessors``, their number;
-    ``sources``, where each number comes from.
+    ``memory_bandwidth``, bytes/s; ``memory``, bytes. Optional: ``launch_overhead``,
+    ``kernel_overhead`` and ``collective_launch_overhead``, seconds; ``compute_efficiency``,
+    ``memory_efficiency`` and ``matmul_efficiency``, shares of the peaks in (0, 1];
+    ``multiprocessors``, their number; ``sources``, where each number comes from.
 ``link``
     Name of a preset (`simgpu.LINKS`): the link that machines with this GPU have.
 ``copies``

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simgpu.hardware.assumptions import STAGING_CHUNK
+from simgpu.hardware.assumptions import HOST_RATE, STAGING_CHUNK
 from simgpu.hardware.validation import check_name, check_positive, check_times
 
 
@@ -33,6 +33,8 @@ class Link:
         Whether GPUs copy to each other directly; otherwise copies are staged in pinned host memory.
     peer_bandwidth, peer_latency : float
         Copies from GPU to GPU, bytes/s and seconds; used only if `peer`.
+    host_rate : float
+        Total bytes/s of all GPUs' copies through the host, where collectives pass it.
     sources : dict of str to str
         Where each number comes from.
 
@@ -56,13 +58,18 @@ class Link:
     peer: bool
     peer_bandwidth: float
     peer_latency: float
+    host_rate: float = HOST_RATE
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self):
         check_name(self)
         check_positive(
-            self, ("bandwidth", "pageable_bandwidth", "pageable_to_host", "peer_bandwidth")
-        )
+            self,
+            (
+                "bandwidth", "pageable_bandwidth", "pageable_to_host", "peer_bandwidth",
+                "host_rate",
+            ),
+        )  # fmt: skip
         check_times(self, ("latency", "peer_latency"))
         if not isinstance(self.peer, bool):
             raise ValueError(f"Link {self.name!r}: peer is {self.peer!r}; give True or False")

@@ -27,7 +27,7 @@ from simgpu.hardware.assumptions import (
     PAGEABLE_TO_HOST,
 )
 from simgpu.hardware.link import Link
-from simgpu.hardware.specs import CPU, GPU
+from simgpu.hardware.specs import CPU, GPU, OVERHEADS
 from simgpu.hardware.validation import DTYPES
 
 _GIB = 2**30
@@ -45,7 +45,7 @@ def _gpu(name, memory_gib, bandwidth, peaks, sms, source, remarks=None, float8=N
     sources["memory_bandwidth"] = source
     sources["memory"] = f"{source}; nominal, GB read as 2**30 bytes: CUDA reports less"
     for name_ in (
-        "launch_overhead", "kernel_overhead", "compute_efficiency", "memory_efficiency"
+        *OVERHEADS, "compute_efficiency", "memory_efficiency"
     ):  # fmt: skip
         sources[name_] = _ASSUMED
     sources.update(remarks or {})
@@ -180,6 +180,7 @@ def _link(name, pcie, peer_peak=None, peer_source=None, peer=True):
         "peer": "direct copies between peers" if peer else _STAGED,
         "peer_bandwidth": f"{peer_source or host_source} {share}" if peer else "unused: staged",
         "peer_latency": _ASSUMED if peer else "unused: staged",
+        "host_rate": _ASSUMED,
     }
     return Link(
         name=name,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simgpu.hardware.assumptions import (
+    COLLECTIVE_LAUNCH_OVERHEAD,
     COMPUTE_EFFICIENCY,
     CPU_OVERHEAD,
     KERNEL_OVERHEAD,
@@ -25,6 +26,7 @@ from simgpu.hardware.validation import (
     check_times,
 )
 
+OVERHEADS = "launch_overhead", "kernel_overhead", "collective_launch_overhead"
 ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
 
 
@@ -63,6 +65,8 @@ class GPU:
         Capacity, bytes.
     launch_overhead : float
         Host time to issue one operation, seconds.
+    collective_launch_overhead : float
+        Host time to issue one collective, message, or batch of messages, seconds.
     kernel_overhead : float
         Fixed device time of every kernel, seconds.
     compute_efficiency, memory_efficiency : float
@@ -94,13 +98,14 @@ class GPU:
     memory_efficiency: float = MEMORY_EFFICIENCY
     multiprocessors: int | None = None
     matmul_efficiency: float | None = None
+    collective_launch_overhead: float = COLLECTIVE_LAUNCH_OVERHEAD
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self):
         check_name(self)
         check_flops(self)
         check_positive(self, ("memory_bandwidth", "memory"))
-        check_times(self, ("launch_overhead", "kernel_overhead"))
+        check_times(self, OVERHEADS)
         check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
         if self.multiprocessors is not None:
             check_positive(self, ("multiprocessors",))

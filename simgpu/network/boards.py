@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 
 from simgpu.hardware.link import Link
 
-# Total rate of all copies through a host's memory or root complex, bytes/s. Assumed: eight channels
-# of DDR4-3200 (204.8 GB/s) at 80 %, each byte written once and read once.
-HOST_RATE = 80e9
 KINDS = ("host", "mesh", "switch")
+CPUS = ("intel", "amd")
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,8 @@ class Board:
         Bytes/s per direction between a GPU and the host or other nodes.
     in_switch : float
         Share of `rate` that reductions inside the switch reach; 0: the switch cannot reduce.
+    cpu : str
+        Vendor of the host's CPUs, ``"intel"`` or ``"amd"``, which NCCL's model asks for.
     pairs : tuple of (int, int, int)
         The links of a mesh: two GPUs, and the number of links between them.
     sources : dict of str to str
@@ -58,6 +58,7 @@ class Board:
     host_rate: float
     pcie_rate: float
     in_switch: float = 0.0
+    cpu: str = "intel"
     pairs: tuple = ()
     sources: dict = field(default_factory=dict, hash=False, compare=False, repr=False)
 
@@ -65,6 +66,10 @@ class Board:
         if self.kind not in KINDS:
             raise ValueError(
                 f"Board {self.name!r}: kind is {self.kind!r}; give one of {', '.join(KINDS)}"
+            )
+        if self.cpu not in CPUS:
+            raise ValueError(
+                f"Board {self.name!r}: cpu is {self.cpu!r}; give one of {', '.join(CPUS)}"
             )
         for name in ("rate", "gpus", "channels", "host_rate", "pcie_rate"):
             if not getattr(self, name) > 0:
@@ -148,7 +153,11 @@ _CUBE = (
 )  # fmt: skip
 
 
-_HOST = {"host_rate": "assumed (HOST_RATE)", "pcie_rate": "the link's copies of pinned memory"}
+_HOST = {
+    "host_rate": "the link's: assumed",
+    "pcie_rate": "the link's copies of pinned memory",
+    "cpu": "Intel's in DGX-1, DGX H100 and DGX B200; assumed for PCIe",
+}
 _REDUCES = "NVIDIA/nccl, src/graph/tuning.cc (nvlsEfficiency)"
 
 
@@ -167,7 +176,11 @@ _BY_LINK = {
     ),
     "nvlink3": dict(
         name="a100 board", kind="switch", rate=12 * 20e9, generation="ampere", channels=24,
-        sources=_sources(12, 20, "NCCL's log in NVIDIA/nccl-tests issue 100"),
+        cpu="amd",
+        sources=_sources(
+            12, 20, "NCCL's log in NVIDIA/nccl-tests issue 100",
+            cpu="NVIDIA, DGX A100 data sheet: two AMD EPYC 7742",
+        ),
     ),
     "nvlink4": dict(
         name="h100 board", kind="switch", rate=18 * 20.6e9, generation="hopper", channels=16,
@@ -191,7 +204,9 @@ def board_of(link: Link) -> Board:
     link : Link
     """
     if link.name in _BY_LINK:
-        return Board(gpus=8, host_rate=HOST_RATE, pcie_rate=link.bandwidth, **_BY_LINK[link.name])
+        return Board(
+            gpus=8, host_rate=link.host_rate, pcie_rate=link.bandwidth, **_BY_LINK[link.name]
+        )
     return Board(
         name=f"{link.name} board",
         kind="host",
@@ -199,7 +214,7 @@ def board_of(link: Link) -> Board:
         gpus=8,
         generation="ampere",
         channels=2,
-        host_rate=HOST_RATE,
+        host_rate=link.host_rate,
         pcie_rate=link.bandwidth,
         sources={
             "rate": "the link's bandwidth between peers; without peer access, of pinned copies",

@@ -72,6 +72,11 @@ class Cluster:
         """Number of GPUs."""
         return self.nodes * self.gpus_per_node
 
+    @property
+    def cpu(self):
+        """Vendor of the CPUs, as NCCL's model asks for it: ``"intel"`` or ``"amd"``."""
+        return (self.network and self.network.cpu) or self.board.cpu
+
     def node(self, rank):
         """Return the node of a rank."""
         return rank // self.gpus_per_node

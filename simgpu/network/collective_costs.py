@@ -1,9 +1,8 @@
 """The time that collectives take on a cluster, as NCCL would run them.
 
-``seconds = latency + bytes x (seconds per byte on the busiest edge) / efficiency``, for each
-algorithm and protocol that NCCL has for the collective; the fastest is chosen. Latencies and
-efficiencies are NCCL's own (``nccl_parameters.py``); the load of each edge depends on where the
-members are (``traffic.py``).
+NCCL's own model (``nccl_model.py``) chooses the algorithm and protocol: ``latency + bytes x
+(seconds per byte on the busiest edge) / efficiency``; the load of each edge depends on where the
+members are (``traffic.py``). The time is longer: ``measured.py`` has what measurements add to it.
 
 Sizes are those of nccl-tests: all_reduce, broadcast, reduce, send: the buffer. all_gather: the
 result. reduce_scatter, all_to_all: the input of one rank. gather, scatter: all of the root's data.
@@ -11,10 +10,14 @@ result. reduce_scatter, all_to_all: the input of one rank. gather, scatter: all 
 
 import functools
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from simgpu.network import measured
 from simgpu.network import nccl_parameters as nccl
 from simgpu.network.bus_bandwidth import bus_factor, check_collective
-from simgpu.network.nccl_choices import check_algorithm, choices, members_by_node, protocols
+from simgpu.network.cluster import Cluster
+from simgpu.network.nccl_choices import check_algorithm, choices, protocols
+from simgpu.network.nccl_model import IN_SWITCH, expected_seconds, latency, seconds_per_byte
 from simgpu.network.traffic import Plan, plan
 
 # Thread blocks of a collective with one member per node: few are enough to saturate one card.
@@ -34,13 +37,15 @@ class Cost:
     seconds : float
         From when the last member starts to the end.
     latency : float
-        The part of `seconds` that does not depend on the size.
+        The part of `seconds` in which it keeps no edge busy: the latency of its steps, and the
+        time until its links have enough chunks (``measured.py``).
     algorithm : str
         One of `simgpu.network.nccl_choices.ALGORITHMS`; ``"none"`` for a single member.
     protocol : str
         ``"LL"``, ``"LL128"`` or ``"Simple"``.
     channels : int
-        Thread blocks on each member's GPU; each occupies one multiprocessor.
+        Thread blocks on each member's GPU, fewer for small messages; each occupies one
+        multiprocessor.
     memory_bytes : float
         Bytes read from and written to each member's memory.
     plan : Plan
@@ -92,7 +97,7 @@ class Cost:
         return {edge: wire * load / self.plan.slowest for edge, load in edges.items()}
 
 
-def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) -> Cost:
+def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=(), ranks=None) -> Cost:
     """Predict the cost of one collective.
 
     Parameters
@@ -111,6 +116,9 @@ def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) 
     alongside : sequence of sequences of int, optional
         Members of other groups that run the same collective at the same time; the loads of shared
         edges add up.
+    ranks : int, optional
+        Size of the communicator of messages between pairs, over which NCCL spreads its channels;
+        default: the number of members.
 
     Returns
     -------
@@ -137,19 +145,56 @@ def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=()) 
     others = tuple(_check_members(collective, group, cluster) for group in alongside)
     if algorithm is not None:
         check_algorithm(collective, algorithm, members, cluster)
-    return _cheapest(collective, num_bytes, members, cluster, algorithm, others)
+    ranks = len(members) if ranks is None else ranks
+    return _chosen(collective, num_bytes, members, cluster, algorithm, others, ranks)
+
+
+class _Call(NamedTuple):
+    """One collective, and what else is on its links."""
+
+    collective: str
+    num_bytes: float
+    members: tuple
+    cluster: Cluster
+    others: tuple
+    ranks: int
+
+    def plan(self, algorithm):
+        return plan(self.collective, algorithm, self.members, self.cluster)
+
+    def per_byte(self, algorithm):
+        """Return the seconds for each byte on the busiest edge, with the loads of other groups."""
+        found = self.plan(algorithm)
+        if not self.others:
+            return found.slowest
+        plans = [plan(self.collective, algorithm, group, self.cluster) for group in self.others]
+        return max(
+            load + sum(other.edges.get(edge, 0.0) for other in plans)
+            for edge, load in found.edges.items()
+        )
+
+    def pair_channels(self, num_bytes):
+        return nccl.pair_channels(self.cluster.board.channels, num_bytes, self.ranks)
 
 
 @functools.lru_cache(maxsize=4096)
-def _cheapest(collective, num_bytes, members, cluster, algorithm, others):
-    """Return the lowest `Cost`; cached, since programs repeat their collectives."""
+def _chosen(collective, num_bytes, members, cluster, algorithm, others, ranks):
+    """Return the `Cost` of what NCCL would choose; cached, since programs repeat collectives."""
+    call = _Call(collective, num_bytes, members, cluster, others, ranks)
     algorithms = (algorithm,) if algorithm else choices(collective, members, cluster)
-    found = (
-        _price(collective, num_bytes, members, cluster, name, protocol, others)
-        for name in algorithms
-        for protocol in protocols(name, cluster)
-    )
-    return min(found, key=lambda price: price.seconds)
+    options = [(name, protocol) for name in algorithms for protocol in _protocols(call, name)]
+
+    def expected(option):
+        name, protocol = option
+        found, per_byte = call.plan(name), call.per_byte(name)
+        return expected_seconds(collective, num_bytes, found, per_byte, cluster, name, protocol)
+
+    return _price(call, *min(options, key=expected))
+
+
+def forget():
+    """Forget all costs computed so far: for those who change a constant."""
+    _chosen.cache_clear()
 
 
 def _check_members(collective, members, cluster):
@@ -175,60 +220,73 @@ def _check_ranks(members, cluster):
         raise ValueError(f"members {members} name a rank twice; give each once")
 
 
-def _price(collective, num_bytes, members, cluster, algorithm, protocol, others):
-    found = plan(collective, algorithm, members, cluster)
-    per_byte = found.slowest
-    if others:
-        plans = [plan(collective, algorithm, group, cluster) for group in others]
-        per_byte = max(
-            load + sum(other.edges.get(edge, 0.0) for other in plans)
-            for edge, load in found.edges.items()
-        )
-    per_byte = _slow_down(found, per_byte, num_bytes, cluster, algorithm, protocol)
-    latency = _latency(found, cluster, algorithm, protocol)
-    counts = members_by_node(members, cluster)
+def _price(call, algorithm, protocol):
+    collective, num_bytes, cluster = call.collective, call.num_bytes, call.cluster
+    found, n = call.plan(algorithm), len(call.members)
+    # What is measured beyond NCCL's model is the same for all algorithms: their order stays.
+    links = "direct" if algorithm == "direct" else "ring"
+    idle = latency(collective, num_bytes, found, cluster, algorithm, protocol)
+    idle += measured.start(collective)
+    idle += measured.filling(
+        num_bytes, call.plan(links).slowest, _most_channels(call, found), _levels(collective, found)
+    )
+    moving = _wire_seconds(call, found, algorithm, protocol)
+    moving += measured.slower(num_bytes, call.per_byte(links))
     return Cost(
         collective,
         num_bytes,
-        len(members),
-        latency + num_bytes * per_byte,
-        latency,
+        n,
+        idle + moving,
+        idle,
         algorithm,
         protocol,
-        cluster.board.channels if max(counts) > 1 else NETWORK_CHANNELS,
-        num_bytes * _memory_traffic(collective, algorithm, len(members)),
+        _channels(call, found, algorithm, protocol),
+        num_bytes * _memory_traffic(collective, algorithm, n),
         found,
     )
 
 
-def _slow_down(found, per_byte, num_bytes, cluster, algorithm, protocol):
-    """Apply the protocol's efficiency, rate cap and correction to the seconds per byte."""
-    if algorithm in ("nvls", "nvls_tree"):
-        return per_byte / cluster.board.in_switch
-    kind = "tree" if algorithm == "tree" else "ring"
-    per_byte /= nccl.efficiency(kind, protocol, found.num_nodes)
-    if protocol == "LL":
-        cap = nccl.ll_rate(cluster.board.generation, found.num_nodes)
-        per_byte = max(per_byte, found.bus_bytes / cap)
-    if kind == "tree":
-        per_byte /= nccl.tree_correction(protocol, num_bytes)
-    return per_byte
+def _wire_seconds(call, found, algorithm, protocol):
+    """Return the seconds in which NCCL expects bytes to move."""
+    num_bytes, board = call.num_bytes, call.cluster.board
+    per_byte = seconds_per_byte(
+        num_bytes, found, call.per_byte(algorithm), call.cluster, algorithm, protocol
+    )
+    if call.collective == "send" and found.num_nodes == 1 and board.hardware == "nvlink":
+        part = nccl.pair_part(board.channels, num_bytes, call.ranks)
+        return max(num_bytes * per_byte, part / measured.PAIR_CHANNEL_RATE[board.generation])
+    return num_bytes * per_byte
 
 
-def _latency(found, cluster, algorithm, protocol):
-    if algorithm in ("nvls", "nvls_tree"):
-        across = nccl.IN_SWITCH_NET_LATENCY + _switches(found, cluster)
-        return nccl.IN_SWITCH_LATENCY + found.across * across
-    kind = "tree" if algorithm == "tree" else "ring"
-    inside = nccl.STEP_LATENCY[cluster.board.hardware][kind][protocol]
-    if kind == "ring" and found.num_nodes > 1:
-        inside = max(inside, nccl.NET_OVERHEAD[protocol])
-    across = nccl.STEP_LATENCY["net"][kind][protocol] + _switches(found, cluster)
-    return nccl.BASE_LATENCY[kind][protocol] + found.inside * inside + found.across * across
+def _levels(collective, found):
+    """Return the levels of a tree over the nodes if data are summed over them for all, else 1."""
+    return max(found.num_nodes.bit_length() - 1, 1) if collective == "all_reduce" else 1
 
 
-def _switches(found, cluster):
-    return found.levels * cluster.network.latency if found.levels else 0.0
+def _protocols(call, algorithm):
+    """Return the protocols that NCCL has; for messages between pairs LL up to a size."""
+    if algorithm != "direct":
+        return protocols(algorithm, call.plan(algorithm).num_nodes, call.cluster)
+    each = call.num_bytes / (1 if call.collective == "send" else len(call.members))
+    small = each <= call.pair_channels(each) * nccl.PAIR_LL_BYTES
+    return ("LL", "Simple") if small else ("Simple",)
+
+
+def _most_channels(call, found):
+    """Return the thread blocks that a large message occupies on each GPU."""
+    return NETWORK_CHANNELS if max(found.counts) == 1 else call.cluster.board.channels
+
+
+def _channels(call, found, algorithm, protocol):
+    """Return the thread blocks that a message occupies on each GPU (topoGetAlgoInfo)."""
+    n, most = len(call.members), _most_channels(call, found)
+    if algorithm in IN_SWITCH or max(found.counts) == 1:
+        return most
+    if algorithm != "direct":
+        return nccl.channels_of(protocol, most, call.num_bytes, n)
+    if call.collective == "send":
+        return call.pair_channels(call.num_bytes)
+    return min(most, (n - 1) * call.pair_channels(call.num_bytes / n))
 
 
 def _memory_traffic(collective, algorithm, n):
@@ -237,7 +295,7 @@ def _memory_traffic(collective, algorithm, n):
     Data are read to be sent and written on arrival; a sum also reads the member's own part. If the
     switch reduces, each byte is read once and written once.
     """
-    if algorithm in ("nvls", "nvls_tree"):
+    if algorithm in IN_SWITCH:
         return 2.0
     share = (n - 1) / n
     sums = collective in ("all_reduce", "reduce_scatter", "reduce")

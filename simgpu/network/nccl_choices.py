@@ -6,8 +6,6 @@ from collections import Counter
 from simgpu.network import nccl_parameters as nccl
 
 ALGORITHMS = ("ring", "tree", "nvls", "nvls_tree", "hierarchical", "direct")
-# NCCL uses rings for up to 4 GPUs (NVIDIA/nccl issue 1455: 365 to 370 GB/s with 2 to 4 GPUs).
-IN_SWITCH_FROM = 5
 _SCATTERED = ("all_reduce", "all_gather", "reduce_scatter")
 DIRECT = ("all_to_all", "gather", "scatter", "send")
 
@@ -29,7 +27,7 @@ def choices(collective, members, cluster):
     counts = members_by_node(members, cluster)
     if len(counts) > 1:
         return ("ring", "tree", "nvls_tree") if min(counts) > 1 else ("ring", "tree")
-    return ("ring", "tree", "nvls") if len(members) >= IN_SWITCH_FROM else ("ring", "tree")
+    return ("ring", "tree", "nvls")
 
 
 def check_algorithm(collective, algorithm, members, cluster):
@@ -70,11 +68,10 @@ def _wrong_place(algorithm, counts, cluster):
     return None
 
 
-def protocols(algorithm, cluster):
-    """Return the protocols that an algorithm can use on a cluster."""
+def protocols(algorithm, num_nodes, cluster):
+    """Return the protocols that an algorithm can use over so many nodes of a cluster."""
     if algorithm in ("nvls", "nvls_tree"):
         return ("Simple",)
-    if algorithm == "direct":
-        return ("LL", "Simple")
-    # LL128 needs 128-byte stores to arrive whole, which PCIe does not guarantee.
-    return nccl.PROTOCOLS if cluster.board.hardware == "nvlink" else ("LL", "Simple")
+    # LL128 needs 128-byte stores to arrive whole, which PCIe does not guarantee, and EFA neither.
+    whole = cluster.board.hardware == "nvlink" and (num_nodes == 1 or cluster.network.ordered)
+    return nccl.PROTOCOLS if whole else ("LL", "Simple")

@@ -6,6 +6,9 @@ from simgpu.rates_and_sizes import rate
 
 # NCCL assumes 12 GB/s for a 100 Gbit/s card (src/graph/topo.h, NET_BW): 4 % for headers.
 NETWORK_EFFICIENCY = 0.96
+# Seconds that a switch adds: of InfiniBand, of kernel TCP (both assumed), of EFA (fitted: sums of
+# 8 B over two P5 instances take 65 us in a log of nccl-tests, of which NCCL's model explains 25).
+SWITCH_LATENCY, ETHERNET_LATENCY, EFA_LATENCY = 1e-6, 15e-6, 20e-6
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,12 @@ class Network:
     oversubscription : float
         Total rate of the cards of a leaf switch, divided by the rate of its uplinks to the second
         level.
+    cpu : str, optional
+        Vendor of the CPUs in nodes that have this network, ``"intel"`` or ``"amd"``; None: that of
+        their board (`simgpu.network.boards.Board`).
+    ordered : bool
+        Whether 128 bytes arrive whole, in the order in which they were written, as protocol LL128
+        needs it.
     source : str
         Where the numbers come from.
     """
@@ -37,6 +46,8 @@ class Network:
     latency: float
     nodes_per_leaf: int | None = None
     oversubscription: float = 1.0
+    cpu: str | None = None
+    ordered: bool = True
     source: str = ""
 
     def __post_init__(self):
@@ -66,7 +77,7 @@ class Network:
 
 def _ethernet(gigabits):
     return Network(
-        f"ethernet{gigabits}", 1, gigabits / 8 * 1e9, 15e-6,
+        f"ethernet{gigabits}", 1, gigabits / 8 * 1e9, ETHERNET_LATENCY,
         source=f"{gigabits} Gbit/s a node, one card; latency of kernel TCP assumed",
     )  # fmt: skip
 
@@ -74,14 +85,18 @@ def _ethernet(gigabits):
 NETWORKS = {
     spec.name: spec
     for spec in (
-        Network("edr", 4, 12.5e9, 1e-6, source="NVIDIA, DGX-1 data sheet: 4 x 100 Gbit/s"),
-        Network("hdr", 8, 25e9, 1e-6, source="NVIDIA, DGX A100 data sheet: 8 x 200 Gbit/s"),
-        Network("ndr", 8, 50e9, 1e-6, source="NVIDIA, DGX H100 data sheet: 8 x 400 Gbit/s"),
+        Network("edr", 4, 12.5e9, SWITCH_LATENCY,
+            source="NVIDIA, DGX-1 data sheet: 4 x 100 Gbit/s"),
+        Network("hdr", 8, 25e9, SWITCH_LATENCY,
+            source="NVIDIA, DGX A100 data sheet: 8 x 200 Gbit/s"),
+        Network("ndr", 8, 50e9, SWITCH_LATENCY,
+            source="NVIDIA, DGX H100 data sheet: 8 x 400 Gbit/s"),
         Network(
-            "efa", 8, 50e9, 8e-6,
-            source="Amazon EC2 P5 instances: 3,200 Gbit/s a node; latency assumed",
+            "efa", 8, 50e9, EFA_LATENCY, cpu="amd", ordered=False,
+            source="Amazon EC2 P5 instances: 3,200 Gbit/s a node, AMD EPYC; latency fitted",
         ),
-        Network("hdr4", 4, 25e9, 1e-6, source="4 x 200 Gbit/s, as in the cluster of vTrain"),
+        Network("hdr4", 4, 25e9, SWITCH_LATENCY,
+            source="4 x 200 Gbit/s, as in the cluster of vTrain"),
         *(_ethernet(gigabits) for gigabits in (100, 200, 400)),
     )
 }  # fmt: skip

@@ -28,7 +28,10 @@ class Plan:
         Bytes on each connection for each byte of the size, as NCCL's rate caps count them.
     inside, across : float
         Consecutive steps within nodes and between nodes.
-    num_nodes : int
+    posts : int
+        Messages to other nodes that a GPU has at the same time, if pairs exchange data directly.
+    counts : list of int
+        Members on each node that has any.
     levels : int
         Switches between two nodes: 0, 1 or 3 (leaf, second level, leaf).
     """
@@ -37,8 +40,14 @@ class Plan:
     bus_bytes: float
     inside: float
     across: float
-    num_nodes: int
+    posts: int
+    counts: list
     levels: int
+
+    @property
+    def num_nodes(self):
+        """Number of nodes that have members."""
+        return len(self.counts)
 
     @functools.cached_property
     def slowest(self):
@@ -89,9 +98,9 @@ class _Loads:
             for way in WAYS:
                 self.edges["uplink", leaf, way] += load / network.uplink_rate
 
-    def plan(self, bus_bytes, inside, across):
-        k = len(self.nodes)
-        return Plan(dict(self.edges), bus_bytes, inside, across, k, self.levels)
+    def plan(self, bus_bytes, inside, across, posts=0):
+        counts = [len(ranks) for ranks in self.nodes.values()]
+        return Plan(dict(self.edges), bus_bytes, inside, across, posts, counts, self.levels)
 
 
 def _ring(collective, loads):
@@ -125,9 +134,9 @@ def _tree(loads):
 
 def _in_switch(loads):
     """Plan a reduction and broadcast by the switch, with two trees over the nodes."""
-    k = len(loads.nodes)
+    k, reached = len(loads.nodes), loads.cluster.board.in_switch
     for node, ranks in loads.nodes.items():
-        loads.inside(node, 1 + 1 / len(ranks))
+        loads.inside(node, (1 + 1 / len(ranks)) / reached)
         if k > 1:
             loads.across(node, _over_nodes(k))
     if k > 1:
@@ -150,7 +159,11 @@ def _hierarchical(collective, loads):
 
 
 def _direct(collective, loads):
-    """Plan direct messages between the pairs that exchange data."""
+    """Plan direct messages between the pairs that exchange data.
+
+    A GPU has messages with all others at the same time. Inside a node they are one step. Between
+    nodes there is one, and the CPU posts the others to the network one by one.
+    """
     n, (root, *others) = len(loads.members), loads.members
     share = 1.0 if collective == "send" else 1 / n
     if collective == "all_to_all":
@@ -159,8 +172,7 @@ def _direct(collective, loads):
         _message(loads, *((other, root) if collective == "gather" else (root, other)), share)
     load = 1.0 if collective == "send" else (n - 1) / n
     largest = max(map(len, loads.nodes.values()))
-    inside, across = largest - 1, n - largest
-    return loads.plan(load, inside, across)
+    return loads.plan(load, min(largest - 1, 1), min(n - largest, 1), n - largest)
 
 
 def _all_pairs(loads, share):

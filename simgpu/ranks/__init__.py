@@ -53,6 +53,13 @@ Note [When communication runs]
     scheduler). By then all ranks have issued what they can, so that collectives that run at the
     same time share links (``communication/links.py``), whatever the order in which ranks ran.
 
+Note [Queues of messages]
+    On a GPU a message is a kernel in a stream, and whatever is called later in that stream waits
+    until it has met its counterpart. So a collective or message is scheduled when it is first in
+    the streams of all its ranks (``communication/order/queues.py``, which says which stream PyTorch
+    takes). Messages that cross outside a batch then never become first, and no rank can go on.
+    Messages of host tensors, which gloo carries, have no such queue.
+
 Note [What NCCL refuses]
     A program that runs here should run on NCCL, and the reverse. So the arguments of every call are
     checked by the rules of PyTorch's NCCL backend, which gets addresses without strides and ignores

@@ -11,6 +11,7 @@ from simgpu.clock.trace import OF_RANKS
 from simgpu.configure import build
 from simgpu.naming import NAME, slot_type
 from simgpu.network.cluster import build_cluster
+from simgpu.ranks import representatives
 from simgpu.ranks.communication import folding, world
 from simgpu.ranks.communication.communication_scheduler import CommunicationScheduler
 from simgpu.ranks.communication.process_group import SimProcessGroup
@@ -49,9 +50,11 @@ def spawn(
     One rank runs at a time, until it has to wait for another, so a program gives the same values
     and times in every run. Mistakes that would hang or give wrong numbers on real GPUs raise an
     error: a collective that a rank skips, or calls in another order or with another dtype or size;
-    a message that is never received; arguments that NCCL refuses or misreads, such as tensors with
+    a message that is never received, or that waits behind one which crosses it, because it is not
+    in the same `batch_isend_irecv`; arguments that NCCL refuses or misreads, such as tensors with
     gaps; groups that ranks make, or collectives of two groups that they start, in different orders;
-    a tensor that is read or changed before the ``wait()`` for its communication. `check_races`
+    a tensor that is read or changed before the ``wait()`` for its communication; pinned memory that
+    is overwritten before a non-blocking copy has read it. `check_races`
     around the call also finds streams that do not wait for a collective, or for its inputs.
 
     As in processes, each rank has its own modules: it imports its own copy of them, and in the
@@ -61,8 +64,9 @@ def spawn(
     process can load only once: Python's standard library, PyTorch, and packages with parts in C.
 
     A `TCPStore` or `FileStore` that the program makes joins ranks by its port or path. A time limit
-    for `wait` on a store counts simulated seconds. Ranks must not wait for each other by other
-    means, such as a `threading.Event`: the rank that waits is the only one that runs.
+    for `wait` on a store counts simulated seconds. Ranks may also wait for each other by
+    an ``Event``, a ``Queue`` and the like of `threading`. They must not keep a ``Lock`` that others
+    take while they wait: the rank that waits for it is the only one that runs.
 
     Parameters
     ----------
@@ -82,12 +86,14 @@ def spawn(
     numerics : bool
         As for `configure`. If False, small tensors of integers and bools still have values, and
         ``item()`` of others is NaN.
-    ranks : list of int, optional
+    ranks : list of int or "auto", optional
         Run only these ranks, starting with 0; each represents all ranks up to the next one (for
         example, one of thousands of identical ranks, or the first of each pipeline stage). Needs
         ``numerics=False``. As a check, the program runs a second time with the last rank of each
-        range; if it ends at another time (as with shards of different size), an error is raised.
-        If all ranks are listed, the program runs once.
+        range; if its device communicates differently, or its kernels or its memory differ by more
+        than 1 % (as with shards of different size), an error is raised. If all ranks are listed,
+        the program runs once. ``"auto"`` finds such ranks, by running the program several times:
+        it halves ranges until the first and the last rank of each do the same.
 
     Returns
     -------
@@ -127,27 +133,40 @@ def spawn(
         if not isinstance(number, int) or number < 1:
             raise ValueError(f"sim.spawn({name}={number!r}): give a positive int")
     cluster = build_cluster(nprocs, gpu, link, nodes, network)
+
+    def run(numbers, firsts, checks=True):
+        return _run(fn, args, numbers, firsts, cluster, numerics, checks)
+
     numbers = folding.check_ranks(ranks, nprocs, numerics)
+    if ranks == "auto":
+        numbers, differs = representatives.search(lambda *given: run(*given)[1], nprocs)
+        results, _ = run(numbers, numbers, checks=False)
+        if differs:
+            raise representatives.RanksDifferError(differs)
+        return results
     # Check the assumption that a rank does the same as all that it represents on the last of them.
     others = folding.last_represented(numbers, nprocs)
     if others == numbers:  # all ranks run
-        return _run(fn, args, numbers, numbers, cluster, numerics)[0]
+        return run(numbers, numbers, checks=False)[0]
     failed = None
     try:
-        ends = _run(fn, args, others, numbers, cluster, numerics)[1]
+        works = run(others, numbers)[1]
     except Exception as error:
         failed = error
-    results, own_ends = _run(fn, args, numbers, numbers, cluster, numerics)
+    results, own_works = run(numbers, numbers, checks=False)
     if failed is not None:  # if both fail, the error is that of a rank in `ranks`
         raise failed
-    folding.check_equal_ends(numbers, own_ends, others, ends)
+    for one, other in zip(own_works, works, strict=True):
+        if differs := representatives.difference(one, other):
+            raise representatives.RanksDifferError(f"{differs}; run more ranks, or all")
     return results
 
 
-def _run(fn, args, numbers, firsts, cluster, numerics):
-    """Run the ranks `numbers` of a cluster; return their results and their end times.
+def _run(fn, args, numbers, firsts, cluster, numerics, checks):
+    """Run the ranks `numbers` of a cluster; return their results and what their devices did.
 
-    Each represents the ranks from its entry of `firsts` up to the next entry.
+    Each represents the ranks from its entry of `firsts` up to the next entry. `checks`: the run
+    only finds out what ranks do.
     """
     machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
     machine.keeps_control = not machine.numerics
@@ -155,12 +174,15 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
         machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
     )
     with preserved_process(machine), OwnModules() as modules, patched():
+        if len(numbers) < cluster.world_size:
+            machine.trace = representatives.TraceWithLines(machine.trace)
         ranks = [
             _make_rank(machine, i, number, cluster, modules.of_rank())
             for i, number in enumerate(numbers)
         ]
         scheduler = CooperativeScheduler(ranks)
         world.active = current.ranks = World(scheduler, machine, communication)
+        world.active.checks = checks
 
         def run(rank):
             set_device(rank.index)
@@ -176,7 +198,10 @@ def _run(fn, args, numbers, firsts, cluster, numerics):
             for device in machine.devices:
                 device.call(device.index)
             machine.host = max(rank.clock.now for rank in ranks)
-    return [rank.result for rank in ranks], [rank.clock.now for rank in ranks]
+    works = []
+    if len(numbers) < cluster.world_size:
+        works = [representatives.work_of(machine.devices[r.index], r.number) for r in ranks]
+    return [rank.result for rank in ranks], works
 
 
 def _make_rank(machine, index, number, cluster, modules):

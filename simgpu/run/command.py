@@ -45,7 +45,8 @@ def main(argv=None) -> int:
     ):
         code = run(job, args.max_restarts, time, steps)
     sys.stdout.flush()
-    return code or report(args, job, script, steps, wrong, work, [NOTE] * compiled.used)
+    notes = [*[NOTE] * compiled.used, *job.notes]
+    return code or report(args, job, script, steps, wrong, work, notes)
 
 
 def run(job, max_restarts, time, steps) -> int:

@@ -5,9 +5,9 @@ import traceback
 from contextlib import contextmanager
 
 from simgpu.ranks.process.scheduler import Stopped
-from simgpu.ranks.process.user_frame import line_of_error
 from simgpu.ranks.pytorch.patches import BackendError
 from simgpu.run.cuda import refused
+from simgpu.user_frame import line_of_error
 
 
 class StartError(RuntimeError):

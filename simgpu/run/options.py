@@ -4,6 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
+from simgpu.configure import MAX_DEVICES
 from simgpu.network.options import add_machine, gpus_on_board, machine_cluster
 from simgpu.ranks.communication import folding
 
@@ -95,7 +96,8 @@ def _add_what_is_reported(parser):
     add("--shapes-only", action="store_true", help="simulate time and memory only, without values")
     add(
         "--ranks", metavar="0,8,...",
-        help="run only these ranks, each in place of all up to the next; needs --shapes-only",
+        help="run only these ranks, each in place of all up to the next; auto: find out which; "
+        f"needs --shapes-only (default: all, and auto beyond {MAX_DEVICES})",
     )  # fmt: skip
     add(
         "--wall-clock", action="store_true",
@@ -241,7 +243,11 @@ def spawn_options(args, cluster) -> dict:
     ValueError
         If ``--ranks`` is invalid.
     """
-    ranks = args.ranks and numbers("--ranks", args.ranks)
+    ranks = args.ranks
+    if ranks is None and args.shapes_only and cluster.world_size > MAX_DEVICES:
+        ranks = "auto"
+    elif ranks not in (None, "auto"):
+        ranks = numbers("--ranks", ranks)
     folding.check_ranks(ranks, cluster.world_size, not args.shapes_only)
     return {"numerics": not args.shapes_only, "ranks": ranks}
 

@@ -24,10 +24,11 @@ from simgpu.network import build_cluster
 from simgpu.ranks.communication import world
 from simgpu.ranks.process.rank_local_state import RankLocalState
 from simgpu.ranks.process.torch_internals import C10D
-from simgpu.ranks.process.user_frame import is_user_code
+from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, StartError
 from simgpu.run.options import node_of
 from simgpu.run.script import seed
+from simgpu.user_frame import is_user_code
 
 _SPAWN = ("torch.multiprocessing:spawn", "torch.multiprocessing.spawn:spawn")
 _START = tuple(f"torch.multiprocessing{m}:start_processes" for m in ("", ".spawn"))
@@ -65,12 +66,16 @@ class Driver:
     ----------
     cluster : Cluster
         What is simulated: after ``spawn``, as many GPUs as there are ranks.
+    notes : tuple of str
+        Nothing; what a job of `Torchrun` says in the summary.
 
     Raises
     ------
     ValueError
         If the options do not fit together.
     """
+
+    notes = ()
 
     def __init__(self, script, args, faults):
         self._script, self._faults = script, faults
@@ -222,6 +227,7 @@ class Driver:
         seed(rank)
         with self._failures.recorded(rank):
             calls[rank].run(self._script)
+            current_device.check_end()
 
 
 class Context:

@@ -21,7 +21,7 @@ import time
 from simgpu.backend.pytorch.replacements import Replacements
 from simgpu.clock.current import state
 from simgpu.ranks.communication import world
-from simgpu.ranks.process.user_frame import is_user_code
+from simgpu.user_frame import is_user_code
 
 # A program that reads the clock this often at one moment waits for it to move. (Fewer readings are
 # free: rank 0 often reads it more often than the others, and must not fall behind them.)

@@ -34,7 +34,7 @@ class Steps:
         self._ends_by_optimizer.clear()
 
     def _record(self, optimizer, args, kwargs):
-        if world.active is None:  # a script that starts its ranks itself, before it does
+        if world.active is None or world.active.checks:  # None: before a script starts its ranks
             return
         rank, machine = world.active.rank, world.active.machine
         if optimizer not in self._ends_by_optimizer:

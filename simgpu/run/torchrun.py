@@ -4,7 +4,10 @@ import os
 import sys
 
 import simgpu as sim
+from simgpu.ranks.communication import world
+from simgpu.ranks.representatives import RanksDifferError
 from simgpu.run import processes
+from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, say
 from simgpu.run.faults import EXIT_CODE, Killing
 from simgpu.run.options import cluster_of, numbers, spawn_options
@@ -25,6 +28,8 @@ class Torchrun:
     ----------
     cluster : Cluster
         What is simulated.
+    notes : list of str
+        What the summary should say of the last run.
 
     Raises
     ------
@@ -34,7 +39,7 @@ class Torchrun:
 
     def __init__(self, script, args, faults):
         self._script, self._faults, self._args = script, faults, args
-        self.cluster = cluster_of(args)
+        self.cluster, self.notes = cluster_of(args), []
         self._options = spawn_options(args, self.cluster)
         faults.check(self.cluster.world_size)
         for option, is_given in (("--kill", args.kill), ("--slow", args.slow)):
@@ -66,6 +71,8 @@ class Torchrun:
                 )  # fmt: skip
             except KeyboardInterrupt:
                 raise
+            except RanksDifferError as error:
+                self.notes.append(f"{error}. The numbers are those of the ranks that ran")
             except BaseException as error:
                 if not killing.done:
                     return failures.report(error)
@@ -82,9 +89,11 @@ class Torchrun:
         self._set_environment(rank, restart)
         seed(rank)
         with open(os.devnull, "w") as nothing, failures.recorded(rank):
-            if self._shown is not None and self.cluster.local(rank) not in self._shown:
+            hidden = self._shown is not None and self.cluster.local(rank) not in self._shown
+            if hidden or world.active.checks:
                 sys.stdout = sys.stderr = nothing  # those of this rank
             self._script.execute()
+            current_device.check_end()
 
     def _set_environment(self, rank, restart):
         """Set what ``torchrun`` sets besides the variables of `simgpu.spawn`."""

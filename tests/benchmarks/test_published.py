@@ -46,7 +46,9 @@ def test_a_rate_and_a_time_say_the_same():
     rate = collectives.predict({**row, "time_us": "", "busbw_GBps": f"{1.75 * 2**30 / 7e6}"})
     assert time.measured == pytest.approx(rate.measured)
     assert time.measured == pytest.approx(7e-3)
-    assert time.ratio == pytest.approx(7885e-6 / 7e-3, rel=1e-3)
+    # 8.4 us, 14 steps of 3.4 us; bytes at 96 % of the rate, and 24 slices of 1 MiB to fill.
+    wire = (2**30 / 0.96 + 24 * 2**20 * 2**30 / (2**30 + 24 * 2**20)) * 1.75 / 240e9
+    assert time.predicted == pytest.approx(8.4e-6 + 14 * 3.4e-6 + wire)
 
 
 def test_a_table_of_vtrain(tmp_path, capsys):

@@ -17,6 +17,7 @@ from benchmarks.published.page import (
     assumed,
     blocks,
     claims,
+    constants,
     drawings,
     findings,
     orders,
@@ -351,9 +352,36 @@ def test_constants_are_changed_one_at_a_time():
     for a in assumed.ASSUMPTIONS:
         for value in a.values:
             other, wires = a.change(gpu, link, value)
-            assert (other == gpu) != (wires == link), a.words
+            changed = (other != gpu) + (wires != link)
+            assert changed == (a.where is None), a.words
+            if a.where:
+                module, name = a.where
+                kept = getattr(module, name)
+                with a.applied(value):
+                    assert getattr(module, name) == value != kept
+                assert getattr(module, name) == kept
     assert assumed._wires(gpu, link, 0.4)[1].bandwidth == pytest.approx(link.bandwidth / 2)
     assert assumed._host_memory(gpu, link, 2)[1].pageable_to_host == 2 * link.pageable_to_host
+
+
+def test_all_constants_are_listed():
+    """Every number of the modules of assumptions; so a new one cannot be forgotten."""
+    listed = {(c.module, c.name) for c in constants.CONSTANTS}
+    for module in {c.module for c in constants.CONSTANTS} - {constants.collective_costs}:
+        names = {
+            name
+            for name, value in vars(module).items()
+            if name.isupper() and isinstance(value, (int, float))
+        }
+        assert names <= {name for found, name in listed if found is module}, module
+    lines = constants.constant_table()
+    assert len(lines) == len(constants.CONSTANTS)
+    assert lines[10][:2] == ("`hardware.assumptions.HOST_RATE`", "8e+10")
+    fitted = [name for name, _, kind, _ in lines if kind == "fitted"]
+    assert [name.strip("`").rpartition(".")[2] for name in fitted] == [
+        "PAGEABLE_TO_HOST", "STAGING_CHUNK", "WIRE", "FILL", "START", "PAIR_CHANNEL_RATE",
+        "EFA_LATENCY",
+    ]  # fmt: skip
 
 
 def test_the_stored_page_says_what_ranks_are_charged():

@@ -10,18 +10,24 @@ from d2lmini.checks.collectives import averages
 RIGHT, WRONG = {}, {}
 
 
+def together(outgoing, incoming):
+    """Send and receive pairs of a tensor and a peer in one batch; return its works."""
+    operations = [dist.P2POp(dist.isend, x, peer) for x, peer in outgoing]
+    operations += [dist.P2POp(dist.irecv, x, peer) for x, peer in incoming]
+    return dist.batch_isend_irecv(operations)
+
+
 def reduce_scatter(chunks, shift=0, scale=1, wait=True):
     n, rank = dist.get_world_size(), dist.get_rank()
     for step in range(n - 1):
         mine, theirs = ((rank - step - i - shift) % n for i in (1, 2))
         arrived = torch.empty_like(chunks[theirs])
-        sending = dist.isend(chunks[mine], (rank + 1) % n)
-        receiving = dist.irecv(arrived, (rank - 1) % n)
+        works = together([(chunks[mine], (rank + 1) % n)], [(arrived, (rank - 1) % n)])
         if wait:
-            receiving.wait()
+            works[-1].wait()
         chunks[theirs] = chunks[theirs] + arrived
-        receiving.wait()
-        sending.wait()
+        for work in works:
+            work.wait()
     return scale * chunks[(rank - shift) % n]
 
 
@@ -43,15 +49,10 @@ def everything_to_everybody(chunks):
     n, rank = dist.get_world_size(), dist.get_rank()
     total = torch.stack(chunks)
     others = [peer for peer in range(n) if peer != rank]
-    mine = total.clone()
-    sending = [dist.isend(mine, peer) for peer in others]
-    for peer in others:
-        arrived = torch.empty_like(total)
-        dist.irecv(arrived, peer).wait()
-        total = total + arrived
-    for work in sending:
+    mine, arrived = total.clone(), [torch.empty_like(total) for _ in others]
+    for work in together([(mine, peer) for peer in others], zip(arrived, others, strict=True)):
         work.wait()
-    return total[rank]
+    return (total + sum(arrived))[rank]
 
 
 def reusing_what_is_sent(chunks):
@@ -75,15 +76,20 @@ def in_two_orders(chunks):
 def by_direct_messages(chunks):
     n, rank = dist.get_world_size(), dist.get_rank()
     others = [peer for peer in range(n) if peer != rank]
-    sending = [dist.isend(chunks[peer], peer) for peer in others]
-    total = chunks[rank].clone()
-    for peer in others:
-        arrived = torch.empty_like(total)
-        dist.irecv(arrived, peer).wait()
-        total += arrived
-    for work in sending:
+    arrived = [torch.empty_like(chunks[rank]) for _ in others]
+    outgoing = [(chunks[peer], peer) for peer in others]
+    for work in together(outgoing, zip(arrived, others, strict=True)):
         work.wait()
-    return total
+    return chunks[rank] + sum(arrived)
+
+
+def by_crossing_messages(chunks):
+    n, rank = dist.get_world_size(), dist.get_rank()
+    arrived = torch.empty_like(chunks[0])
+    sending = dist.isend(chunks[rank - 1], (rank + 1) % n)
+    dist.irecv(arrived, (rank - 1) % n).wait()
+    sending.wait()
+    return chunks[rank] + arrived
 
 
 RIGHT["reduce_scatter"] = reduce_scatter, by_direct_messages
@@ -94,9 +100,10 @@ WRONG["reduce_scatter"] = {
     "return the rank's own one alone": lambda chunks: torch.cat(chunks),
     "call wait": lambda chunks: reduce_scatter(chunks, wait=False),
     "deadlock": by_blocking_sends,
+    "in one dist.batch_isend_irecv": by_crossing_messages,
     "changes a tensor that is still read by send": reusing_what_is_sent,
     "the same calls in the same order": in_two_orders,
-    "use isend and irecv": by_the_library,
+    "use batch_isend_irecv": by_the_library,
     "times as many bytes": everything_to_everybody,
     "a tensor is needed": lambda chunks: None,
 }

@@ -1,12 +1,15 @@
 """What becomes of the book's conclusions if an assumed constant is another."""
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from benchmarks.published.families import vtrain
 from benchmarks.published.page import conclusions
-from simgpu.hardware import assumptions, find_gpu_and_link
+from simgpu.clock import contention
+from simgpu.hardware import assumptions, find_gpu_and_link, matmul_efficiency
+from simgpu.network import collective_costs, measured
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,40 @@ class Assumption:
         Its name with the range.
     values : tuple
         What it might be, the preset's value left out.
-    change : callable
+    change : callable, optional
         Takes a GPU, a link and a value, returns the two with it.
+    where : tuple, optional
+        The module and the name of the constant, if it belongs to neither: it has the value while
+        the conclusion is computed.
     """
 
     words: str
     values: tuple
-    change: Callable
+    change: Callable = lambda gpu, link, value: (gpu, link)
+    where: tuple | None = None
+
+    @contextmanager
+    def applied(self, value):
+        """Give the constant of a module a value within the block."""
+        if self.where is None:
+            yield
+            return
+        module, name = self.where
+        kept = getattr(module, name)
+        try:
+            setattr(module, name, value)
+            forget()
+            yield
+        finally:
+            setattr(module, name, kept)
+            forget()
+
+
+def forget():
+    """Forget what is cached of costs: a constant changes."""
+    collective_costs.forget()
+    matmul_efficiency.matmul_efficiency.cache_clear()
+    matmul_efficiency.products_efficiency.cache_clear()
 
 
 def _gpu(gpu, link, value, *names):
@@ -84,6 +114,10 @@ def _arithmetic(gpu, link, share):
     return _gpu(gpu, link, share, "compute_efficiency", "matmul_efficiency")
 
 
+def _host_rate(gpu, link, rate):
+    return gpu, replace(link, host_rate=rate)
+
+
 def _memory(gpu, link, share):
     return _gpu(gpu, link, share, "memory_efficiency")
 
@@ -98,7 +132,15 @@ ASSUMPTIONS = (
     Assumption("wires: 50 to 95%", (0.5, 0.95), _wires),
     Assumption("latency of copies: 2 to 20 µs", (2e-6, 20e-6), _latency),
     Assumption("host memory: 1 to 4 times as fast", (2, 4), _host_memory),
-)
+    Assumption("all GPUs through one host: 40 to 160 GB/s", (40e9, 160e9), _host_rate),
+    Assumption("thin products: from a side of 16 to 64", (16, 64),
+               where=(matmul_efficiency, "THIN")),
+    Assumption("small tiles: 8 to 32", (8, 32), where=(matmul_efficiency, "TILE_LOSS")),
+    Assumption("shallow products: 64 to 256", (64, 256), where=(matmul_efficiency, "DEPTH_LOSS")),
+    Assumption("collectives take at most 70 to 98%", (0.7, 0.98), where=(contention, "MOST")),
+    Assumption("large messages: 90 to 100% of NCCL's rate", (0.9, 1.0), where=(measured, "WIRE")),
+    Assumption("links fill: 0 to 3 MiB a channel", (0.0, 3 * 2**20), where=(measured, "FILL")),
+)  # fmt: skip
 
 CONCLUSIONS = (
     Conclusion("100,000 numbers are added in the time of 1,000", "devices",
@@ -115,6 +157,8 @@ CONCLUSIONS = (
                partial(conclusions.lenet, images=2**14, per_gpu=True), low=1.1),
     Conclusion("ResNet-18, DDP, 256 images for each GPU: the second GPU pays",
                "multiple-gpus-concise", partial(conclusions.resnet, per_gpu=256), low=1.5),
+    Conclusion("ResNet-18, DDP, eight GPUs over PCIe: in one bucket a step is longer",
+               "overlap-and-scaling", partial(conclusions.pcie, per_gpu=256), low=1.1),
     Conclusion("ResNet-18, DDP over Ethernet: without overlap a step is longer",
                "overlap-and-scaling", partial(conclusions.overlap, per_gpu=256), low=1.05),
 )  # fmt: skip
@@ -134,16 +178,17 @@ def preset(conclusion):
 
 
 @lru_cache(maxsize=1024)
-def changed(conclusion, change, value):
+def changed(conclusion, assumption, value):
     """Return a conclusion's number with another value of a constant."""
-    return float(conclusion.find(*change(*find_gpu_and_link(), value)))
+    with assumption.applied(value):
+        return float(conclusion.find(*assumption.change(*find_gpu_and_link(), value)))
 
 
 def by_launch(conclusion):
     """Return a conclusion's number for each of `LAUNCHES`."""
     return [
         preset(conclusion) if value == assumptions.LAUNCH_OVERHEAD
-        else changed(conclusion, launch, value)
+        else changed(conclusion, ASSUMPTIONS[0], value)
         for value in LAUNCHES
     ]  # fmt: skip
 
@@ -151,7 +196,7 @@ def by_launch(conclusion):
 def by_assumption(conclusion):
     """Return a conclusion's numbers for each of `ASSUMPTIONS`, the preset's first."""
     return [
-        [preset(conclusion), *(changed(conclusion, a.change, value) for value in a.values)]
+        [preset(conclusion), *(changed(conclusion, a, value) for value in a.values)]
         for a in ASSUMPTIONS
     ]
 

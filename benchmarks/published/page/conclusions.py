@@ -1,5 +1,7 @@
 """The book's main conclusions, each as a number that a GPU and a link give: simulated once more."""
 
+from dataclasses import replace
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -110,17 +112,32 @@ def overlap(gpu, link, per_gpu):
     return after / ddp
 
 
+def pcie(gpu, link, per_gpu):
+    """Return how many times as long a step of ResNet-18 takes in one bucket as with DDP's.
+
+    Eight GPUs over PCIe, whose copies share the host's rate.
+    """
+    link = replace(link, name="pcie4", peer_bandwidth=link.bandwidth)
+    how = _parts(gpu, link) | {"ranks": [0]}
+    one, several = (max(sim.spawn(_step, (per_gpu, True, mib), 8, **how)) for mib in (1000, None))
+    return one / several
+
+
 def _parts(gpu, link):
     return {"gpu": gpu, "link": link, "numerics": False}
 
 
-def _step(rank, num_images, ddp=True):
-    """Return the seconds of a step, after two for warming up (the second makes the buckets)."""
+def _step(rank, num_images, ddp=True, bucket=None):
+    """Return the seconds of a step, after two for warming up (the second makes the buckets).
+
+    `bucket` is DDP's limit in MiB, None its default.
+    """
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
     net = resnet18().to(device)
     several = dist.get_world_size() > 1
-    net = DistributedDataParallel(net) if several and ddp else net
+    if several and ddp:
+        net = DistributedDataParallel(net, bucket_cap_mb=bucket)
     gradients = torch.empty(sum(p.numel() for p in net.parameters()), device=device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     X = torch.empty(num_images, 1, 28, 28, device=device)

@@ -9,7 +9,6 @@ from benchmarks.published.page import orders, summary
 from benchmarks.published.score import score
 from simgpu.hardware import assumptions, matmul_efficiency
 from simgpu.hardware.presets import find_gpu
-from simgpu.network import boards
 from simgpu.network.cluster import build_cluster
 from simgpu.network.collective_costs import cost
 from simgpu.network.networks import NETWORKS
@@ -159,7 +158,7 @@ def of_presets():
         "preset_link": assumptions.LINK_EFFICIENCY,
         "preset_latency": assumptions.COPY_LATENCY * 1e6,
         "preset_to_host": assumptions.PAGEABLE_TO_HOST / 1e9,
-        "host_rate": boards.HOST_RATE / 1e9,
+        "host_rate": assumptions.HOST_RATE / 1e9,
         "cards_rate": hdr.nics * hdr.nic_rate / 1e9,
         "preset_to_device": assumptions.PAGEABLE_TO_DEVICE / 1e9,
     }

@@ -75,7 +75,7 @@ def _check_traffic(where, n):
     """Raise AssertionError if collectives are used or a rank sends more than n - 1 chunks."""
     spans = [span for span in sim.trace() if span.engine == "comm"]
     others = {span.collective for span in spans} - {"send"}
-    assert not others, f"{where}: it calls {', '.join(sorted(others))}; use isend and irecv"
+    assert not others, f"{where}: it calls {', '.join(sorted(others))}; use batch_isend_irecv"
     nbytes = sum(span.bytes for span in spans) / 2  # a message has a span on both ends
     least = n * (n - 1) * _chunk(0, 0).nbytes
     assert nbytes <= least, (

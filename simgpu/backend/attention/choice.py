@@ -152,9 +152,9 @@ def _flash_sizes(call):
     if len(sizes) > 1 or max(sizes) > 256:
         return f"heads must have one size, of at most 256; they have {sorted(sizes)}."
     size = call.query.shape[-1]
-    if call.trains and (8, 6) <= call.capability <= (8, 9) and size > 192:
-        if size <= 224 or call.dropout:
-            return f"its backward pass takes no heads of {size} on this GPU."
+    small = (8, 6) <= call.capability <= (8, 9)  # multiprocessors
+    if call.trains and small and size > 192 and (size <= 224 or call.dropout):
+        return f"its backward pass takes no heads of {size} on this GPU."
     return ""
 
 

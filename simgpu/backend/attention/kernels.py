@@ -43,7 +43,8 @@ def attend(
         return own(query, key, value, attn_mask, dropout_p, is_causal, **options)
     if backend == choice.FLASH:
         return _flash(query, key, value, dropout_p, is_causal, scale)
-    grads = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
+    inputs = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
+    grads = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
     bias = _bias(attn_mask, query, key)
     if backend == choice.CUDNN:
         return aten._scaled_dot_product_cudnn_attention(

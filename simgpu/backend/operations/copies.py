@@ -19,6 +19,7 @@ from simgpu.backend.pinned import (
     is_pinned,
     is_placeholder,
     mark_pinned,
+    note_read,
     placeholder,
     poison,
 )
@@ -78,7 +79,10 @@ def _charge_to_device(data, target, num_bytes, non_blocking):
         return
     device = target._device
     _check_races(device, ("cpu", device.name), data, target)
-    device.from_host(num_bytes, is_pinned(data), non_blocking)
+    pinned = is_pinned(data)
+    device.from_host(num_bytes, pinned, non_blocking)
+    if pinned and non_blocking and current.ranks is not None and not is_placeholder(data):
+        note_read(device.machine, data, device, device.current_stream().end)
 
 
 def to_peer(tensor, device, dtype=None, memory_format=None) -> SimTensor:

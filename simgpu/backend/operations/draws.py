@@ -2,14 +2,14 @@
 
 import torch
 
+from simgpu.clock.hooks import hooks
 from simgpu.naming import spelling
-
-device_of_generator = None  # under ``simgpu run``, returns the device of a generator, or None
 
 
 def _check(generator, device):
     """Refuse a generator of another device than the one that draws from it."""
-    own = None if device_of_generator is None else device_of_generator(generator)
+    find = hooks.device_of_generator
+    own = None if find is None else find(generator)
     if own is None:
         raise RuntimeError(
             f"Expected a '{spelling.name}' device type for generator but found "

@@ -11,6 +11,7 @@ from simgpu.naming import TYPES
 
 _DATA_PARALLEL = "torch.nn.parallel.data_parallel"
 _BACKWARD = "torch.autograd:_engine_run_backward"
+_TO_DLPACK = "torch:to_dlpack", "torch.utils.dlpack:to_dlpack"
 
 
 def _refuse_data_parallel():
@@ -82,9 +83,20 @@ def _name_types():
     return {_BACKWARD: run_and_name}
 
 
+def _refuse_export():
+    """Make `torch.to_dlpack` refuse as ``Tensor.__dlpack__`` does, and not name ``meta``."""
+    export = find(_TO_DLPACK[0])
+
+    @functools.wraps(export)
+    def to_dlpack(tensor):
+        return tensor.__dlpack__() if isinstance(tensor, SimTensor) else export(tensor)
+
+    return dict.fromkeys(_TO_DLPACK, to_dlpack)
+
+
 def replacements() -> dict:
     """Return the replacements that raise these errors."""
-    return {**_refuse_data_parallel(), **_name_types()}
+    return {**_refuse_data_parallel(), **_name_types(), **_refuse_export()}
 
 
 ForkingPickler.register(SimTensor, _refuse_sending)

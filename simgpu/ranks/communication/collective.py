@@ -15,6 +15,7 @@ from simgpu.clock.streams import Stream
 from simgpu.clock.trace import COMM, Communication
 from simgpu.ranks.communication import costs, folding
 from simgpu.ranks.communication.checks.pairs import check_pairs
+from simgpu.ranks.communication.order.batch import Batch
 from simgpu.ranks.process.scheduler import RanksError
 
 
@@ -40,6 +41,8 @@ class Participant:
         Time from which this rank allows it to start, in seconds.
     number : int
         Of the call, counted over all ranks.
+    batch : Batch or None
+        The batch of messages that it is part of.
     """
 
     rank: int
@@ -52,6 +55,22 @@ class Participant:
     stream: Stream | None = None
     ready: float = 0.0
     number: int = 0
+    batch: Batch | None = None
+
+    def earliest(self) -> float:
+        """Return the time from which this rank and its stream allow it to start, in seconds."""
+        if self.stream is None:
+            return self.ready
+        if self.batch is None:
+            return max(self.ready, self.stream.end)
+        after = self.stream.end if self.batch.after is None else self.batch.after
+        return max(self.batch.ready, after)
+
+    def end(self, end) -> None:
+        """Note in the stream that it ends at the time `end`."""
+        if self.batch is not None and self.batch.after is None:
+            self.batch.after = self.stream.end
+        self.stream.end = max(self.stream.end, end)
 
 
 @dataclass(eq=False)
@@ -97,11 +116,6 @@ class Collective:
         """Whether it has one sender and one receiver."""
         return self.what.name == "send"
 
-    @property
-    def streams(self) -> set:
-        """The streams on which it runs."""
-        return {participant.stream for participant in self.participants.values()}
-
     def join(self, participant, calls) -> None:
         """Add one rank's part; if it is the last, compute the results.
 
@@ -127,7 +141,7 @@ class Collective:
     def _mismatch(self, one, other, calls):
         rule = (
             "messages between two ranks match in the order of the calls (NCCL ignores tags), and "
-            "both sides must give one type, size and tag"
+            "both sides must give one type, size and tag, and be in a batch or neither"
             if self.is_message
             else "all ranks of a group must make the same calls in the same order, with tensors of "
             "one type and size"
@@ -154,9 +168,7 @@ class Collective:
 
     def ready(self) -> float:
         """Return the time at which all ranks and streams are ready for it, in seconds."""
-        parts = self.participants.values()
-        ends = (part.stream.end for part in parts if part.stream is not None)
-        return max([*(part.ready for part in parts), *ends])
+        return max(part.earliest() for part in self.participants.values())
 
     def schedule(self, start, end, cost, machine) -> None:
         """Set when it runs, and reserve what it takes from kernels."""
@@ -165,12 +177,12 @@ class Collective:
         memory = cost.memory_share(machine.gpu, end - start)
         for rank in self.present:
             part = self.participants[rank]
-            device, stream = part.device, part.stream
-            device.contention.add(max(part.ready, stream.end), start, multiprocessors, 0.0)
+            device, number = part.device, part.stream.number
+            device.contention.add(part.earliest(), start, multiprocessors, 0.0)
             device.contention.add(start, end, multiprocessors, memory)
-            stream.end = max(stream.end, end)
+            part.end(end)
             machine.trace.add(
-                device.row, COMM, stream.number, self.what, start, end - start, 0, self.num_bytes
+                device.row, COMM, number, self.what, start, end - start, 0, self.num_bytes
             )
 
 

@@ -4,6 +4,7 @@ import math
 
 from simgpu.ranks.communication import costs
 from simgpu.ranks.communication.links import Links, Transfer
+from simgpu.ranks.communication.order.queues import Queues
 
 
 class CommunicationScheduler:
@@ -17,14 +18,19 @@ class CommunicationScheduler:
         The whole cluster; with folding, only some of its ranks run on the machine.
     folding : Folding
         Which ranks represent which.
+
+    Attributes
+    ----------
+    queues : Queues
+        The calls that have not ended, in the order in which each rank made them.
     """
 
     def __init__(self, machine, cluster, folding):
         self._machine, self._cluster, self._folding = machine, cluster, folding
-        self._links = Links()
+        self._links, self.queues = Links(), Queues()
         self._shares = {}  # of edges, by collective, algorithm and members
 
-    def schedule(self, collectives, horizon) -> None:
+    def schedule(self, collectives, horizon) -> list:
         """Set the times of collectives that all their ranks have called.
 
         Parameters
@@ -33,41 +39,39 @@ class CommunicationScheduler:
             In the order in which the last of their ranks called them.
         horizon : float
             Later collectives start at this time at the earliest.
+
+        Returns
+        -------
+        list of Collective
+            Those that have to wait for others which some of their ranks called before.
         """
         waiting, active, transfers, now = list(collectives), {}, [], -math.inf
-        while waiting or active:
-            for collective in _first_of_streams(waiting, active.values()):
+        while True:
+            for collective in filter(self.queues.is_first, tuple(waiting)):
                 waiting.remove(collective)
                 transfers.append(self._transfer(collective))
                 active[transfers[-1]] = collective
+            if not active:
+                break
             now, ended = self._links.advance(list(active), now)
             for transfer in ended:
                 with self._machine.lock:
                     collective = active.pop(transfer)
                     collective.schedule(transfer.ready, now, transfer.cost, self._machine)
+                self.queues.remove(collective)
         self._links.reserve(transfers, horizon)
+        return waiting
 
     def _transfer(self, collective):
         members = collective.members
         if collective.root:
             root = members[collective.root]
             members = (root, *(rank for rank in members if rank != root))
-        kind, num_bytes = collective.what.collective, collective.num_bytes
-        cost = costs.cost(kind, num_bytes, members, self._cluster)
+        what = collective.what
+        cost = costs.cost(what.collective, collective.num_bytes, members, self._cluster, what.ranks)
         key = cost.collective, cost.algorithm, members
         if key not in self._shares:
             replicas = self._folding.replicas(members)
             shares = costs.shares(cost, members, replicas, self._cluster)
             self._shares[key] = self._folding.at_running_ranks(shares, self._cluster)
         return Transfer(collective.ready(), cost, self._shares[key])
-
-
-def _first_of_streams(waiting, active):
-    """Return the collectives that are first in all of their streams."""
-    occupied = set().union(*(collective.streams for collective in active))
-    found = []
-    for collective in waiting:
-        if occupied.isdisjoint(collective.streams):
-            found.append(collective)
-        occupied |= collective.streams
-    return found

@@ -11,7 +11,7 @@ HOST_SECONDS = 50e-6  # duration of a collective on host tensors, which are smal
 _AS = {"barrier": "all_reduce"}  # NCCL has no barrier
 
 
-def cost(collective, num_bytes, members, cluster) -> Cost:
+def cost(collective, num_bytes, members, cluster, ranks=None) -> Cost:
     """Return the cost of a collective or message that shares its links with no other.
 
     Parameters
@@ -24,6 +24,8 @@ def cost(collective, num_bytes, members, cluster) -> Cost:
         The ranks that take part; the root, or the sender, first.
     cluster : Cluster
         The hardware.
+    ranks : int, optional
+        Size of the communicator of a message; default: 2.
 
     Examples
     --------
@@ -34,7 +36,8 @@ def cost(collective, num_bytes, members, cluster) -> Cost:
     """
     if collective == "send" and len(members) == 1:  # to itself: takes as long as any such call
         collective = "all_to_all"
-    return cost_on_cluster(_AS.get(collective, collective), num_bytes, members, cluster)
+    kind = _AS.get(collective, collective)
+    return cost_on_cluster(kind, num_bytes, members, cluster, ranks=ranks)
 
 
 def shares(cost, members, replicas, cluster) -> dict:

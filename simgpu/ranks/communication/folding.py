@@ -8,11 +8,10 @@ communicate at the same time as the group that they replicate, and to share link
 from bisect import bisect_right
 
 from simgpu.configure import MAX_DEVICES
-from simgpu.ranks.process.scheduler import RanksError
 
 
 def check_ranks(ranks, nprocs, numerics) -> list[int]:
-    """Return the list of ranks to run, after checking it; None means all ranks.
+    """Return the list of ranks to run, after checking it; None: all, ``"auto"``: found later.
 
     Raises
     ------
@@ -22,10 +21,13 @@ def check_ranks(ranks, nprocs, numerics) -> list[int]:
     """
     if ranks is None and nprocs <= MAX_DEVICES:
         return list(range(nprocs))
+    if ranks == "auto":
+        ranks = [0]  # to begin with
     if ranks is None or len(ranks) > MAX_DEVICES:
         raise ValueError(
             f"{nprocs if ranks is None else len(ranks)} ranks cannot run at once, at most "
-            f"{MAX_DEVICES}; run some in place of the others, such as ranks=[0]"
+            f"{MAX_DEVICES}; run some in place of the others: ranks='auto' finds them (simgpu run: "
+            "--shapes-only)"
         )
     numbers = list(ranks)
     if numbers[:1] != [0] or numbers != sorted(set(numbers)) or numbers[-1] >= nprocs:
@@ -102,22 +104,6 @@ class Folding:
             for edge, share in shares.items()
             if edge[1] in places.get(edge[0], (edge[1],))
         }
-
-
-def check_equal_ends(numbers, ends, others, other_ends) -> None:
-    """Raise an error if a rank and its representative end at different times.
-
-    Raises
-    ------
-    RanksError
-        Names two ranks and their times.
-    """
-    for number, end, other, other_end in zip(numbers, ends, others, other_ends, strict=True):
-        if end != other_end:
-            raise RanksError(
-                f"rank {number} cannot stand for rank {other}: it ends at {end:.9g} s, rank "
-                f"{other} at {other_end:.9g} s; run more ranks, or all"
-            )
 
 
 def tensors_of_members(members, participants):

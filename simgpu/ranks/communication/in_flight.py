@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import torch
 
+from simgpu import user_frame
 from simgpu.backend import tensor as backend
 from simgpu.backend.ops import tensors_of
 from simgpu.backend.tensor import SimTensor
 from simgpu.races import detector as races
 from simgpu.races.regions import overlap, region
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
 
 
@@ -80,10 +80,11 @@ class InFlight:
         reads, writes = tensors_of(op, args, kwargs)
         self.check(f"'{op.name}'", reads, writes)
 
-    def check(self, name, reads, writes, stream=None) -> None:
+    def check(self, name, reads, writes, stream=None, batch=None) -> None:
         """Raise an error if an operation conflicts with communication in flight, or wait for it.
 
-        Work on `stream` runs after communication in flight there, and cannot conflict with it.
+        Work on `stream` runs after communication in flight there, and cannot conflict with it,
+        unless both are in one `batch`.
         """
         for tensors, is_write in ((reads, False), (writes, True)):
             for tensor in tensors:
@@ -92,7 +93,7 @@ class InFlight:
                 for use in list(self._uses.get(id(tensor._block), ())):
                     if (
                         (is_write or use.writes)
-                        and (stream is None or use.work.stream is not stream)
+                        and not _is_ordered(use.work, stream, batch)
                         and overlap(use.region, _region(tensor))
                     ):
                         self._conflict(name, use, is_write)
@@ -112,6 +113,11 @@ class InFlight:
             f"rank {work.rank}: {name} ({user_frame.line()}) {what} {work.name} ({work.line}) "
             "before its wait(); call wait() on the work first"
         )
+
+
+def _is_ordered(work, stream, batch):
+    """Return whether work on a stream runs after one that is in flight."""
+    return stream is work.stream is not None and (batch is None or batch is not work.batch)
 
 
 def _region(tensor):

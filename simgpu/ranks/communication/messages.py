@@ -2,20 +2,19 @@
 
 from collections import defaultdict, deque
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.ranks.communication import describe, values
 from simgpu.ranks.communication.checks import arguments
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
-
-_BATCH = "batch_isend_irecv"
 
 
 class Messages:
     """The messages of one rank in a group.
 
-    NCCL matches the messages between two ranks in the order of the calls and ignores tags; gloo,
-    which sends host tensors, matches those of one tag. A message of a rank to itself is a copy.
+    NCCL matches the messages between two ranks in the order of the calls and ignores tags, those of
+    batches apart from others, which have a communicator of their own; gloo, which sends host
+    tensors, matches those of one tag. A message of a rank to itself is a copy.
 
     Parameters
     ----------
@@ -26,10 +25,11 @@ class Messages:
 
     def __init__(self, group, members):
         self._group, self._members = group, members
-        self._counts = defaultdict(int)  # by sender, receiver, and tag if it counts
+        self._counts = defaultdict(int)  # by sender, receiver, and communicator or tag
+        self._peers = set()  # with which it shares a communicator
         self._to_self = defaultdict(deque)  # is a send -> tensors that have no counterpart yet
 
-    def issue(self, world, what, tensor, peer, tag, is_send, stream):
+    def issue(self, world, what, tensor, peer, tag, is_send, stream, batch, meets):
         """Issue the sending or receiving of a tensor; return its work.
 
         Parameters
@@ -43,12 +43,16 @@ class Messages:
             Whether the tensor is sent.
         stream : callable
             Maps a device to the stream on which to run.
+        batch : Batch or None
+            The messages that the rank hands over with it.
+        meets : bool
+            Whether the first message with a peer waits until the peer makes its first one.
         """
         caller = self._group.caller
         call = "send" if is_send else "recv"
         arguments.message(caller, call, [tensor], peer)
         if peer == caller.own:
-            return self._copy(world, what, tensor, is_send, stream)
+            return self._copy(world, what, tensor, is_send, stream, batch)
         other = self._members[peer]
         if other not in world.scheduler.by_number:
             raise RanksError(
@@ -57,25 +61,42 @@ class Messages:
             )
         source, target = (caller.own, peer) if is_send else (peer, caller.own)
         ranks = self._members[source], self._members[target]
-        pair = source, target, *(() if isinstance(tensor, SimTensor) else ("tag", tag))
+        on_device = isinstance(tensor, SimTensor)
+        pair = source, target, *(("alone", meets) if on_device else ("tag", tag))
         self._counts[pair] += 1
         verb = f"send to rank {ranks[1]}" if is_send else f"recv from rank {ranks[0]}"
         tagged = f" with tag {tag}" if tag else ""
+        if meets and on_device and peer not in self._peers:
+            self._meet(world, other, verb)
+            self._peers.add(peer)
         return world.issue(
             (self._group.key, *pair, self._counts[pair]),
             (what, ranks, tensor.nbytes, values.send),
             verb, [tensor] if is_send else [], [] if is_send else [tensor], [tensor],
             stream,
-            same=f"a message of {describe.in_memory([tensor])}{tagged}",
+            same=f"a message of {describe.in_memory([tensor])}{tagged}", batch=batch,
         )  # fmt: skip
 
-    def _copy(self, world, what, tensor, is_send, stream):
+    def _meet(self, world, other, name):
+        """Wait until the other rank makes its first message with this one: ``order/queues.py``."""
+        own, line = self._group.caller.rank, user_frame.line()
+        mine, theirs = (self._group.key, own, other), (self._group.key, other, own)
+        if theirs in world.unmet:
+            world.unmet.remove(theirs)
+            return
+        world.unmet.add(mine)
+        world.scheduler.wait(
+            lambda: mine not in world.unmet,
+            lambda: f"waits in {name} ({line}), their first message, for rank {other}",
+        )
+
+    def _copy(self, world, what, tensor, is_send, stream, batch):
         """Copy the tensor if its counterpart has been issued; otherwise return no work."""
         rank = self._members[self._group.caller.own]
-        if not user_frame.is_called_by(_BATCH):
+        if batch is None:
             raise RanksError(
                 f"rank {rank} sends to itself ({user_frame.line()}), or receives from itself: with "
-                f"NCCL that hangs outside a {_BATCH} that has both; copy the tensor instead"
+                "NCCL that hangs outside a batch_isend_irecv that has both; copy the tensor instead"
             )
         if not self._to_self[not is_send]:
             self._to_self[is_send].append((tensor, user_frame.line()))
@@ -91,7 +112,7 @@ class Messages:
         return world.issue(
             (self._group.key, rank, rank, self._counts["copies"]),
             (what, (rank,), tensor.nbytes, values.copy),
-            f"send to rank {rank} itself", [given], [filled], [filled], stream,
+            f"send to rank {rank} itself", [given], [filled], [filled], stream, batch=batch,
         )  # fmt: skip
 
     def unmatched(self) -> list[str]:

@@ -11,6 +11,7 @@ from simgpu.ranks.communication import describe, values, world
 from simgpu.ranks.communication.checks import arguments
 from simgpu.ranks.communication.in_flight import flatten
 from simgpu.ranks.communication.messages import Messages
+from simgpu.ranks.communication.order.batch import Batch
 from simgpu.ranks.communication.work import WorkGroup
 from simgpu.ranks.process import torch_internals
 
@@ -41,7 +42,7 @@ class SimProcessGroup(dist.ProcessGroup):
         self._messages = Messages(self, self._members)
         self._world.messages.append(self._messages)
         self._streams = {}
-        self._coalesced = None
+        self._batch = None  # while calls are coalesced
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
         for kind in kinds:
             self._register_backend(
@@ -78,10 +79,22 @@ class SimProcessGroup(dist.ProcessGroup):
         return f"<simulated process group, ranks {self._members}, this is {self._group_rank}>"
 
     def _start_coalescing(self, device):
-        self._coalesced = []
+        self._batch = Batch()
 
     def _end_coalescing(self, device):
-        works, self._coalesced = self._coalesced, None
+        batch, self._batch = self._batch, None
+        works, batch.works = batch.works, []
+        return WorkGroup(works)
+
+    def start_batch(self, num_messages):
+        """Take the next messages as one batch, as NCCL does those of `batch_isend_irecv`."""
+        self._batch = Batch(num_messages)
+
+    def _coalesce(self, call, outputs, inputs, opts):
+        """Make a call for each of several tensors, in one launch."""
+        outer, self._batch = self._batch, self._batch or Batch()
+        works = [call(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
+        self._batch = outer
         return WorkGroup(works)
 
     def _stream(self, *key):
@@ -112,18 +125,15 @@ class SimProcessGroup(dist.ProcessGroup):
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)
         is_async = getattr(opts, "asyncOp", True)
-        work = self._world.issue(
+        return self._world.issue(
             (self.key, self._count),
             (self._describe(name), self._members, num_bytes, compute, root),
             f"{name} of {details or describe.in_memory(given)}",
             given, filled,
             filled if outputs is None else outputs,
             self._stream() if is_async or blocks_host else None,
-            blocks_host=blocks_host,
+            blocks_host=blocks_host, batch=self._batch,
         )  # fmt: skip
-        if self._coalesced is not None:
-            self._coalesced.append(work)
-        return work
 
     def allreduce(self, tensors, opts=None):
         """Reduce the tensors of all ranks, and give all ranks the result."""
@@ -186,9 +196,7 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
         """Call `all_gather_single` for several tensors."""
-        return WorkGroup(
-            [self.all_gather_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
-        )
+        return self._coalesce(self.all_gather_single, outputs, inputs, opts)
 
     def reduce_scatter_single(self, output, input, opts=None):
         """Reduce the tensors of all ranks, and give each rank its part of the result."""
@@ -212,9 +220,7 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):
         """Call `reduce_scatter_single` for several tensors."""
-        return WorkGroup(
-            [self.reduce_scatter_single(o, i, opts) for o, i in zip(outputs, inputs, strict=True)]
-        )
+        return self._coalesce(self.reduce_scatter_single, outputs, inputs, opts)
 
     def all_to_all_single(self, output, input, output_splits=None, input_splits=None, opts=None):
         """Send a part of a tensor to every rank, and receive one from each."""
@@ -280,14 +286,17 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def _message(self, tensors, peer, tag, is_send):
         self.check_owner()
-        (tensor,) = tensors
-        work = self._messages.issue(
-            self._world, self._describe("send"), tensor, peer, tag, is_send,
-            self._stream(peer, is_send),
+        (tensor,), batch = tensors, self._batch
+        if batch is not None and batch.count():
+            self._batch = None
+        has_own_queue = batch is None and self.bound_device_id is None
+        what = self._describe("send")
+        if has_own_queue:  # in a communicator of the two alone
+            what = what._replace(ranks=2)
+        return self._messages.issue(
+            self._world, what, tensor, peer, tag, is_send,
+            self._stream(peer) if has_own_queue else self._stream(), batch, has_own_queue,
         )  # fmt: skip
-        if self._coalesced is not None and work is not None:
-            self._coalesced.append(work)
-        return work
 
     def _from(self, root):
         return f"from rank {self._members[root]}"

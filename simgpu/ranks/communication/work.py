@@ -35,7 +35,7 @@ class SimWork(dist.Work):
         self._world, self._collective, self._device = world, collective, participant.device
         self._outputs, self._blocks_host = outputs, blocks_host or participant.device is None
         self.rank, self.line, self.name = participant.rank, participant.line, participant.name
-        self.stream = participant.stream
+        self.stream, self.batch = participant.stream, participant.batch
         self.uses = []  # of tensors, while in flight
         self.waits_implicitly = False
 
@@ -46,9 +46,11 @@ class SimWork(dist.Work):
 
     def _describe(self):
         missing = self._collective.missing()
-        if not missing:
-            return "is ready"
-        return f"waits in {self.name} ({self.line}) for {subject(missing)}"
+        call = f"{self.name} ({self.line})"
+        if missing:
+            return f"waits in {call} for {subject(missing)}"
+        queued = self._world.communication.queues.explain(self._collective)
+        return f"waits in {call}, {queued}" if queued else "is ready"
 
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""
@@ -156,7 +158,7 @@ class _CallbackWork:
     """The work that a callback has issued to its stream."""
 
     waits_implicitly = True
-    rank, line, name = None, "", "a callback"
+    rank, line, name, batch = None, "", "a callback", None
 
     def __init__(self, stream: Stream):
         self.stream, self._end = stream, stream.end

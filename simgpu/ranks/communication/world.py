@@ -2,21 +2,21 @@
 
 import itertools
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
+from simgpu.clock.hooks import hooks
 from simgpu.clock.streams import Stream
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Collective, Participant
 from simgpu.ranks.communication.in_flight import InFlight
 from simgpu.ranks.communication.launch_order import check_order
+from simgpu.ranks.communication.order.crossing import hints
 from simgpu.ranks.communication.work import SimWork
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.call_counts import CallCounts
 from simgpu.ranks.process.scheduler import MAX_LINES, RanksError
 from simgpu.ranks.process.store import Contents
 
 active = None  # the current world
-renumber = None  # called with a rank that names a device by a number that is not its own
-before_communication = None  # called with a rank before it communicates tensors on its GPU
 
 
 class World:
@@ -36,6 +36,10 @@ class World:
         Schedules collectives.
     messages : list of Messages
         Those of every group and rank.
+    unmet : set of tuple
+        Group, rank and peer: of a first message, until the peer makes its first one.
+    checks : bool
+        Whether the run only finds out which ranks do the same, so that nobody wants its outputs.
     """
 
     def __init__(self, scheduler, machine, communication):
@@ -43,7 +47,8 @@ class World:
         self.store_values = Contents()
         self.servers, self.files, self.stores = {}, {}, []
         self._numbers = itertools.count()
-        self.messages = []
+        self.messages, self.unmet = [], set()
+        self.checks = False
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but are not scheduled
         self._in_flight = InFlight()
@@ -51,7 +56,7 @@ class World:
         self._issued = {}  # rank -> collectives issued since its last kernel
         self._callback_streams = {}
         self._calls = CallCounts()
-        scheduler.explain_deadlock = self._skipped_calls
+        scheduler.explain_deadlock = self._explain
         scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_complete
 
     @property
@@ -69,13 +74,14 @@ class World:
         The rank's own device has two numbers: its index on the machine, and its local rank.
         """
         rank = self.rank
-        if renumber is not None and index not in (rank.local, rank.index):
-            renumber(rank)
+        if hooks.renumber is not None and index not in (rank.local, rank.index):
+            hooks.renumber(rank, index)
         return rank.index if index == rank.local else index
 
     def issue(
-        self, key, collective, name, given, filled, outputs, stream, same="", blocks_host=False
-    ):
+        self, key, collective, name, given, filled, outputs, stream, same="", blocks_host=False,
+        batch=None,
+    ):  # fmt: skip
         """Issue the current rank's part of a collective or message.
 
         Parameters
@@ -97,6 +103,8 @@ class World:
             What must be equal on all ranks, in words; default: `name`.
         blocks_host : bool
             Whether the host waits for the end as well.
+        batch : Batch, optional
+            The calls of which it is one.
 
         Returns
         -------
@@ -110,9 +118,9 @@ class World:
             participant.ready = self.machine.host
             participant.same += " on the host"
         else:
-            if before_communication is not None:
-                before_communication(self.rank)
-            self._launch(participant, stream)
+            if hooks.before_communication is not None:
+                hooks.before_communication(self.rank)
+            self._launch(participant, stream, batch, is_message=collective[0].name == "send")
         found = self._incomplete.get(key)
         if found is None:
             what, members, *rest = collective
@@ -122,6 +130,8 @@ class World:
         participant.number = next(self._numbers)
         if not found.is_message:  # members of a group call a collective equally often
             self._calls.add(found.members, participant.line, participant.rank)
+        if device is not None:
+            self.communication.queues.add(found, participant)
         found.join(participant, self._calls)
         if len(self._incomplete) > 1 and device is not None and not found.is_message:
             check_order(key, self.rank.number, self._incomplete)
@@ -133,6 +143,8 @@ class World:
             self._issued.setdefault(self.rank, []).append(found)
             device.before_kernel = self._run_others_first
         work = SimWork(self, found, participant, outputs, blocks_host)
+        if batch is not None:
+            batch.add(work)
         if races.active is not None and device is not None:
             races.active.communicate(work, device, participant.stream, given, filled)
         if device is not None and stream is not None:
@@ -156,14 +168,22 @@ class World:
             )
         return device
 
-    def _launch(self, participant, stream):
+    def _launch(self, participant, stream, batch, is_message):
         """Charge the host for the launch; set the time from which this rank is ready."""
         device, name = participant.device, participant.name
         current = device.current_stream()
         participant.stream = current if stream is None else stream(device)
-        self._in_flight.check(name, participant.given, participant.filled, participant.stream)
-        issued = self.machine.issue(name.split(" ")[0], participant.stream)
+        participant.batch = batch if is_message else None
+        self._in_flight.check(
+            name, participant.given, participant.filled, participant.stream, participant.batch
+        )
+        is_first = batch is None or not batch.started  # NCCL launches the others of a batch with it
+        gpu = device.gpu
+        overhead = gpu.collective_launch_overhead if is_first else gpu.launch_overhead
+        issued = self.machine.issue(name.split(" ")[0], participant.stream, overhead)
         participant.ready = max(issued, current.end)
+        if participant.batch is not None:
+            batch.ready = max(batch.ready, participant.ready)
 
     def _run_others_first(self):
         """Switch to ranks that can issue their parts: Note [Kernels beside a collective]."""
@@ -192,9 +212,12 @@ class World:
         works = self._pending.get(work.stream, ())
         if work in works:
             position = works.index(work) + 1
+            # NCCL has one work for a batch, gloo one for each message: so wait for all of them.
+            beside = [other for other in works[: position - 1] if other.batch is not None]
             for done in works[:position]:
-                self._in_flight.remove(done)
-            del works[:position]
+                if done not in beside:
+                    self._in_flight.remove(done)
+            works[:position] = beside
 
     def wait_until_scheduled(self, devices) -> None:
         """Run other ranks until all communication issued on `devices` is scheduled."""
@@ -230,20 +253,23 @@ class World:
             for rank in self.scheduler.ranks
             if not rank.ended
         ]
-        self.communication.schedule(complete, min(clocks, default=0.0))
-        return True
+        self._complete = self.communication.schedule(complete, min(clocks, default=0.0))
+        return len(self._complete) < len(complete)
 
-    def _skipped_calls(self):
-        """Describe calls that some ranks have made more often than others."""
+    def _explain(self):
+        """Describe calls that some ranks have made more often than others, and that cross."""
+        incomplete, blocked = list(self._incomplete.values()), self._complete
         found = {
             self._calls.compare(collective.members, participant.line, collective.present): None
-            for collective in self._incomplete.values()
+            for collective in incomplete
             for participant in collective.participants.values()
         }
-        return list(filter(None, found))
+        meetings = [(rank, peer) for _, rank, peer in self.unmet]
+        queues = self.communication.queues
+        return [*filter(None, found), *hints(incomplete, blocked, queues, meetings)]
 
     def _check_ending(self):
-        """Raise an error if, at the end, a rank has made a call that others have not."""
+        """Raise an error if, at the end, calls have no counterpart or wait for each other."""
         self._schedule_complete()
         lines = [
             f"  rank {participant.rank} called {participant.name} ({participant.line}), but "
@@ -251,8 +277,14 @@ class World:
             for collective in self._incomplete.values()
             for participant in collective.participants.values()
         ]
+        lines += [
+            f"  rank {part.rank} called {part.name} ({part.line}), "
+            f"{self.communication.queues.explain(collective)}"
+            for collective in self._complete
+            for part in collective.participants.values()
+        ]
         lines += [f"  {text}" for messages in self.messages for text in messages.unmatched()]
-        lines += [f"  {text}" for text in self._skipped_calls()]
+        lines += [f"  {text}" for text in self._explain()]
         if lines:
             raise RanksError(
                 "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_LINES])

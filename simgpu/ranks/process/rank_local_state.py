@@ -233,22 +233,22 @@ def _get_anomaly():
 
 
 _ATTENTION = (
-    ("_get_flash_sdp_enabled", "_set_sdp_use_flash"),
-    ("_get_mem_efficient_sdp_enabled", "_set_sdp_use_mem_efficient"),
-    ("_get_cudnn_sdp_enabled", "_set_sdp_use_cudnn"),
-    ("_get_math_sdp_enabled", "_set_sdp_use_math"),
-    ("_get_sdp_priority_order", "_set_sdp_priority_order"),
+    (_c("_get_flash_sdp_enabled"), _c("_set_sdp_use_flash")),
+    (_c("_get_mem_efficient_sdp_enabled"), _c("_set_sdp_use_mem_efficient")),
+    (_c("_get_cudnn_sdp_enabled"), _c("_set_sdp_use_cudnn")),
+    (_c("_get_math_sdp_enabled"), _c("_set_sdp_use_math")),
+    (_c("_get_sdp_priority_order"), _c("_set_sdp_priority_order")),
 )
 
 
 def _get_attention():
     """Return which kernels attention may use (`torch.nn.attention.sdpa_kernel`), in which order."""
-    return [_c(get)() for get, _ in _ATTENTION]
+    return [get() for get, _ in _ATTENTION]
 
 
 def _set_attention(values):
     for (_, write), value in zip(_ATTENTION, values, strict=True):
-        _c(write)(value)
+        write(value)
 
 
 # Settings of PyTorch in C++. The order matters: setting an earlier one also changes later ones.

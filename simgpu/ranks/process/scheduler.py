@@ -7,7 +7,8 @@ import time
 
 import torch
 
-from simgpu.ranks.process import describe_ranks, user_frame
+from simgpu import user_frame
+from simgpu.ranks.process import describe_ranks
 
 
 class RanksError(RuntimeError):
@@ -90,7 +91,8 @@ class CooperativeScheduler:
             )
             for rank in self.ranks
         ]
-        for thread in threads:
+        for rank, thread in zip(self.ranks, threads, strict=True):
+            rank.thread = thread
             thread.start()
         try:
             self._resume(self.ranks[0])
@@ -120,7 +122,6 @@ class CooperativeScheduler:
             time.sleep(0.01)
 
     def _run_one(self, rank, function):
-        rank.thread = threading.current_thread()
         rank.go.acquire()
         try:
             if self.error is None:

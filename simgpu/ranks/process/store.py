@@ -5,9 +5,9 @@ import math
 
 import torch.distributed as dist
 
+from simgpu import user_frame
 from simgpu.clock.current import current_machine
 from simgpu.clock.streams import POLL_SECONDS
-from simgpu.ranks.process import user_frame
 
 
 class Contents(dict):

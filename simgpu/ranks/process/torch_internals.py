@@ -14,7 +14,6 @@ from simgpu.backend.pytorch.replacements import exists, owner_of
 TESTED = "2.13"
 C10D = "torch.distributed.distributed_c10d"
 FSDP = "torch.distributed.fsdp._fully_shard"
-ATTENTION = "torch.distributed.tensor.experimental._context_parallel._attention"
 FAKE_GROUP = "torch._C._distributed_c10d:FakeProcessGroup._create_internal"
 NAMES = (
     "torch._C:_accelerator_getAccelerator",
@@ -27,6 +26,8 @@ NAMES = (
     "torch.distributed.rendezvous:_rendezvous_handlers",
     f"{C10D}:_resolve_process_group",
     f"{C10D}:_rank_not_in_group",
+    f"{C10D}:_check_p2p_op_list",
+    f"{C10D}:_new_process_group_helper",
     f"{C10D}:_new_group_with_tag",
     f"{C10D}:_world.pg_names",
     "torch.distributed._functional_collectives:AsyncCollectiveTensor",
@@ -36,8 +37,6 @@ NAMES = (
     f"{FSDP}._fsdp_collectives:all_gather_copy_in_cuda",
     f"{FSDP}._fsdp_collectives:split_with_sizes_copy",
     f"{FSDP}._fsdp_collectives:chunk_cat",
-    f"{ATTENTION}:_create_default_load_balancer",
-    f"{ATTENTION}:_enable_context_parallel_dispatcher",
     "torch.distributed.pipelining._backward:get_param_groups",
     "torch.ops._c10d_functional:wait_tensor",
     "torch.ops._dtensor:shard_dim_alltoall",

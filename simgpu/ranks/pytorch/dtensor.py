@@ -7,6 +7,8 @@ import functools
 
 import torch
 
+from simgpu.backend.attention import kernels as attention
+from simgpu.backend.ops import aten
 from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
@@ -19,6 +21,7 @@ ASYNC = "torch.distributed._functional_collectives:AsyncCollectiveTensor"
 REBUILD = "torch.distributed.tensor._op_schema:_rebuild_tensor_from_dtensor_meta"
 FAKE_KWARGS = "torch.distributed.tensor._op_schema:OpSchema.gen_fake_kwargs"
 PLAN = "torch.distributed.tensor._redistribute:_gen_transform_infos"
+HANDLERS = f"{DTENSOR}._op_dispatcher._custom_op_handlers"
 MOVE = f"{torch_internals.FSDP}._fsdp_init:_move_states_to_device"
 
 
@@ -35,6 +38,7 @@ def replacements() -> dict:
         REBUILD: _rebuild_on_cpu,
         FAKE_KWARGS: _name_the_cpu(find(FAKE_KWARGS)),
         MOVE: _make_move(find(MOVE)),
+        HANDLERS: {**find(HANDLERS), aten.scaled_dot_product_attention.default: _attend},
         **({PLAN: _cache_per_rank(find(PLAN))} if exists(PLAN) else {}),
     }
 
@@ -110,6 +114,11 @@ def _name_the_cpu(fake_kwargs):
         return kwargs
 
     return on_cpu
+
+
+def _attend(op, args, kwargs):
+    """Handle attention in inference mode, in which it arrives undecomposed."""
+    return attention.attend(op.decompose, *args, **kwargs)
 
 
 def _make_move(own_move):

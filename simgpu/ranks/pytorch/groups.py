@@ -1,4 +1,6 @@
-"""Refuse groups that ranks make differently: PyTorch pairs them by the number of the call.
+"""Groups as ranks make them: bound to a device or not, and by all ranks in one order.
+
+PyTorch pairs groups by the number of the call.
 
 Every rank of the job has to call `new_group` for every group, in the same order, also for those
 that it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang.
@@ -6,18 +8,33 @@ that it is not in. Otherwise NCCL's communicators mix up ranks of different grou
 
 import functools
 
+from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import find
 from simgpu.ranks.communication import world
-from simgpu.ranks.process import user_frame
+from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.process.torch_internals import C10D
 
 _NEW_GROUP = f"{C10D}:_new_group_with_tag"
+_HELPER = f"{C10D}:_new_process_group_helper"
 
 
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    return {_NEW_GROUP: _check_order(find(_NEW_GROUP))}
+    return {_NEW_GROUP: _check_order(find(_NEW_GROUP)), _HELPER: _bind(find(_HELPER))}
+
+
+def _bind(helper):
+    """Note the ``device_id=`` in the group, as PyTorch does in groups of its own class."""
+
+    @functools.wraps(helper)
+    def make(*args, device_id=None, **kwargs):
+        group, store = helper(*args, device_id=device_id, **kwargs)
+        if device_id is not None and isinstance(group, SimProcessGroup):
+            group.bound_device_id = device_id
+        return group, store
+
+    return make
 
 
 def _check_order(new_group):

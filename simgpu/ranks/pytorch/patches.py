@@ -9,12 +9,21 @@ import torch
 
 from simgpu.backend.pytorch import accelerator
 from simgpu.backend.pytorch.replacements import Replacements, find
+from simgpu.clock.hooks import hooks
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
-from simgpu.ranks.process import own_stores, torch_internals
+from simgpu.ranks.process import own_stores, signals, threads, torch_internals
 from simgpu.ranks.process.store import RankStore
-from simgpu.ranks.pytorch import dtensor, groups, pipelines, profiling, unsupported
+from simgpu.ranks.pytorch import (
+    batches,
+    dtensor,
+    groups,
+    pipelines,
+    profiling,
+    saving,
+    unsupported,
+)
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -24,9 +33,6 @@ _LOG_TIMES = "torch._C._distributed_c10d:Logger.set_runtime_stats_and_log"
 _ISOLATE = "torch._C._distributed_c10d:_set_thread_isolation_mode"
 
 
-accepts_all_backends = False  # True while ``simgpu run`` maps their names to the simulated one
-
-
 class BackendError(ValueError):
     """A program asks for a backend of real GPUs or of the CPU."""
 
@@ -34,7 +40,7 @@ class BackendError(ValueError):
 @contextmanager
 def patched():
     """Patch PyTorch for ranks inside a ``with`` block."""
-    with Replacements() as scoped:
+    with saving.ShardedSaves() as saves, Replacements() as scoped:
         if not is_accelerator():  # beside a real one, make them the accelerator of ranks only
             scoped.add(accelerator.replacements())
             scoped.add(_accelerator())
@@ -45,11 +51,15 @@ def patched():
                 _HOOK_CHECK: _skip_nccl_check(find(_HOOK_CHECK)),
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
+                **batches.replacements(),
                 **dtensor.replacements(),
                 **groups.replacements(),
                 **own_stores.replacements(),
                 **pipelines.replacements(),
                 **profiling.replacements(),
+                **saves.replacements(),
+                **signals.replacements(),
+                **threads.replacements(),
                 **unsupported.replacements(),
             }
         )
@@ -71,7 +81,7 @@ def _accelerator():
 
 def _simulated_only(init):
     """Make ``init_process_group`` create the simulated backend, and refuse any other."""
-    if accepts_all_backends:
+    if hooks.accepts_all_backends:
         return init
 
     @functools.wraps(init)
@@ -82,7 +92,8 @@ def _simulated_only(init):
                 f"init_process_group(backend={backend!r}) in a rank on simulated GPUs: leave the "
                 "backend out; then the same program runs here, on NCCL and on gloo"
             )
-        return init(NAME, *args, **kwargs)
+        init(NAME, *args, **kwargs)
+        torch.distributed.group.WORLD.has_device_id = kwargs.get("device_id") is not None
 
     return checked
 

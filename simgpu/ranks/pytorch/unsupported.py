@@ -1,5 +1,7 @@
 """Raise an error for features of PyTorch that ranks do not support."""
 
+from simgpu.clock.hooks import hooks
+
 _REFUSED = {
     "torch:compile": ("torch.compile", "run the module as it is"),
     "torch.nn:Module.compile": ("Module.compile", "run the module as it is"),
@@ -10,13 +12,9 @@ _REFUSED = {
 }
 
 
-accepted: set = set()  # names that ``simgpu run`` has replaced by something that works
-
-
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    refused = {n: _refuse(*reason) for n, reason in _REFUSED.items() if n not in accepted}
-    return {**refused, "signal:signal": _refuse_signal}
+    return {n: _refuse(*reason) for n, reason in _REFUSED.items() if n not in hooks.accepted}
 
 
 def _refuse(what, instead):
@@ -24,12 +22,3 @@ def _refuse(what, instead):
         raise NotImplementedError(f"{what} does not work on simulated GPUs; {instead}")
 
     return refuse
-
-
-def _refuse_signal(signalnum, handler):
-    """Raise an error, as Python does outside the main thread, with the reason and a remedy."""
-    raise ValueError(
-        f"signal.signal({signalnum!r}) in a rank on simulated GPUs: ranks are threads of one "
-        "process, and only its main thread can handle signals; call it before sim.spawn(), or "
-        "catch this error"
-    )

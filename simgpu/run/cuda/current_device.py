@@ -7,32 +7,31 @@ not: notebooks take the rank's device from there.
 """
 
 import os
-import threading
 import weakref
+from functools import partial
 
+from simgpu import backend, saving, user_frame
 from simgpu.clock import current
+from simgpu.clock.hooks import HOOKS
 from simgpu.device_api import devices
 from simgpu.naming import split
 from simgpu.ranks.communication import world
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
+from simgpu.ranks.process.threads import running_rank
 
+_TENSORS = (  # modules that make tensors; others ask for properties of a device
+    os.path.dirname(backend.__file__) + os.sep,
+    saving.__file__,
+)
 _unset: dict = weakref.WeakKeyDictionary()  # rank -> line that put a tensor on the device 0
 _bound: set = weakref.WeakSet()  # ranks that have set their current device
+_named: set = set()  # lines that put a tensor on the GPU of another rank
 _seen: set = weakref.WeakSet()  # ranks whose CUDA_VISIBLE_DEVICES has been read
-
-
-def _rank():
-    """Return the rank whose program runs in this thread; None in a thread that it started."""
-    active = world.active
-    if active is None or active.rank.thread is not threading.current_thread():
-        return None
-    return active.rank
 
 
 def note_use(index) -> None:
     """Note that a program names ``cuda:{index}``; None stands for the current device."""
-    rank = _rank()
+    rank = running_rank()
     if rank is None:
         return
     _apply_visible_devices(rank)
@@ -60,18 +59,34 @@ def check(rank) -> None:
     RanksError
         Names the line that put the first tensor there, and what to call before.
     """
+    _refuse_unset(rank, f" and communicates ({user_frame.line()})", ", and NCCL would fail")
+
+
+def check_end() -> None:
+    """Refuse that a rank ends which has put tensors on GPU 0 and communicated none of them.
+
+    Raises
+    ------
+    RanksError
+        As `check` does.
+    """
+    rank = running_rank()
+    if rank is not None:
+        _refuse_unset(rank)
+
+
+def _refuse_unset(rank, and_then="", so=""):
     line = _unset.get(rank)
     if line is not None and rank not in _bound:
         raise RanksError(
-            f"rank {rank.number} puts a tensor on 'cuda' ({line}) and communicates "
-            f"({user_frame.line()}), but has never called torch.cuda.set_device: on real GPUs all "
-            f"ranks of a node would share cuda:0, and NCCL would fail. Before line {line}, call "
-            "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
+            f"rank {rank.number} puts a tensor on 'cuda' ({line}){and_then}, but has never called "
+            "torch.cuda.set_device: on real GPUs all ranks of a node would share cuda:0"
+            f"{so}. Before line {line}, call torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"
         )
 
 
 def _bind():
-    rank = _rank()
+    rank = running_rank()
     if rank is not None:
         _bound.add(rank)
 
@@ -98,7 +113,7 @@ class DeviceContext(devices.DeviceContext):
     """``with torch.cuda.device(i):`` sets the device inside the block."""
 
     def __enter__(self):
-        rank = _rank()
+        rank = running_rank()
         self._binds = rank is not None and self.idx >= 0 and rank not in _bound
         if self._binds:
             _bound.add(rank)
@@ -106,7 +121,7 @@ class DeviceContext(devices.DeviceContext):
 
     def __exit__(self, *error):
         if self._binds:
-            _bound.discard(_rank())
+            _bound.discard(running_rank())
         return super().__exit__(*error)
 
 
@@ -115,15 +130,31 @@ def is_initialized() -> bool:
 
     `init_device_mesh` sets the device of a program that has done neither.
     """
-    rank = _rank()
+    rank = running_rank()
     return rank is None or rank in _seen or rank in _bound
 
 
-def replacements() -> dict:
-    """Return the replacements."""
+def _name_other_device(say, rank, index):
+    """Say that a rank puts a tensor on a GPU that is not its own, once for each line."""
+    _apply_visible_devices(rank)
+    if index in (rank.local, rank.index) or not user_frame.is_called_from(_TENSORS):
+        return
+    line = user_frame.line()
+    if line not in _named:
+        _named.add(line)
+        say(
+            f"note: rank {rank.number} puts a tensor on cuda:{index} ({line}), the GPU of another "
+            "rank: if every rank does so, that GPU runs out of memory first. When loading, give "
+            "map_location='cpu', or 'cuda:' and LOCAL_RANK"
+        )
+
+
+def replacements(say=print) -> dict:
+    """Return the replacements; `say` prints what the launcher says."""
+    _named.clear()
     return {
         "torch.cuda:is_initialized": is_initialized,
-        f"{world.__name__}:renumber": _apply_visible_devices,
+        f"{HOOKS}.renumber": partial(_name_other_device, say),
         "torch.cuda:set_device": set_device,
         "torch.cuda:device": DeviceContext,
         "torch._C:_accelerator_setDeviceIndex": set_device_index,

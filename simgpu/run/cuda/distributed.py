@@ -15,6 +15,7 @@ import torch
 
 from simgpu import naming
 from simgpu.backend.pytorch.replacements import find
+from simgpu.clock.hooks import HOOKS
 from simgpu.naming import CUDA, device_type
 from simgpu.ranks.process.torch_internals import C10D
 from simgpu.ranks.pytorch.patches import BackendError
@@ -158,5 +159,5 @@ def replacements(say_cuda) -> dict:
         "torch.cuda.nccl:version": lambda: NCCL_VERSION,
         "torch.cuda.nccl:is_available": lambda tensors: True,
         "torch.distributed.tensor:DTensor.is_cuda": property(is_cuda),
-        "simgpu.ranks.pytorch.patches:accepts_all_backends": True,
+        f"{HOOKS}.accepts_all_backends": True,
     }  # fmt: skip

@@ -1,15 +1,29 @@
-"""``torch.Generator(device="cuda")``: to C++ a generator of the host, from which a device draws."""
+"""``torch.Generator(device="cuda")``: to C++ a generator of the host, from which a device draws.
 
+So C++ would let the host draw from it, too. PyTorch refuses that, and the functions that draw do so
+here.
+"""
+
+import functools
 import weakref
 
 import torch
 
-from simgpu.backend.operations import draws
 from simgpu.clock import current
+from simgpu.clock.hooks import HOOKS
 from simgpu.device_api import devices
 from simgpu.naming import is_simulated
+from simgpu.run.cuda.tensors import stand_in
 
 _own = torch.Generator  # PyTorch's
+_FUNCTIONS = (
+    "bernoulli", "binomial", "multinomial", "normal", "poisson", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "randperm",
+)  # fmt: skip
+_METHODS = (
+    "bernoulli", "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_",
+    "multinomial", "normal_", "random_", "uniform_",
+)  # fmt: skip
 # C++ hands kernels another Python object for the same generator, so they are found by address.
 _devices: dict = weakref.WeakValueDictionary()
 
@@ -71,11 +85,31 @@ class DefaultGenerators:
         return current.find_device(index).generator
 
 
+def _drawing(own):
+    """Refuse that a function of the host draws from a generator of a device."""
+
+    @functools.wraps(own)
+    def draw(*args, **kwargs):
+        result = own(*args, **kwargs)
+        generator = kwargs.get("generator")
+        if type(generator) is DeviceGenerator and result.device.type == "cpu":
+            raise RuntimeError(
+                "Expected a 'cpu' device type for generator but found "
+                f"'{generator.device.type}'; give device={str(generator.device)!r} as well, or "
+                "draw on the host with a generator of its own, torch.Generator()"
+            )
+        return result
+
+    return stand_in(draw, own)
+
+
 def replacements() -> dict:
     """Return the replacements."""
     generator = _Kind("Generator", (_own,), {"__module__": "torch", "__doc__": _own.__doc__})
     return {
         "torch:Generator": generator,
+        **{f"torch:{name}": _drawing(getattr(torch, name)) for name in _FUNCTIONS},
+        **{f"torch:Tensor.{name}": _drawing(getattr(torch.Tensor, name)) for name in _METHODS},
         "torch.cuda:default_generators": DefaultGenerators(),
-        f"{draws.__name__}:device_of_generator": _device_of,
+        f"{HOOKS}.device_of_generator": _device_of,
     }

@@ -18,9 +18,9 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.ops import aten
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
+from simgpu.clock.hooks import HOOKS
 from simgpu.clock.streams import Stream
 from simgpu.device_api import devices
-from simgpu.ranks.communication import world
 from simgpu.run.cuda import refused
 
 _active: list = []  # the captures in progress
@@ -118,7 +118,7 @@ class CUDAGraph:
         gpu = device.gpu
         with device.machine.lock:
             device.machine.host += gpu.launch_overhead
-        device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
+        device.gpu = dataclasses.replace(gpu, launch_overhead=0.0, collective_launch_overhead=0.0)
         try:
             with torch._C._AutoDispatchBelowAutograd():
                 for func, args, kwargs, new in self._calls:
@@ -190,5 +190,5 @@ def replacements(check) -> dict:
         **{f"torch.cuda:{name}": value for name, value in found.items()},
         **{f"torch.cuda.graphs:{name}": value for name, value in found.items()},
         "simgpu.clock.streams:Stream.is_capturing": lambda self: is_capturing(),
-        f"{world.__name__}:before_communication": _refuse_communication(check),
+        f"{HOOKS}.before_communication": _refuse_communication(check),
     }

@@ -14,6 +14,8 @@ from simgpu.device_api.table import FUNCTIONS, MEMORY, RANDOM
 from simgpu.run.cuda import refused, tensors
 
 CUDA_VERSION = "13.0"  # if this PyTorch has none of its own
+# cuDNN 9.15.1, as PyTorch 2.10 brings with CUDA 13; assumed: that of later versions may be newer.
+CUDNN_VERSION = 91501
 MODULES = (
     "amp", "graphs", "jiterator", "memory", "nccl", "nvtx", "profiler", "random", "streams",
 )  # fmt: skip
@@ -77,6 +79,10 @@ def replacements() -> dict:
     found |= {f"torch.cuda.random:{name}": value for name, value in RANDOM.items()}
     found |= {f"torch.cuda.nvtx:{name}": value for name, value in _NVTX.items()}
     found["torch.version:cuda"] = torch.version.cuda or CUDA_VERSION
+    found["torch.backends.cudnn:version"] = lambda: CUDNN_VERSION
+    found["torch.backends.cudnn:is_available"] = lambda: True
+    # RNNs ask it whether to call cuDNN; simulated ones run PyTorch's own operations.
+    found["torch.backends.cudnn:is_acceptable"] = lambda tensor: False
     return found
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import tokenize
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 
@@ -11,6 +12,7 @@ from simgpu import naming
 from simgpu.backend.pytorch import register
 from simgpu.backend.pytorch.replacements import Replacements
 from simgpu.clock.current import state
+from simgpu.clock.hooks import HOOKS
 from simgpu.naming import CUDA, NAME, device_type, spelling
 from simgpu.ranks.communication import world
 from simgpu.run.cuda import (
@@ -53,19 +55,19 @@ def cuda_spelling(mentioned, say):
             types.add(CUDA)
             scoped.callback(types.discard, CUDA)
         scoped.callback(setattr, spelling, "name", NAME)
-        scoped.add({"simgpu.clock.current:on_cuda": _on_cuda})
+        scoped.add({f"{HOOKS}.on_cuda": _on_cuda})
         if mentioned:
             say_cuda()
         for library in kernels.register():
             scoped.callback(library._destroy)
         for replacements in (
-            names.replacements(), current_device.replacements(), tensors.replacements(),
-            storages.replacements(),
-            kernels.replacements(), generators.replacements(), _accelerator(),
-            distributed.replacements(say_cuda), graphs.replacements(current_device.check),
-            tracing.replacements(compiled),
+            names.replacements, partial(current_device.replacements, say), tensors.replacements,
+            storages.replacements, kernels.replacements, generators.replacements, _accelerator,
+            partial(distributed.replacements, say_cuda),
+            partial(graphs.replacements, current_device.check),
+            partial(tracing.replacements, compiled),
         ):  # fmt: skip
-            scoped.add(replacements)
+            scoped.add(replacements())  # each may wrap what an earlier one has put in place
         yield compiled
 
 

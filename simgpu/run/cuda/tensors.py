@@ -1,6 +1,7 @@
 """Methods and functions of tensors: ``.cuda()``, ``.type()``, ``pin_memory=True``."""
 
 import functools
+import types
 
 import torch
 from torch.jit import _builtins
@@ -95,10 +96,16 @@ def _pinning(function):
             return tensor
         return function(*args, **kwargs)
 
-    make.__module__, make.__qualname__ = "torch", function.__name__  # for pickling
-    if (in_script := _builtins._find_builtin(function)) is not None:
-        _builtins._register_builtin(make, in_script)
-    return make
+    return stand_in(make, function)
+
+
+def stand_in(new, own):
+    """Return `new`, which stands for a function of PyTorch for pickling and TorchScript as well."""
+    if not isinstance(own, types.MethodDescriptorType):  # of torch.Tensor
+        new.__module__, new.__qualname__ = "torch", own.__name__
+    if (in_script := _builtins._find_builtin(own)) is not None:
+        _builtins._register_builtin(new, in_script)
+    return new
 
 
 def _new_pinning(own):

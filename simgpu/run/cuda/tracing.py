@@ -1,16 +1,23 @@
-"""Compilers and tracers: ``torch.compile`` changes nothing, and what must trace is refused."""
+"""Compilers and tracers: ``torch.compile`` changes no operation; what must trace is refused.
+
+A compiled module is PyTorch's own `OptimizedModule`, so that programs find ``_orig_mod``, and the
+keys of its ``state_dict`` begin with ``_orig_mod.`` as on real GPUs; its ``forward`` is the eager
+one. A function is returned as it is. What `torch.compile` refuses at once, it refuses here, too.
+"""
 
 import functools
 
+import torch
 from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
+from simgpu.clock.hooks import HOOKS
 from simgpu.naming import is_simulated
-from simgpu.ranks.pytorch import unsupported
 from simgpu.run.cuda import flex_attention, refused
 
-NOTE = "torch.compile is not simulated: it returns its argument, and the times are those of eager"
+NOTE = "torch.compile is not simulated: the times are those of eager mode"
+_MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
 _PROFILE = "torch.autograd.profiler:profile.__init__"
@@ -30,15 +37,46 @@ class Compiled:
             self.used = True
             self.warn(NOTE)
 
-    def compile(self, model=None, **_):
-        """`torch.compile`: return the argument, or a decorator that returns its own."""
+    def compile(
+        self, model=None, *, backend="inductor", mode=None, options=None, disable=False, **_
+    ):
+        """`torch.compile`: return a function as it is, a module in an `OptimizedModule`."""
+        _check(backend, mode, options)
+        if model is None:
+            given = {"backend": backend, "mode": mode, "options": options, "disable": disable}
+            return functools.partial(self.compile, **given)
+        if disable:
+            return model
         self.note()
-        return (lambda function: function) if model is None else model
+        return _optimized(model) if isinstance(model, torch.nn.Module) else model
+
+
+def _check(backend, mode, options):
+    """Refuse what `torch.compile` refuses when it is called."""
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if backend != "inductor":
+        find("torch._dynamo.backends.registry:lookup_backend")(backend)  # raises InvalidBackend
+
+
+def _eager(function):
+    return function
+
+
+def _optimized(model):
+    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, _eager)
+    compiled._torchdynamo_orig_callable = model.forward
+    return compiled
 
 
 def _compile_module(compiled):
     def compile(self, *args, **kwargs):
-        compiled.note()
+        """`torch.nn.Module.compile`, which changes no name."""
+        compiled.compile(self.forward, *args, **kwargs)
 
     return compile
 
@@ -86,6 +124,6 @@ def replacements(compiled) -> dict:
         _NEW_FAKE: staticmethod(_refuse_on_cuda(find(_NEW_FAKE))),
         _FAKE: _refuse_simulated(from_tensor, "tracing (torch.export, FakeTensorMode)"),
         _PROFILE: _profile_host(find(_PROFILE)),
-        f"{unsupported.__name__}:accepted": {*unsupported.accepted, *_COMPILE},
+        f"{HOOKS}.accepted": frozenset(_COMPILE),
         flex_attention.NAME: flex_attention.make(functools.cache(compiled.warn)),
     }

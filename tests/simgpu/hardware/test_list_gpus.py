@@ -33,9 +33,9 @@ def test_json_has_the_same_numbers(capsys):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("h100", "memory_bandwidth    3.35 TB/s     NVIDIA, H100"),
+        ("h100", "memory_bandwidth            3.35 TB/s     NVIDIA, H100"),
         ("nvlink2", "rate        20 GB/s          NVIDIA/nccl, src/graph/topo.h"),
-        ("efa", "latency           8 µs     Amazon EC2"),
+        ("efa", "latency           20 µs    Amazon EC2"),
     ],
 )
 def test_one_entry_has_a_source_beside_each_number(name, text, capsys):

@@ -121,12 +121,64 @@ def test_a_thousand_ranks_and_their_names():
 def test_ranks_that_differ_are_not_folded():
     @device_and_end
     def uneven(rank, device):
-        rows = 1021 - 256 * 3 if rank == 3 else 256
+        rows = 3072 if rank == 3 else 4096
         x = torch.empty(rows, 1024, device=device)
         dist.all_reduce((x @ x.T).sum())
 
     with pytest.raises(sim.RanksError, match="rank 0 cannot stand for rank 3"):
         sim.spawn(uneven, nprocs=4, ranks=[0], numerics=False)
+
+
+def test_a_rank_that_prints_stands_for_the_others():
+    @device_and_end
+    def prints(rank, device):
+        model = nn.Linear(1024, 1024).to(device)
+        for _ in range(3):
+            loss = model(torch.empty(256, 1024, device=device)).sum()
+            loss.backward()
+            dist.all_reduce(model.weight.grad)
+            if rank == 0:
+                loss.item()
+
+    full = sim.spawn(prints, nprocs=4, numerics=False)
+    assert len(set(full)) > 1
+    assert sim.spawn(prints, nprocs=4, ranks=[0], numerics=False) == full[:1]
+    assert sim.spawn(prints, nprocs=4, ranks="auto", numerics=False) == full[:1]
+
+
+@pytest.mark.slow
+def test_auto_finds_the_stages_of_a_pipeline():
+    options = {"nprocs": 16, "nodes": 2, "network": "hdr", "numerics": False}
+    full = sim.spawn(pipeline, (4,), **options)
+    assert sim.spawn(pipeline, (4,), ranks="auto", **options) == full[::4]
+
+
+def test_auto_finds_the_one_that_differs_and_names_the_line_if_there_are_too_many():
+    @device_and_end
+    def uneven(rank, device, other):
+        x = torch.empty(512 if other(rank) else 256, 1024, device=device)
+        dist.all_reduce((x @ x.T).sum())
+
+    found = sim.spawn(uneven, (lambda rank: rank == 7,), nprocs=8, ranks="auto", numerics=False)
+    assert len(found) == 4  # of ranks 0 to 3, 4 and 5, 6, 7
+    options = {"nodes": 64, "network": "ndr", "numerics": False}
+    with pytest.raises(
+        sim.RanksError,
+        match=r"rank \d+ cannot stand for rank \d+: it runs mm .* \(test_rank_folding",
+    ):
+        sim.spawn(uneven, (lambda rank: rank % 2,), nprocs=512, ranks="auto", **options)
+
+
+def test_a_mistake_of_the_program_is_not_searched_for_ranks():
+    runs = []
+
+    def program(rank):
+        runs.append(rank)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        sim.spawn(program, nprocs=64, nodes=8, network="ndr", ranks="auto", numerics=False)
+    assert runs == [0]
 
 
 @pytest.mark.parametrize("ranks", [[1], [0, 0], [0, 9], []])
@@ -138,6 +190,8 @@ def test_invalid_ranks(ranks):
 def test_no_values_and_no_messages_to_ranks_that_do_not_run():
     with pytest.raises(ValueError, match="numerics=False"):
         sim.spawn(print, nprocs=8, ranks=[0])
+    with pytest.raises(ValueError, match="numerics=False"):
+        sim.spawn(print, nprocs=8, ranks="auto")
 
     @device_and_end
     def message(rank, device):

@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
-from torch.distributed.tensor.experimental import context_parallel
 
 import simgpu as sim
 
@@ -193,6 +192,24 @@ def test_a_message_that_is_never_received():
             dist.isend(torch.ones(2, device=device), 1)
 
     text = failing(program)
+    call = f"rank 0 waits in send to rank 1 ({lines['send']}), their first message"
+    assert f"{call}, for rank 1\n  rank 1 has ended" in text
+    assert "batch_isend_irecv" not in text, "no message crosses another"
+
+
+def test_a_second_message_that_is_never_received():
+    lines = {}
+
+    def program(rank, device):
+        x = torch.ones(2, device=device)
+        if rank == 0:
+            dist.send(x, 1)
+            lines["send"] = line(1)
+            dist.isend(x, 1)
+        else:
+            dist.recv(x, 0)
+
+    text = failing(program)
     call = f"rank 0 called send to rank 1 ({lines['send']})"
     assert f"{call}, but rank 1 never made the matching call" in text
     assert ", at " not in text, "it is found after all ranks have ended"
@@ -216,7 +233,9 @@ def test_a_message_of_another_size():
         else:
             dist.recv(torch.ones(3, device=device), 0)
 
-    assert "rank 1 calls a message of 3 float32" in failing(program)
+    text = failing(program)
+    assert "a message of 2 float32 (test_rank_mistakes.py:" in text
+    assert "a message of 3 float32 (test_rank_mistakes.py:" in text
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -277,17 +296,13 @@ def test_what_is_not_supported_is_refused_by_name():
     def program(rank, what):
         dist.init_process_group()
         device = torch.accelerator.current_accelerator()
-        mesh = init_device_mesh(device.type, (2,))
         model = torch.nn.Linear(2, 2).to(device)
         if what == "compile":
             torch.compile(model)
-        elif what == "FSDP1":
-            FullyShardedDataParallel(model)
         else:
-            with context_parallel(mesh, buffers=[model.weight.data], buffer_seq_dims=[0]):
-                pass
+            FullyShardedDataParallel(model)
 
-    for what in ("compile", "FSDP1", "context_parallel"):
+    for what in ("compile", "FSDP1"):
         with pytest.raises(NotImplementedError, match=what):
             sim.spawn(program, (what,), nprocs=2)
     assert callable(torch.compile(lambda x: x))  # unchanged outside ranks
@@ -425,3 +440,29 @@ def test_memory_runs_out_on_a_rank_that_was_asked_for():
     with pytest.raises(torch.OutOfMemoryError) as caught:
         sim.spawn(program, nprocs=8, numerics=False, ranks=[0])
     assert "on rank 0" in "\n".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize("device_id", [False, True])
+@pytest.mark.parametrize("kind", ["sim", "cpu"])
+def test_a_message_in_a_batch_and_one_outside(device_id, kind):
+    """Without device_id, NCCL sends the one by the group's communicator, the other by one of two.
+
+    So neither arrives. With it, there is one communicator; and gloo knows no batches.
+    """
+
+    def program(rank):
+        device = torch.device("sim", rank) if device_id else None
+        dist.init_process_group(device_id=device)
+        x = torch.full((2,), float(rank), device=kind)
+        if rank == 0:
+            for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1)]):
+                work.wait()
+        else:
+            dist.recv(x, 0)
+        return x.tolist()
+
+    if device_id or kind == "cpu":
+        assert sim.spawn(program, nprocs=2) == [[0, 0], [0, 0]]
+        return
+    with pytest.raises(sim.RanksError, match=r"rank 1 waits in recv from rank 0 "):
+        sim.spawn(program, nprocs=2)

@@ -192,11 +192,29 @@ def test_anomalies_are_found_on_the_rank_that_looks_for_them():
         assert sim.spawn(program, nprocs=2) == [True, True]
 
 
-def test_signal_handlers_are_refused_with_the_reason():
+def test_each_rank_has_its_own_signal_handlers():
     def program(rank):
-        signal.signal(signal.SIGTERM, lambda *_: None)
+        got = []
+        before = signal.signal(signal.SIGTERM, lambda number, frame: got.append((rank, number)))
+        dist.init_process_group()
+        dist.barrier()
+        signal.raise_signal(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.signal(signal.SIGTERM, signal.SIG_IGN) is not before
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+        for wrong in (lambda: signal.signal(signal.SIGKILL, print), lambda: signal.signal(1, 7)):
+            with pytest.raises((OSError, TypeError)):
+                wrong()
+        return before, got
 
     handler = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(ValueError, match=r"in a rank.*call it before sim.spawn\(\)"):
-        sim.spawn(program, nprocs=2)
+    expected = [(handler, [(rank, signal.SIGTERM)] * 2) for rank in range(2)]
+    assert sim.spawn(program, nprocs=2) == expected
     assert signal.signal(signal.SIGTERM, handler) is handler
+
+
+def test_timers_of_signals_are_refused():
+    with pytest.raises(NotImplementedError, match=r"signal\.alarm in a rank.* real seconds"):
+        sim.spawn(lambda rank: signal.alarm(1), nprocs=2)
+    assert sim.spawn(lambda rank: signal.alarm(0), nprocs=2) == [0, 0]

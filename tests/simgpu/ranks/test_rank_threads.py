@@ -1,6 +1,10 @@
 """Differences between threads and processes: ranks work as in processes, or fail with a reason."""
 
 import datetime
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -106,3 +110,50 @@ def test_async_save_is_refused_by_name(tmp_path):
 
     with pytest.raises(NotImplementedError, match=r"async_save .* use save"):
         sim.spawn(program, nprocs=2)
+
+
+def test_ranks_wait_for_each_other_by_the_means_of_threading():
+    event, items, barrier = threading.Event(), queue.Queue(), threading.Barrier(3)
+
+    def program(rank):
+        dist.init_process_group()
+        if rank == 0:
+            assert event.wait()
+            got = items.get(), items.get()
+        else:
+            dist.barrier(dist.new_group([1, 2], use_local_synchronization=True))
+            items.put(rank)
+            event.set()
+            got = None
+        barrier.wait()
+        x = torch.ones(1, device="sim")
+        dist.all_reduce(x)
+        return got, x.item()
+
+    assert sim.spawn(program, nprocs=3) == [((1, 2), 3), (None, 3), (None, 3)]
+
+
+def test_a_rank_waits_for_a_thread_of_its_own():
+    def program(rank):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(lambda: (time.sleep(0.05), rank)).result()
+
+    assert [value for _, value in sim.spawn(program, nprocs=2)] == [0, 1]
+
+
+def test_an_event_that_nobody_sets():
+    event = threading.Event()
+
+    def program(rank, timeout):
+        dist.init_process_group()
+        if rank == 0:
+            assert not event.wait(timeout)
+        dist.barrier()
+
+    with pytest.raises(sim.RanksError) as error:
+        sim.spawn(program, (None,), nprocs=2)
+    assert "rank 0 waits for an Event, a Queue or the like of threading (test_rank" in str(error)
+    assert "rank 1 waits in barrier" in str(error)
+    began = time.monotonic()
+    sim.spawn(program, (60.0,), nprocs=2)  # nobody is left who could set it
+    assert time.monotonic() - began < 30

@@ -201,9 +201,78 @@ def once(x):
 def twice(x):
     return x + 2
 model = torch.nn.Linear(1, 1).cuda()
-assert torch.compile(model, backend="inductor", options={}) is model
-model.compile(fullgraph=True)
+compiled = torch.compile(model, backend="inductor", options={})
+assert compiled._orig_mod is model and set(compiled.state_dict()) == {
+    "_orig_mod.weight", "_orig_mod.bias"}
+assert torch.equal(compiled(torch.ones(1, 1).cuda()), model(torch.ones(1, 1).cuda()))
+assert compiled.in_features == 1 and not compiled.eval()._orig_mod.training
+parallel = torch.nn.parallel.DistributedDataParallel  # keys of its state_dict: as on real GPUs
+torch.distributed.init_process_group("nccl")
+assert set(parallel(compiled.train()).state_dict()) == {
+    "module._orig_mod.weight", "module._orig_mod.bias"}
+assert model.compile(fullgraph=True) is None and set(model.state_dict()) == {"weight", "bias"}
+assert torch.compile(model, disable=True) is model
 assert once(torch.ones(1).cuda()).item() == 2 and twice(torch.ones(1).cuda()).item() == 3
+for wrong in ({"backend": "nope"}, {"mode": "nope"}, {"mode": "default", "options": {}}):
+    for make in (torch.compile, torch.nn.Module.compile, lambda m, **k: torch.compile(**k)(m)):
+        try:
+            make(model, **wrong)
+        except RuntimeError as error:
+            assert "nope" in str(error) or "both" in str(error), error
+        else:
+            raise AssertionError(wrong)
+""",
+    "new": """
+x = torch.ones(2, device="cuda", dtype=torch.float16)
+for one, size in ((x.new(3), (3,)), (x.new(2, 3), (2, 3)), (x.new(torch.Size([2])), (2,)),
+                  (x.new(), (0,)), (x.new([1, 2]), (2,)), (x.new(x), (2,))):
+    assert one.type() == "torch.cuda.HalfTensor" and one.device == x.device and one.shape == size
+assert x.new([1, 2]).tolist() == [1, 2]
+try:
+    torch.utils.dlpack.to_dlpack(x)
+except BufferError as error:
+    assert "cuda:" in str(error) and "meta" not in str(error)
+else:
+    raise AssertionError
+assert torch.utils.dlpack.to_dlpack(torch.ones(1)) is not None
+""",
+    "cudnn": """
+assert torch.backends.cudnn.is_available() and torch.backends.cudnn.version() >= 90000
+import warnings
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    y, _ = torch.nn.LSTM(2, 3).cuda()(torch.ones(1, 1, 2).cuda())
+assert y.is_cuda
+""",
+    "generators of the host's draws": """
+g, own = torch.Generator(device="cuda"), torch.Generator()
+t = torch.full((4,), 0.5)
+draws = [
+    lambda g: torch.randperm(4, generator=g), lambda g: torch.randn(4, generator=g),
+    lambda g: torch.normal(0.0, 1.0, (2,), generator=g), lambda g: torch.bernoulli(t, generator=g),
+    lambda g: t.clone().uniform_(generator=g), lambda g: t.multinomial(2, generator=g),
+    lambda g: torch.nn.init.normal_(t.clone(), generator=g),
+    lambda g: list(torch.utils.data.RandomSampler(range(4), generator=g)),
+]
+for draw in draws:
+    draw(own)
+    try:
+        draw(g)
+    except RuntimeError as error:
+        assert "Expected a 'cpu' device type for generator but found 'cuda'" in str(error)
+    else:
+        raise AssertionError(draw)
+assert torch.randperm(4, generator=g, device="cuda").is_cuda
+assert torch.randperm(4, pin_memory=True).is_pinned()
+""",
+    "a device that is not there": """
+for name in (lambda: torch.ones(1, device="cuda:9"), lambda: torch.cuda.set_device(9)):
+    try:
+        name()
+    except ValueError as error:
+        assert "simgpu run --nproc-per-node 10" in str(error) and "configure" not in str(error)
+    else:
+        raise AssertionError
 """,
 }
 

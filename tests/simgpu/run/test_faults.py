@@ -161,7 +161,7 @@ def test_all_ranks_start_again_from_a_checkpoint(simgpu_run, tmp_path):
     source = f"""{TRAIN}
 file, begin = {str(tmp_path / "checkpoint.pt")!r}, 0
 if os.path.exists(file):
-    saved = torch.load(file)
+    saved = torch.load(file, map_location=device)
     begin = saved["step"]
     model.load_state_dict(saved["model"])
 for step in train(range(begin, 4)):

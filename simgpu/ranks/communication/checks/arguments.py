@@ -6,11 +6,11 @@ raises a `RanksError` for what NCCL, or for host tensors gloo, refuses or turns 
 
 from typing import NamedTuple
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.current import current_machine
 from simgpu.ranks.communication.checks import memory, sizes, types
 from simgpu.ranks.communication.checks.refusal import count, refuse
-from simgpu.ranks.process import user_frame
 from simgpu.ranks.process.scheduler import RanksError
 
 

@@ -1,6 +1,6 @@
 """The error about the arguments of one call."""
 
-from simgpu.ranks.process import user_frame
+from simgpu import user_frame
 from simgpu.ranks.process.scheduler import RanksError
 
 

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import torch
 
-_OURS = tuple(
-    str(path) + os.sep for path in (Path(__file__).parents[2], Path(torch.__file__).parent)
-)
+_OURS = tuple(str(path) + os.sep for path in (Path(__file__).parent, Path(torch.__file__).parent))
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
@@ -22,11 +20,11 @@ def line() -> str:
     return _describe(frame.f_code, frame.f_lineno)
 
 
-def is_called_by(name: str) -> bool:
-    """Whether a function of PyTorch with that name is among the callers."""
+def is_called_from(paths: tuple) -> bool:
+    """Whether a module whose path begins so is among the callers, up to the user's program."""
     frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code.co_name == name and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        if frame.f_code.co_filename.startswith(paths):
             return True
         frame = frame.f_back
     return False

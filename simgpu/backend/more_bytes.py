@@ -1,0 +1,68 @@
+"""Bytes that an operation moves beyond reading each operand and writing each result once.
+
+Batch normalisation in training reads its data for the statistics, and again to apply them
+(``batch_norm_stats`` and ``batch_norm_transform_input``, ``batch_norm_backward_reduce`` and
+``batch_norm_backward_elemt`` in aten/src/ATen/native/cuda/Normalization.cu of PyTorch).
+
+The backward pass of a convolution is two kernels, and both read the gradient. Tensor Cores read
+data whose channels come last. cuDNN transposes others first (NVIDIA, *Convolutional Layers User's
+Guide*, 2023, section 2.2), in a kernel for each operand, and writes the result as it is wanted: its
+kernels are named ``nhwc2nchw``, or ``nhwckrsc_nchw``.
+"""
+
+import torch
+
+from simgpu.hardware.device_properties import properties_of
+
+_TENSOR_CORES = {"float16": 7, "bfloat16": 8, "tf32": 8}  # peak -> first major capability
+
+
+def _batch_norm(gpu, peak, args):
+    training = next(value for value in args[3:] if type(value) is bool)
+    return args[0].nbytes if training else 0
+
+
+def _batch_norm_in_training(gpu, peak, args):
+    return args[0].nbytes
+
+
+def _batch_norm_backward(gpu, peak, args):
+    return args[0].nbytes + args[1].nbytes if args[7] else 0
+
+
+def _convolution(gpu, peak, args):
+    data, weight = args[:2]
+    return _transposed(gpu, peak, weight, data)
+
+
+def _convolution_backward(gpu, peak, args):
+    grad, data, weight, wanted = *args[:3], args[10]
+    of_data = _transposed(gpu, peak, weight, grad) if wanted[0] else 0
+    of_weight = _transposed(gpu, peak, weight, grad, data) if wanted[1] else 0
+    return of_data + of_weight + (grad.nbytes if wanted[0] and wanted[1] else 0)
+
+
+def _transposed(gpu, peak, weight, *operands):
+    """Return the bytes that are read and written to put the channels of `operands` last."""
+    depthwise = weight.shape[1] == 1  # runs on no Tensor Core
+    if depthwise or properties_of(gpu).capability[0] < _TENSOR_CORES.get(peak, 99):
+        return 0
+    return sum(2 * tensor.nbytes for tensor in operands if not _channels_last(tensor))
+
+
+def _channels_last(tensor):
+    if tensor.dim() == 4:
+        return tensor.is_contiguous(memory_format=torch.channels_last)
+    if tensor.dim() == 5:
+        return tensor.is_contiguous(memory_format=torch.channels_last_3d)
+    return False
+
+
+MORE_BYTES = {
+    "native_batch_norm": _batch_norm,
+    "_native_batch_norm_legit": _batch_norm,
+    "_batch_norm_with_update": _batch_norm_in_training,
+    "native_batch_norm_backward": _batch_norm_backward,
+    "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+}  # name of an operation -> function of GPU, peak and arguments

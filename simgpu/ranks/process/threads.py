@@ -1,0 +1,79 @@
+"""Which rank a thread is, and waits of one rank for another by the means of `threading`.
+
+``Event``, ``Queue``, ``Barrier`` and ``Semaphore`` all wait in ``Condition.wait``. A rank that
+waited there for another would wait for ever, since no other runs meanwhile. So it lets the others
+run. Threads that the program has started, such as those of an executor, may notify it, too: for
+these it really waits. A ``Lock`` is written in C: a rank must not keep one while it waits for
+others, if these take it as well.
+"""
+
+import functools
+import threading
+import time
+
+from simgpu import user_frame
+from simgpu.backend.pytorch.replacements import find
+from simgpu.clock import current
+
+_WAIT = "threading:Condition.wait"
+_OTHER_THREADS = 1.0  # seconds in which they may notify a rank before other ranks run
+
+
+def running_rank():
+    """Return the rank whose program runs in this thread; None in a thread that it started."""
+    if current.ranks is None:
+        return None
+    rank = current.ranks.rank
+    is_it = rank is not None and rank.thread is threading.current_thread()
+    return rank if is_it else None
+
+
+def replacements() -> dict:
+    """Return the replacements while ranks run."""
+    real, before = find(_WAIT), set(threading.enumerate())
+
+    @functools.wraps(real)
+    def wait(self, timeout=None):
+        # With a timeout of 0, a program asks only; it may hold a lock that other ranks take.
+        if timeout == 0 or running_rank() is None or not self._is_owned():
+            return real(self, timeout)
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiters.append(waiter)
+        state, is_notified = self._release_save(), False
+        try:
+            is_notified = _acquire(waiter, timeout, before)
+        finally:
+            self._acquire_restore(state)
+            if not is_notified and waiter in self._waiters:
+                self._waiters.remove(waiter)
+        return is_notified
+
+    return {_WAIT: wait}
+
+
+def _acquire(waiter, timeout, before):
+    """Wait until a lock is released; return False after `timeout` seconds."""
+    scheduler, line = current.ranks.scheduler, user_frame.line()
+    end = None if timeout is None else time.monotonic() + timeout
+
+    def describe():
+        return f"waits for an Event, a Queue or the like of threading ({line})"
+
+    while True:
+        others = _other_threads(scheduler, before)
+        if others:
+            left = _OTHER_THREADS if end is None else end - time.monotonic()
+            if waiter.acquire(timeout=max(0.0, min(left, _OTHER_THREADS))):
+                return True
+        must_wait = timeout is None and not others
+        if scheduler.wait(lambda: not waiter.locked(), describe, must_wait):
+            return True
+        if end is not None and (not others or time.monotonic() >= end):
+            return False  # nobody is left who could notify it, or it is too late
+
+
+def _other_threads(scheduler, before):
+    """Whether there are threads that the program has started."""
+    ranks = {rank.thread for rank in scheduler.ranks}
+    return bool(set(threading.enumerate()) - before - ranks)
