@@ -69,4 +69,4 @@ def is_user_code(filename) -> bool:
 def _describe(code, number):
     if code.co_filename.startswith("<") or "ipykernel" in code.co_filename:  # a prompt, or a cell
         return f"line {number}" + ("" if code.co_name[0] == "<" else f" of {code.co_name}")
-    return f"{Path(code.co_filename).name}:{number}"
+    return f"{os.path.basename(code.co_filename)}:{number}"

@@ -6,6 +6,7 @@ run meanwhile get what is left and take longer; the collective does not.
 """
 
 import math
+from bisect import bisect_right, insort
 
 MOST = 0.9  # of either is taken at most: an assumption, so that kernels still make progress
 
@@ -19,16 +20,19 @@ class Contention:
         When the last collective ends, in seconds.
     """
 
-    __slots__ = ("_taken", "until")
+    __slots__ = ("_moments", "_taken", "until")
 
     def __init__(self):
         self.until = -math.inf
         self._taken = []  # (start, end, share of the multiprocessors, share of the bandwidth)
+        self._moments = []  # sorted: when one of them starts or ends
 
     def add(self, start, end, multiprocessors, memory) -> None:
         """Add the shares that one collective, or a part of it, takes from `start` to `end`."""
         if end > start and (multiprocessors or memory):
             self._taken.append((start, end, multiprocessors, memory))
+            insort(self._moments, start)
+            insort(self._moments, end)
             self.until = max(self.until, end)
 
     def place(self, engine, ready, seconds_beside, horizon) -> tuple[float, float]:
@@ -49,7 +53,7 @@ class Contention:
         -------
         start, seconds : float
         """
-        self._taken = [part for part in self._taken if part[1] > horizon]
+        self._forget(horizon)
         needed = 0.0
         while True:
             start = engine.earliest(ready, needed)
@@ -78,10 +82,18 @@ class Contention:
 
     def _next_change(self, now):
         """Return the first time after `now` at which the shares change."""
-        moments = (moment for part in self._taken for moment in part[:2])
-        return min((moment for moment in moments if moment > now), default=math.inf)
+        following = bisect_right(self._moments, now)
+        return self._moments[following] if following < len(self._moments) else math.inf
+
+    def _forget(self, horizon):
+        """Forget collectives that ended by then."""
+        left = [part for part in self._taken if part[1] > horizon]
+        if len(left) < len(self._taken):
+            self._taken = left
+            self._moments = sorted(moment for part in left for moment in part[:2])
 
     def clear(self) -> None:
         """Forget all collectives."""
         self.until = -math.inf
         self._taken.clear()
+        self._moments.clear()
