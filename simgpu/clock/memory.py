@@ -82,7 +82,9 @@ class Memory:
         """Give the segments in which nothing is used back to the device."""
         with self.lock:
             self._subtract_freed()
+            self._change()
             self.segments.release()
+            self.segments.changing = False
 
     def _subtract_freed(self):
         freed = self._freed
@@ -91,8 +93,10 @@ class Memory:
             self.counted -= allocation.num_bytes
             allocation.num_bytes = 0
             if allocation.piece is not None:
-                self.segments.free(allocation.piece)
-                allocation.piece = None
+                self._change()
+                piece, allocation.piece = allocation.piece, None
+                self.segments.free(piece)
+                self.segments.changing = False
             self._allocations.discard(allocation)
             freed.popleft()
 
@@ -134,18 +138,28 @@ class Memory:
 
     def _move(self, allocation, size):
         """Give a block another piece of `size` bytes."""
+        self._change()
         piece = None
         if size:
             piece = self.segments.allocate(size, self.capacity)
             if piece is None and not gc.isenabled():
                 gc.collect()  # automatic collection is off while ranks run
                 self._subtract_freed()
+                self._change()
                 piece = self.segments.allocate(size, self.capacity)
             if piece is None:
+                self.segments.changing = False
                 raise torch.OutOfMemoryError(self._message(size))
-        if allocation.piece is not None:
-            self.segments.free(allocation.piece)
-        allocation.piece = piece
+        last, allocation.piece = allocation.piece, piece
+        if last is not None:
+            self.segments.free(last)
+        self.segments.changing = False
+
+    def _change(self):
+        """Begin a change of the segments; mend them if the last one was interrupted."""
+        if self.segments.changing:
+            self.segments.mend(a.piece for a in self._allocations if a.piece is not None)
+        self.segments.changing = True
 
     def _is_short_of(self, num_bytes):
         if self.allocated + num_bytes <= self.capacity:

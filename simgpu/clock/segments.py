@@ -47,13 +47,18 @@ class Segments:
     ----------
     reserved, peak : int
         Bytes of all segments, and the most that there were.
+    changing : bool
+        Set while a change is under way. If it is still set when the next one begins, the last was
+        interrupted, and `mend` comes first.
     """
 
-    __slots__ = ("_address", "_free", "_freed", "peak", "reserved")
+    __slots__ = ("_address", "_free", "_freed", "_segments", "changing", "peak", "reserved")
 
     def __init__(self):
         self.reserved = self.peak = 0
+        self.changing = False
         self._address = 0
+        self._segments = {}  # first piece -> bytes
         self._free = {True: [], False: []}  # joined pieces, sorted, by whether they are small
         self._freed = defaultdict(list)  # pieces not joined yet, by the bytes requested
 
@@ -82,9 +87,30 @@ class Segments:
         self._join_freed()
         for pieces in self._free.values():
             empty = [p for p in pieces if p.preceding is None and p.following is None]
-            self.reserved -= sum(piece.size for piece in empty)
+            for piece in empty:
+                self.reserved -= self._segments.pop(piece)
             gone = set(map(id, empty))
             pieces[:] = [piece for piece in pieces if id(piece) not in gone]
+
+    def mend(self, used) -> None:
+        """Find sizes and free pieces anew: those that follow each other, except the `used` ones."""
+        used = set(map(id, used))
+        self._freed.clear()
+        free, reserved = {True: [], False: []}, 0
+        for first, num_bytes in self._segments.items():
+            reserved += num_bytes
+            preceding, piece = None, first
+            while piece is not None:
+                piece.preceding, piece.free = preceding, id(piece) not in used
+                if piece.free:
+                    while piece.following is not None and id(piece.following) not in used:
+                        piece.following = piece.following.following
+                    free[piece.small].append(piece)
+                following = piece.following
+                end = first.address + num_bytes if following is None else following.address
+                piece.size = end - piece.address
+                preceding, piece = piece, following
+        self.reserved, self._free = reserved, {key: sorted(free[key]) for key in free}
 
     def _join_freed(self):
         freed = [piece for pieces in self._freed.values() for piece in pieces]
@@ -135,7 +161,9 @@ class Segments:
         self.reserved += wanted
         self.peak = max(self.peak, self.reserved)
         self._address += wanted
-        return Piece(self._address - wanted, wanted, size <= SMALL)
+        piece = Piece(self._address - wanted, wanted, size <= SMALL)
+        self._segments[piece] = wanted
+        return piece
 
     def _split(self, piece, size):
         rest = piece.size - size

@@ -50,6 +50,9 @@ class Cost:
         Bytes read from and written to each member's memory.
     plan : Plan
         The edges that it uses; None for a single member.
+    wire_share : float
+        Share of the busiest edge that it occupies while its bytes move: less than 1 for a message
+        that its few channels limit.
     """
 
     collective: str
@@ -62,6 +65,7 @@ class Cost:
     channels: int = 0
     memory_bytes: float = 0.0
     plan: Plan | None = field(default=None, repr=False)
+    wire_share: float = 1.0
 
     @property
     def algorithm_bandwidth(self):
@@ -93,7 +97,7 @@ class Cost:
     def busy(self):
         """Return the seconds for which it keeps each edge (see ``traffic.py``) busy, as a dict."""
         edges = {} if self.plan is None else self.plan.edges
-        wire = max(self.seconds - self.latency, 0.0)
+        wire = max(self.seconds - self.latency, 0.0) * self.wire_share
         return {edge: wire * load / self.plan.slowest for edge, load in edges.items()}
 
 
@@ -230,8 +234,9 @@ def _price(call, algorithm, protocol):
     idle += measured.filling(
         num_bytes, call.plan(links).slowest, _most_channels(call, found), _levels(collective, found)
     )
-    moving = _wire_seconds(call, found, algorithm, protocol)
-    moving += measured.slower(num_bytes, call.per_byte(links))
+    wire = _wire_seconds(call, found, algorithm, protocol)
+    slower = measured.slower(num_bytes, call.per_byte(links))
+    moving = slower + (max(wire, _channel_seconds(call, found)) if collective == "send" else wire)
     return Cost(
         collective,
         num_bytes,
@@ -243,19 +248,25 @@ def _price(call, algorithm, protocol):
         _channels(call, found, algorithm, protocol),
         num_bytes * _memory_traffic(collective, algorithm, n),
         found,
+        (wire + slower) / moving if moving else 1.0,
     )
 
 
 def _wire_seconds(call, found, algorithm, protocol):
     """Return the seconds in which NCCL expects bytes to move."""
-    num_bytes, board = call.num_bytes, call.cluster.board
-    per_byte = seconds_per_byte(
-        num_bytes, found, call.per_byte(algorithm), call.cluster, algorithm, protocol
+    per_byte = call.per_byte(algorithm)
+    return call.num_bytes * seconds_per_byte(
+        call.num_bytes, found, per_byte, call.cluster, algorithm, protocol
     )
-    if call.collective == "send" and found.num_nodes == 1 and board.hardware == "nvlink":
-        part = nccl.pair_part(board.channels, num_bytes, call.ranks)
-        return max(num_bytes * per_byte, part / measured.PAIR_CHANNEL_RATE[board.generation])
-    return num_bytes * per_byte
+
+
+def _channel_seconds(call, found):
+    """Return the seconds that the channels of a message between two GPUs of a node take."""
+    board = call.cluster.board
+    if found.num_nodes > 1 or board.hardware != "nvlink":
+        return 0.0
+    part = nccl.pair_part(board.channels, call.num_bytes, call.ranks)
+    return part / measured.PAIR_CHANNEL_RATE[board.generation]
 
 
 def _levels(collective, found):

@@ -28,7 +28,7 @@ class CommunicationScheduler:
     def __init__(self, machine, cluster, folding):
         self._machine, self._cluster, self._folding = machine, cluster, folding
         self._links, self.queues = Links(), Queues()
-        self._shares = {}  # of edges, by collective, algorithm and members
+        self._shares = {}  # of edges, by collective, algorithm, share and members
 
     def schedule(self, collectives, horizon) -> list:
         """Set the times of collectives that all their ranks have called.
@@ -69,7 +69,7 @@ class CommunicationScheduler:
             members = (root, *(rank for rank in members if rank != root))
         what = collective.what
         cost = costs.cost(what.collective, collective.num_bytes, members, self._cluster, what.ranks)
-        key = cost.collective, cost.algorithm, members
+        key = cost.collective, cost.algorithm, cost.wire_share, members
         if key not in self._shares:
             replicas = self._folding.replicas(members)
             shares = costs.shares(cost, members, replicas, self._cluster)

@@ -63,6 +63,5 @@ def shares(cost, members, replicas, cluster) -> dict:
         return {}
     groups = [members, *replicas]
     plans = [plan(cost.collective, cost.algorithm, group, cluster).edges for group in groups]
-    return {
-        edge: sum(edges.get(edge, 0.0) for edges in plans) / cost.plan.slowest for edge in plans[0]
-    }
+    full = cost.plan.slowest / cost.wire_share
+    return {edge: sum(edges.get(edge, 0.0) for edges in plans) / full for edge in plans[0]}

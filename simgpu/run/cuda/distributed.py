@@ -150,6 +150,8 @@ def replacements(say_cuda) -> dict:
         (get_backend, _wrap_get_backend(get_backend)),
         (init, _wrap_init(init, say_cuda)),
         (find(f"{C10D}:is_nccl_available"), lambda: True),
+        # Checkpoints compare it with the type of tensors, which need not be CUDA's.
+        (find("torch._utils:_get_available_device_type"), lambda: device_type()),
     )
     return {
         f"{C10D}:_get_default_timeout": _wrap_timeout(find(f"{C10D}:_get_default_timeout")),

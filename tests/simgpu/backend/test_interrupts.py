@@ -82,6 +82,9 @@ def check_interrupts(seed, count):
         check_trace(sim.trace(), machine.gpu, machine.link, sim.now())
         gc.collect()
         assert not any(sim.memory_allocated(device) for device in devices), moment
+        for device in machine.devices:
+            device.memory.empty_cache()
+            assert device.memory.segments.reserved == 0, moment
         assert interrupted, moment
     gc.unfreeze()
 
