@@ -5,11 +5,9 @@ import sys
 
 from simgpu import list_gpus
 from simgpu.calibrate import main as calibrate
-from simgpu.plan import command as plan
 from simgpu.run import command
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C has ended
-COMMANDS = {"run": command.main, "plan": plan.main, "gpus": list_gpus.main, "calibrate": calibrate}
 USAGE = """\
 usage: simgpu COMMAND ...
 
@@ -19,6 +17,16 @@ usage: simgpu COMMAND ...
   simgpu calibrate     measure a GPU, for `simgpu run --gpu FILE.json`
 
 `simgpu COMMAND --help` lists the options of a command."""
+
+
+def plan(arguments) -> int:
+    """Run the command ``simgpu plan``; importing PyTorch's pipelines takes a second."""
+    from simgpu.plan.command import main
+
+    return main(arguments)
+
+
+COMMANDS = {"run": command.main, "plan": plan, "gpus": list_gpus.main, "calibrate": calibrate}
 
 
 def main(argv=None) -> int:

@@ -138,6 +138,18 @@ SYSTEMS = {
 }
 
 
+def usual_network(link) -> str:
+    """Return the name of the network that joins nodes with a link, in `SYSTEMS`.
+
+    Examples
+    --------
+    >>> usual_network(find_gpu_and_link("a100")[1])
+    'hdr'
+    """
+    found = (network for _, name, network in SYSTEMS.values() if name == link.name)
+    return next(found, "ethernet100")
+
+
 def find_cluster(name_or_spec, nodes=1, gpus_per_node=8) -> Cluster:
     """Return a cluster of `nodes` nodes of a real system; a `Cluster` is returned as it is.
 

@@ -45,12 +45,21 @@ def gpus_on_board(args) -> int:
     return board_of(gpu_and_link(args)[1]).gpus
 
 
-def machine_cluster(args, gpus_per_node, nodes=1) -> Cluster:
+def machine_cluster(args, gpus_per_node, nodes=1, network=None) -> Cluster:
     """Return the cluster of that many GPUs and nodes.
+
+    Parameters
+    ----------
+    args
+        The options.
+    gpus_per_node, nodes : int
+    network : str, optional
+        Between the nodes, if the options name none.
 
     Raises
     ------
     ValueError
         If the hardware is unknown, or a node cannot have that many GPUs.
     """
-    return build_cluster(nodes * gpus_per_node, *gpu_and_link(args), nodes, args.network)
+    network = args.network or network
+    return build_cluster(nodes * gpus_per_node, *gpu_and_link(args), nodes, network)

@@ -61,7 +61,8 @@ def plan_own(args) -> Report:
         raise PlanError(f"--shard {args.shard} comes later for a .py file; give 0 or 3")
     if args.recompute == "selective":
         raise PlanError("--recompute selective comes later for a .py file; give full or none")
-    cluster, dtype = options.cluster_of(args), options.dtype_of(args, options.gpu_of(args))
+    cluster = options.cluster_of(args)
+    dtype = options.dtype_of(args, cluster.gpu)
     if dtype == "float8":
         raise PlanError("--dtype float8 comes later for a .py file; give bfloat16")
     count = options.micro_batches(args, options.data_parallel(args))

@@ -3,15 +3,13 @@
 import argparse
 from dataclasses import replace
 
-from simgpu.hardware.default import find_gpu_and_link
-from simgpu.network import NETWORKS, build_cluster
-from simgpu.network.boards import board_of
+from simgpu.network.cluster import usual_network
+from simgpu.network.options import add_machine, gpu_and_link, gpus_on_board, machine_cluster
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.step.job import Job, PlanError, Program
 
 SHARDS = ("none", "optimizer", "grad_op", "full")  # by ZeRO's stage
 RECOMPUTE = {"none": "none", "selective": "products", "full": "full"}
-USUAL_NETWORK = {"nvlink2": "edr", "nvlink3": "hdr", "nvlink4": "ndr", "nvlink5": "ndr"}
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
 PER_STAGE = 4  # micro-batches for each stage, if no batch is given
 DTYPES = ("bfloat16", "float16", "float8")
@@ -34,12 +32,13 @@ def make_parser():
     add = parser.add_argument
     add("model", metavar="MODEL", help="a preset, a .json file, or a .py file (see below)")
     add("--json", action="store_true", help="print all numbers as JSON")
-    add = parser.add_argument_group("hardware").add_argument
+    hardware = parser.add_argument_group(
+        "hardware", "Without --network, nodes are joined as they usually are with that link."
+    )
+    add_machine(hardware)
+    add = hardware.add_argument
     add("--gpus", type=int, default=8, metavar="N", help="in all (default: 8)")
-    add("--gpu", help="a preset (simgpu gpus lists them) or a .json file (default: a100)")
-    add("--link", help="of the GPUs of a node (default: the usual one of the GPU)")
     add("--gpus-per-node", type=int, metavar="K", help="default: a full board, at most --gpus")
-    add("--network", help=f"{', '.join(NETWORKS)} (default: the usual one with that link)")
     add = parser.add_argument_group("how the work is split").add_argument
     for name, what in (
         ("tp", "tensor parallel"), ("pp", "pipeline parallel"), ("cp", "context parallel"),
@@ -70,24 +69,18 @@ def make_parser():
     return parser
 
 
-def gpu_of(args):
-    """Return the GPU that the options name."""
-    return find_gpu_and_link(args.gpu, args.link)[0]
-
-
 def cluster_of(args):
     """Return the cluster that the options describe; raise `ValueError` if there is none."""
     if args.gpus < 1:
         raise PlanError(f"--gpus {args.gpus}: give a whole number from 1 on")
-    gpu, link = find_gpu_and_link(args.gpu, args.link)
-    each = args.gpus_per_node or min(board_of(link).gpus, args.gpus)
+    each = args.gpus_per_node or min(gpus_on_board(args), args.gpus)
     if each < 1 or args.gpus % each:
         raise PlanError(
             f"--gpus {args.gpus} does not fill nodes of {each}; give a multiple, or --gpus-per-node"
         )
     nodes = args.gpus // each
-    network = args.network or USUAL_NETWORK.get(link.name, "ethernet100")
-    return build_cluster(args.gpus, gpu, link, nodes, network if nodes > 1 else None)
+    network = usual_network(gpu_and_link(args)[1]) if nodes > 1 else None
+    return machine_cluster(args, each, nodes, network)
 
 
 def dtype_of(args, gpu):

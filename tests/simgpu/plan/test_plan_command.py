@@ -59,6 +59,26 @@ def test_a_model_that_does_not_fit_is_said_to(capsys):
     assert "DOES NOT FIT" in text
 
 
+def test_any_machine(small, tmp_path, capsys):
+    """A GPU of a file, with another memory, and a network that has no name."""
+    gpu = tmp_path / "next.json"
+    flops = {"float64": 4e13, "float32": 8e13, "tf32": 2e15, "bfloat16": 4e15, "float16": 4e15}
+    sizes = {"name": "next", "flops": flops, "memory_bandwidth": 1.3e13, "memory": 2**38}
+    text = {"format": "simgpu GPU 1", "gpu": sizes, "link": "nvlink5"}
+    gpu.write_text(json.dumps(text), encoding="utf-8")
+    machine = ["--gpus", 16, "--gpu", gpu, "--memory", "40GB", "--json"]
+    slow, fast = (
+        json.loads(plan(capsys, small, *machine, "--network", network)[1])
+        for network in ("10GB/s:8", "50GB/s:8")
+    )
+    assert slow["hardware"] == "2 nodes of 8 x next on nvlink5, joined by 10GB/s:8"
+    assert slow["gpu_memory_bytes"] == 40 * 2**30
+    assert slow["step_time_seconds"] > fast["step_time_seconds"]
+    usual = json.loads(plan(capsys, small, *machine)[1])
+    assert usual["hardware"] == "2 nodes of 8 x next on nvlink5, joined by ndr"
+    assert usual["step_time_seconds"] == pytest.approx(fast["step_time_seconds"])
+
+
 REFUSED = {
     "--tp 3": "--tp 3 x --pp 1 x --cp 1 = 3 does not divide --gpus 8; give 9 GPUs",
     "--tp 8 --gpus 0": "--gpus 0: give a whole number",
@@ -79,6 +99,7 @@ REFUSED = {
     "--dtype float8": "a100 has no such units; give bfloat16, float16",
     "--network x --gpus 16": "unknown network 'x'",
     "--gpu x": "unknown GPU 'x'",
+    "--memory x": "--memory: 'x' is no size of a memory",
 }
 
 
