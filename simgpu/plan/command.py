@@ -10,7 +10,7 @@ from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 from simgpu.units import number
 
-MEMORY = "peak memory is that of tensors; PyTorch's allocator and NCCL take more"
+MEMORY = "the CUDA context and NCCL take memory besides"
 BALANCED = "every expert gets as many tokens as the others"
 
 
@@ -42,7 +42,7 @@ def plan(args) -> Report:
         step_time_seconds=found.seconds, tokens_per_step=job.sequences * model.seq, unit="tokens",
         gpus=gpus, mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak,
         dtype=dtype, parameters=model.parameters, peak_memory_bytes=found.memory,
-        gpu_memory_bytes=gpu.memory, time_shares=_shares(found),
+        peak_reserved_bytes=found.reserved, gpu_memory_bytes=gpu.memory, time_shares=_shares(found),
         notes=(MEMORY, *([BALANCED] if model.experts else [])),
     )  # fmt: skip
 
@@ -83,7 +83,8 @@ def plan_own(args) -> Report:
         tokens_per_step=gpus * count * (tokens or args.micro_batch),
         unit="tokens" if tokens else "samples", gpus=gpus,
         mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak, dtype=dtype,
-        parameters=parameters, peak_memory_bytes=found.memory, gpu_memory_bytes=cluster.gpu.memory,
+        parameters=parameters, peak_memory_bytes=found.memory,
+        peak_reserved_bytes=found.reserved, gpu_memory_bytes=cluster.gpu.memory,
         time_shares=_shares(found), notes=(MEMORY,),
     )  # fmt: skip
 

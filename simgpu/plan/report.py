@@ -28,6 +28,8 @@ class Report:
     parameters : int
     peak_memory_bytes : float
         Of what tensors take, on the GPU that needs most.
+    peak_reserved_bytes : float
+        Of the segments that PyTorch's caching allocator would hold for them on a large GPU.
     gpu_memory_bytes : int
     time_shares : dict
         Share of the step's time by cause, 0 to 1.
@@ -47,6 +49,7 @@ class Report:
     dtype: str
     parameters: int
     peak_memory_bytes: float
+    peak_reserved_bytes: float
     gpu_memory_bytes: int
     time_shares: dict
     notes: tuple = ()
@@ -63,7 +66,7 @@ class Report:
 
     @property
     def fits(self):
-        """Whether the peak is below what a GPU has."""
+        """Whether the peak of what tensors take is below what a GPU has."""
         return self.peak_memory_bytes <= self.gpu_memory_bytes
 
     def to_dict(self) -> dict:
@@ -79,6 +82,7 @@ class Report:
     def __str__(self):
         share = self.peak_memory_bytes / self.gpu_memory_bytes
         memory = f"{share:.0%} of a GPU's {size(self.gpu_memory_bytes)}"
+        memory += f"; {size(self.peak_reserved_bytes)} reserved"
         if not self.fits:
             memory += ": DOES NOT FIT"
         peak = f"of {quantity(self.peak_flop_per_second, 'FLOP/s')} a GPU, the peak for"

@@ -2,10 +2,11 @@
 
 A step has many equal layers, micro-batches and stages, and its time grows by the same for each
 further one. So it is simulated with two small numbers of each, and extended in a straight line.
+Stages and micro-batches add up: a pipeline of p stages and m micro-batches takes the time of
+p + m - 1 of them, so more of both at once are not simulated.
 Tests compare this with steps that are simulated in full.
 """
 
-import itertools
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import fmean
@@ -20,6 +21,7 @@ from simgpu.run.shares import CAUSES, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
 STAGES = 2, 4
+WAITING = "waiting for others"  # one of the causes
 ROOMY = 2**44  # bytes: that a job does not fit is seen from its peak
 
 
@@ -31,16 +33,21 @@ class Simulated:
     ----------
     seconds : float
         Of the last rank to be done.
-    memory : float
-        The highest peak of a rank, in bytes, of what is allocated.
+    memory, reserved : float
+        The highest peak of a rank, in bytes: of what is allocated, and of the segments that
+        PyTorch's caching allocator would hold for it.
     causes : dict
         Seconds of the step by cause (`simgpu.run.shares.CAUSES`), the mean over the ranks; they add
         up to `seconds`.
+    peaks : tuple
+        `memory` and `reserved` of each rank that ran.
     """
 
     seconds: float
     memory: float
+    reserved: float
     causes: dict = field(default_factory=dict, compare=False)
+    peaks: tuple = ()
 
 
 def run(job):
@@ -57,12 +64,10 @@ def run(job):
             )  # fmt: skip
     except (ValueError, RuntimeError, AssertionError) as error:
         raise PlanError(f"its program does not run: {error or type(error).__name__}") from None
-    start, end = min(found)[0], max(end for _, end, _ in found)
-    return Simulated(
-        end - start,
-        max(memory for *_, memory in found),
-        causes_between(job.cluster.gpu, start, end),
-    )
+    starts, ends, *peaks = zip(*found, strict=True)
+    start, end = min(starts), max(ends)
+    causes = causes_between(job.cluster.gpu, start, end)
+    return Simulated(end - start, *map(max, peaks), causes, tuple(zip(*peaks, strict=True)))
 
 
 def causes_between(gpu, start, end):
@@ -77,25 +82,45 @@ def simulate(job):
     layers = _sizes(job.model.layers // job.stages, LAYERS)
     stages = _sizes(job.pipeline, STAGES) if _can_shrink(job) else [job.pipeline]
     counts = _sizes(job.micro_batches, (stages[-1], 2 * stages[-1]))
-    grid = itertools.product(stages, counts, layers)
-    found = {sizes: run(_reduced(job, *sizes)) for sizes in grid}
+    if len(stages) == 1 or job.program.chunks > 1:  # the most memory needs more than one a stage
+        counts.reverse()
+    axes, found = (stages, counts, layers), {}
+    for pair in _corner(stages, counts):
+        found |= {(*pair, n): run(_reduced(job, *pair, n)) for n in layers}
     wanted = job.pipeline, job.micro_batches, job.model.layers // job.stages
-    # Memory does not grow with micro-batches once the pipeline is full.
-    filled = {sizes: f.memory for sizes, f in found.items() if sizes[1] == counts[-1]}
-    memory = _extend(filled, (stages, [counts[-1]], layers), wanted)
-    seconds = {sizes: f.seconds for sizes, f in found.items()}
-    seconds = _extend(seconds, (stages, counts, layers), wanted)
-    return Simulated(seconds, memory, _causes_of(found, (stages, counts, layers), wanted, seconds))
+    seconds = _extend({sizes: f.seconds for sizes, f in found.items()}, axes, wanted)
+    # Memory does not grow with micro-batches once the pipeline is full, but if none ends before
+    # the last begins.
+    kept = wanted[1] if job.pipeline > 1 and job.program.schedule == "gpipe" else counts[0]
+    filled = wanted[0], kept, wanted[2]
+    # The first rank keeps most micro-batches, and the last has the logits; others have less.
+    memory, reserved = (
+        max(_extend({sizes: f.peaks[rank][i] for sizes, f in found.items()}, axes, filled)
+            for rank in (0, -1))
+        for i in range(2)
+    )  # fmt: skip
+    causes = _causes_of(found, axes, wanted, seconds)
+    return Simulated(seconds, memory, max(memory, reserved), causes)
 
 
 def _causes_of(found, axes, wanted, seconds):
-    """Extend each cause; one that would be negative is none, and the others give way."""
-    causes = {
-        cause: max(_extend({k: f.causes[cause] for k, f in found.items()}, axes, wanted), 0.0)
-        for cause in CAUSES
-    }
+    """Extend each cause; a rank waits for others in the time that is left.
+
+    With more stages, the share of the first and the last, which do other work, becomes smaller in
+    the mean, at every micro-batch.
+    """
+    stages, counts, _ = axes
+    causes = {}
+    for cause in CAUSES.keys() - {WAITING}:
+        at = _at({sizes: f.causes[cause] for sizes, f in found.items()}, axes, wanted)
+        inverse = [1 / n for n in stages]
+        means = [at(n, counts[0]) for n in stages]
+        more = _line(inverse, means, 1 / wanted[0]) - at(stages[0], counts[0])
+        value = _line(counts, [at(stages[0], n) for n in counts], wanted[1])
+        causes[cause] = max(value + more * wanted[1] / counts[0], 0.0)
+    causes[WAITING] = max(seconds - sum(causes.values()), 0.0)
     total = sum(causes.values())
-    return {cause: value * seconds / total for cause, value in causes.items()}
+    return {cause: causes[cause] * seconds / total for cause in CAUSES}
 
 
 def _sizes(whole, few):
@@ -123,15 +148,32 @@ def _part(cluster, gpus) -> Cluster:
     return replace(cluster, nodes=nodes, name=name)
 
 
+def _corner(stages, counts):
+    """Return the first size of both, and the others of each with the first one of the other."""
+    return [(n, counts[0]) for n in stages] + [(stages[0], n) for n in counts[1:]]
+
+
 def _extend(values, axes, wanted):
     """Go on in a straight line along each axis; `values` has a number for each point."""
-    if not axes:
-        return values[()]
-    sizes, *others = axes
-    rows = [
-        _extend({k[1:]: v for k, v in values.items() if k[0] == n}, others, wanted[1:])
-        for n in sizes
-    ]
+    stages, counts, _ = axes
+    at = _at(values, axes, wanted)
+    more_stages = _line(stages, [at(n, counts[0]) for n in stages], wanted[0])
+    more_counts = _line(counts, [at(stages[0], n) for n in counts], wanted[1])
+    return more_stages + more_counts - at(stages[0], counts[0])
+
+
+def _at(values, axes, wanted):
+    """Return a function: the value for some stages and micro-batches, with all layers."""
+    layers = axes[2]
+
+    def at(stages, count):
+        return _line(layers, [values[stages, count, n] for n in layers], wanted[2])
+
+    return at
+
+
+def _line(sizes, values, wanted):
+    """Return the value at a size, on the line through one or two known ones."""
     if len(sizes) == 1:
-        return rows[0]
-    return rows[0] + (wanted[0] - sizes[0]) * (rows[1] - rows[0]) / (sizes[1] - sizes[0])
+        return values[0]
+    return values[0] + (wanted - sizes[0]) * (values[1] - values[0]) / (sizes[1] - sizes[0])

@@ -16,6 +16,7 @@ import simgpu as sim
 from simgpu.network.cluster import Cluster
 from simgpu.plan.simulate import ROOMY, Simulated, causes_between
 from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.program import peaks
 
 COUNTS = 1, 2  # micro-batches that are simulated; a step of more goes on in a straight line
 
@@ -109,13 +110,13 @@ def simulate(job):
         for cause, seconds in second.causes.items()
     }
     seconds = second.seconds + more * (second.seconds - first.seconds)
-    return Simulated(seconds, second.memory, causes), flops
+    return Simulated(seconds, second.memory, second.reserved, causes), flops
 
 
 def _run(job):
     cluster = job.cluster
     try:
-        ((start, end, memory),) = sim.spawn(
+        ((start, end, *memory),) = sim.spawn(
             _step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
             link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
             ranks=[0],
@@ -124,11 +125,11 @@ def _run(job):
         raise PlanError(f"the model does not run: {error or type(error).__name__}") from None
     spans = [s for s in sim.trace() if s.engine == "compute" and start <= s.start <= end]
     causes = causes_between(cluster.gpu, start, end)
-    return Simulated(end - start, memory, causes), sum(s.flops for s in spans)
+    return Simulated(end - start, *memory, causes), sum(s.flops for s in spans)
 
 
 def _step(rank, job):
-    """Run one step after one to warm up; return its start, end, and peak memory."""
+    """Run one step after one to warm up; return its start, end, and peaks of memory."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
     half = getattr(torch, job.dtype)
@@ -159,7 +160,7 @@ def _step(rank, job):
         optimizer.step()
         optimizer.zero_grad()
     torch.accelerator.synchronize()
-    return start, sim.now(), torch.accelerator.max_memory_allocated(device)
+    return start, sim.now(), *peaks(device)
 
 
 def _loss(out):

@@ -50,7 +50,7 @@ class Stage(nn.Sequential):
 
 
 def step(rank, job):
-    """Run one step; return when it began and ended, and the peak of the memory, in bytes."""
+    """Run one step; return when it began and ended, and the peaks of the memory, in bytes."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
     mesh = dist.init_device_mesh(
@@ -81,7 +81,13 @@ def step(rank, job):
     run()
     finish()
     torch.accelerator.synchronize()
-    return start, sim.now(), torch.accelerator.max_memory_allocated(device)
+    return start, sim.now(), *peaks(device)
+
+
+def peaks(device):
+    """Return the most bytes that were allocated on a device, and reserved for that."""
+    memory = torch.accelerator
+    return memory.max_memory_allocated(device), memory.max_memory_reserved(device)
 
 
 def _nothing():

@@ -36,7 +36,7 @@ def test_the_report_says_what_a_step_takes(small, capsys):
     code, text = plan(capsys, small, "--gpus", 4, "--gpu", "h100")
     assert code == 0
     for words in ("simulated, not measured", "4 x h100 on nvlink4", "ZeRO stage 3", "step time",
-                  "tokens/s", "MFU", "of a GPU's 80 GiB", "limited by"):  # fmt: skip
+                  "tokens/s", "MFU", "of a GPU's 80 GiB; ", " reserved", "limited by"):  # fmt: skip
         assert words in text, words
 
 
@@ -49,6 +49,7 @@ def test_the_same_as_json(small, capsys):
     assert sum(found["time_shares"].values()) == pytest.approx(1)
     assert found["limited_by"] == max(found["time_shares"], key=found["time_shares"].get)
     assert found["fits"] is True
+    assert found["peak_memory_bytes"] <= found["peak_reserved_bytes"] < 2 * 2**30
     flops = found["mfu_share"] * 4 * found["peak_flop_per_second"] * found["step_time_seconds"]
     assert flops == pytest.approx(read(SMALL, "").flops(16))
 

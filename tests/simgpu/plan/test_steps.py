@@ -38,10 +38,17 @@ def test_an_extended_step_is_the_full_one(program, tensor, data, pipeline, micro
 
 
 @pytest.mark.slow
-def test_stages_are_extended_too():
+@pytest.mark.parametrize("kind", [{}, {"schedule": "gpipe"}, {"chunks": 2}])
+def test_stages_are_extended_too(kind):
     cluster = build_cluster(40, "a100", "nvlink3", 5, "hdr")
-    job = Job(replace(SMALL, layers=5), PLAIN, cluster, 8, 1, 5, 1, 9)
-    assert simulate(job).seconds == pytest.approx(run(job).seconds, rel=0.01)
+    model = replace(SMALL, layers=10, vocabulary=131_072)  # the last rank needs most in small ones
+    job = Job(model, replace(PLAIN, **kind), cluster, 8, 1, 5, 1, 10)
+    extended, full = simulate(job), run(job)
+    assert extended.seconds == pytest.approx(full.seconds, rel=0.015)
+    assert extended.memory == pytest.approx(full.memory, rel=0.03)
+    assert extended.reserved == pytest.approx(full.reserved, rel=0.1)
+    for cause, seconds in extended.causes.items():
+        assert seconds == pytest.approx(full.causes[cause], abs=0.02 * full.seconds), cause
 
 
 def alone(**changes):
@@ -224,10 +231,11 @@ def test_folded_ranks_take_as_long_as_all(degrees):
     job = Job(EXPERTS, replace(PLAIN, sequence_parallel=True), NODE, **degrees)
     options = {"gpu": "a100", "link": "nvlink3", "numerics": False}
     found = sim.spawn(step, (job,), 8, **options)
-    start, end = min(found)[0], max(end for _, end, _ in found)
+    start, end = min(found)[0], max(end for _, end, *_ in found)
     folded = run(job)
     assert folded.seconds == pytest.approx(end - start, rel=1e-9)
-    assert folded.memory == max(memory for *_, memory in found)
+    assert folded.memory == max(memory for *_, memory, _ in found)
+    assert folded.reserved == max(reserved for *_, reserved in found)
 
 
 def test_the_bubble_of_a_pipeline():
