@@ -45,7 +45,7 @@ class Simulated:
 
     seconds: float
     memory: float
-    reserved: float
+    reserved: float = 0.0
     causes: dict = field(default_factory=dict, compare=False)
     peaks: tuple = ()
 

@@ -11,6 +11,7 @@ from benchmarks.published.resnets import balance
 from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import score
 from simgpu.plan.simulate import Simulated
+from simgpu.plan.step.job import PlanError
 
 ROWS = {
     "llmfoundry": {
@@ -113,7 +114,7 @@ def test_shapes_from_numbers_of_parameters():
 @pytest.mark.parametrize(
     ("family", "changes", "reason"),
     [
-        ("llmfoundry", {"Model": "9b"}, "no model is called '9b'"),
+        ("llmfoundry", {"Model": "9b"}, "no model is called 'mpt 9b'"),
         ("llmfoundry", {"Sharding Strategy": "MAGIC"}, "FULL_SHARD"),
         ("llmfoundry", {"MP Mode": "ODD"}, "MP mode 'ODD'"),
         ("llmfoundry", {"Activation CPUOffload": "True"}, "moved to the host"),
@@ -189,7 +190,7 @@ def test_where_a_published_split_comes():
 
     def step(job):
         if job.pipeline > 1:
-            raise UnpredictableError("no pipelines")
+            raise PlanError("no pipelines")
         return Simulated(10 - job.tensor, 2**40 if job.tensor == 8 else 2**30)
 
     found = best_splits.place(job, step)
