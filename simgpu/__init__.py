@@ -10,14 +10,15 @@ numbers about the hardware. The same program takes the same simulated time in ev
   finished, and its engine is free; it lasts
   ``kernel_overhead + max(FLOPs / (peak * efficiency), bytes / (bandwidth * efficiency))``.
 - **Engines.** The kernels of a device share one compute engine; copies have one per direction.
-- **Memory** is counted in blocks, and runs out as on a real GPU.
+- **Memory** is counted in blocks, which lie in segments as PyTorch's allocator reserves them, and
+  runs out as on a real GPU.
 
 Not modelled: contention for host memory, for links, and between collectives and kernels (ranks
 model the last two), kernel selection and fusion (except of attention, which runs in the kernel that
 PyTorch would choose on that GPU, see `simgpu.backend.attention`), FLOPs of factorisations, full
-launch queues, caches, changing clock rates, fragmentation, library workspaces, staged copies that
-slow each other down, and the time of Python itself. The backward pass runs on the stream that is
-current when it is called, not on those of the forward pass.
+launch queues, caches, changing clock rates, library workspaces, staged copies that slow each other
+down, and the time of Python itself. The backward pass runs on the stream that is current when it is
+called, not on those of the forward pass.
 
 Values are computed immediately, in program order. A missing wait between streams, or a buffer that
 is overwritten or freed too early, may change times but never values: `check_races` finds them.

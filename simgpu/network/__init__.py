@@ -12,9 +12,11 @@ Imports `simgpu.hardware`, and no torch.
 from simgpu.hardware.assumptions import HOST_RATE
 from simgpu.network.cluster import SYSTEMS, Cluster, build_cluster, find_cluster
 from simgpu.network.collective_costs import Cost, cost
+from simgpu.network.measured import FILL
 from simgpu.network.networks import NETWORKS, Network, find_network
 
 __all__ = [
+    "FILL",
     "HOST_RATE",
     "NETWORKS",
     "SYSTEMS",

@@ -44,3 +44,25 @@ def test_without_what_is_measured_beyond_nccls_model_errors_are_far_larger(chose
     sweeps.forget()
     assert now < 0.08
     assert plain > 1.7 * now
+
+
+def test_a_machine_does_not_choose_the_constants_that_judge_it():
+    """The slow machine would choose slow wires, the other one fast wires."""
+    row = {"collective": "all_reduce"}
+    found = [({**row, "system": name}, 2**30) for name in ("slow", "fast")]
+    tried = {(0.92, 1): [0.0, 0.5], (1.0, 1): [0.5, 0.1]}
+    assert sweeps.best(found, tried) == (0.92, 1), "0.25 on average, against 0.3"
+    assert sweeps.best(found, tried, without="slow") == (1.0, 1)
+    assert sweeps.best(found, tried, without="fast") == (0.92, 1)
+
+
+def test_what_is_judged(chosen):
+    found = sweeps.judged()
+    assert {row["system"] for row, *_ in found} == {one[0]["system"] for one in chosen}
+    assert all(row["collective"] != "send" for row, *_ in found)
+    short = [row["source"] for row, size, _ in found if size < sweeps.HOST]
+    assert short, "short messages are judged"
+    fitted = [row for row, size, _ in found if row["system"] == sweeps.START_FROM and size < 2**21]
+    assert {row["collective"] for row in fitted} == {"all_reduce"}
+    assert not any(source.endswith(("-g 8", "-g 8 (inferred)")) for source in short)
+    assert measured.WIRE == 0.96, "constants are put back"

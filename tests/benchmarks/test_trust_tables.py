@@ -28,7 +28,7 @@ def test_goals_that_are_missed_are_bold():
     assert [len(summary.lines([table])) for table in (GOOD, POOR)] == [1, 1]
     good, poor = ("|".join(map(str, summary.lines([table])[0])) for table in (GOOD, POOR))
     assert "**" not in good
-    assert good.endswith("|3|0.0%|5.0%|1.00|1.00|5.0%")
+    assert good.endswith("|3|0.0%|5.0% (2)|1.00|1.00|5.0% (3)")
     assert poor.count("**") == 2 * 5
     assert "-1.00" in poor
 
@@ -48,11 +48,19 @@ def test_every_row_is_in_a_fold():
     assert text.index("GPT-2") < text.index("ResNet-50")
 
 
-def test_memory_stands_where_there_is_no_time():
-    table = tables.Table("korthikanti memory", [{}], [
-        Prediction("s", "p", "w", None, None, memory=(2**30, 2**31))], [])  # fmt: skip
-    assert "| 2.00 | 2 GiB | 1 GiB | 2.00 |" in blocks.program_rows([table])
-    assert summary.samples([table]) == []
+def test_what_a_formula_gives_is_no_measurement():
+    row = {"model": "22B", "variant": "both", "activation_memory_pct_of_no_recompute": "20"}
+    rows = [row, {**row, "variant": "none", "activation_memory_pct_of_no_recompute": "100"}]
+    paper = tables.Table(summary.PAPER, rows, [
+        Prediction("s", "p", "w", None, None, memory=(2**30, size)) for size in (2**29, 2**30)
+    ], [(4, "why")])  # fmt: skip
+    assert summary.paper_lines([GOOD, paper]) == [("22B", "both", "20.0%", "10.0%")]
+    assert "| 22B | both | 20.0% | 10.0% |" in blocks.paper_table([paper])
+    assert summary.lines([GOOD, paper]) == summary.lines([GOOD])
+    assert str(summary.numbers([GOOD, paper])) == str(summary.numbers([GOOD])), "nan is not nan"
+    assert blocks.program_rows([GOOD, paper]) == blocks.program_rows([GOOD])
+    assert "All 3 rows" in blocks.refused([GOOD, paper])
+    assert summary.missed([paper]) == summary.missed([])
 
 
 def test_numbers_of_no_programs():
@@ -68,7 +76,7 @@ def test_folders_are_read_by_name(tmp_path):
 
 
 def test_every_family_has_a_name():
-    assert set(summary.NAMES) == set(tables.FAMILIES)
+    assert {*summary.NAMES, summary.PAPER} == set(tables.FAMILIES)
 
 
 def stored_programs():

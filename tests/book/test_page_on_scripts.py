@@ -49,4 +49,4 @@ def test_the_picture_is_of_a_step_of_that_length():
     step = re.search(r"time (\S+) ms, \S+ tokens/s", TEXT)[1]
     picture = (ROOT / "chapters/img/own-script.svg").read_text(encoding="utf-8")
     drawn = re.search(r"spans, (\S+) ms", picture)[1]
-    assert rounded(step, [drawn]), "run python -m tools.figures.own_script"
+    assert rounded(step, [drawn]), "run python -m tools.own_script"

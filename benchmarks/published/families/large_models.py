@@ -25,7 +25,7 @@ def predict(row):
     gpus, words = whole(row, "gpus"), row["parallelism"]
     degrees = {name: int(n) for name, n in re.findall(r"([A-Z]+)\s*(\d+)", words)}
     if degrees.get("CP", 1) > 1 or degrees.get("EP", 1) > 1:
-        raise UnpredictableError("context and expert parallelism are not simulated")
+        raise UnpredictableError("our program has no context and expert parallelism")
     notes = [] if row["seq"].strip() else [f"seq {SEQ}"]
     seq = whole(row, "seq") if row["seq"].strip() else SEQ
     micro = whole(row, "micro_batch") if row["micro_batch"].strip() else 1

@@ -42,7 +42,7 @@ def predict(row):
     if unknown:
         raise UnpredictableError(f"no program for {', '.join(sorted(unknown))}")
     if degrees.get("CP", 1) > 1:
-        raise UnpredictableError("context parallelism is not simulated")
+        raise UnpredictableError("our program has no context parallelism")
     recompute = RECOMPUTE.get(row["activation_checkpointing"].strip())
     if recompute is None:
         raise UnpredictableError(f"unknown checkpointing {row['activation_checkpointing']!r}")

@@ -48,6 +48,8 @@ class Assumption:
         What it might be, the preset's value left out.
     change : callable, optional
         Takes a GPU, a link and a value, returns the two with it.
+    names : tuple
+        The constants of `constants.CONSTANTS` that it is.
     where : tuple, optional
         The module and the name of the constant, if it belongs to neither: it has the value while
         the conclusion is computed.
@@ -56,6 +58,7 @@ class Assumption:
     words: str
     values: tuple
     change: Callable = lambda gpu, link, value: (gpu, link)
+    names: tuple = ()
     where: tuple | None = None
 
     @contextmanager
@@ -106,6 +109,10 @@ def launch(gpu, link, seconds):
     return _gpu(gpu, link, seconds, "launch_overhead")
 
 
+def _collective_launch(gpu, link, seconds):
+    return _gpu(gpu, link, seconds, "collective_launch_overhead")
+
+
 def _kernel(gpu, link, seconds):
     return _gpu(gpu, link, seconds, "kernel_overhead")
 
@@ -125,22 +132,33 @@ def _memory(gpu, link, share):
 LAUNCHES = (2e-6, assumptions.LAUNCH_OVERHEAD, 10e-6, 15e-6, vtrain.LAUNCH)
 
 ASSUMPTIONS = (
-    Assumption("launch: 2 to 15 µs", (2e-6, 10e-6, 15e-6), launch),
-    Assumption("kernel: 1 to 5 µs", (1e-6, 5e-6), _kernel),
-    Assumption("arithmetic: 40 to 90%", (0.4, 0.9), _arithmetic),
-    Assumption("memory: 40 to 90%", (0.4, 0.9), _memory),
-    Assumption("wires: 50 to 95%", (0.5, 0.95), _wires),
-    Assumption("latency of copies: 2 to 20 µs", (2e-6, 20e-6), _latency),
-    Assumption("host memory: 1 to 4 times as fast", (2, 4), _host_memory),
-    Assumption("all GPUs through one host: 40 to 160 GB/s", (40e9, 160e9), _host_rate),
-    Assumption("thin products: from a side of 16 to 64", (16, 64),
-               where=(matmul_efficiency, "THIN")),
-    Assumption("small tiles: 8 to 32", (8, 32), where=(matmul_efficiency, "TILE_LOSS")),
-    Assumption("shallow products: 64 to 256", (64, 256), where=(matmul_efficiency, "DEPTH_LOSS")),
-    Assumption("collectives take at most 70 to 98%", (0.7, 0.98), where=(contention, "MOST")),
-    Assumption("large messages: 90 to 100% of NCCL's rate", (0.9, 1.0), where=(measured, "WIRE")),
-    Assumption("links fill: 0 to 3 MiB a channel", (0.0, 3 * 2**20), where=(measured, "FILL")),
+    Assumption("launch: 2 to 15 µs", (2e-6, 10e-6, 15e-6), launch, ("LAUNCH_OVERHEAD",)),
+    Assumption("collective on the host: 20 to 30 µs", (20e-6, 30e-6), _collective_launch,
+               ("COLLECTIVE_LAUNCH_OVERHEAD",)),
+    Assumption("kernel: 1 to 5 µs", (1e-6, 5e-6), _kernel, ("KERNEL_OVERHEAD",)),
+    Assumption("arithmetic: 40 to 90%", (0.4, 0.9), _arithmetic, ("COMPUTE_EFFICIENCY", "BEST")),
+    Assumption("memory: 40 to 90%", (0.4, 0.9), _memory, ("MEMORY_EFFICIENCY",)),
+    Assumption("wires: 50 to 95%", (0.5, 0.95), _wires, ("LINK_EFFICIENCY",)),
+    Assumption("latency of copies: 2 to 20 µs", (2e-6, 20e-6), _latency, ("COPY_LATENCY",)),
+    Assumption("host memory: 1 to 4 times as fast", (2, 4), _host_memory,
+               ("PAGEABLE_TO_DEVICE", "PAGEABLE_TO_HOST")),
+    Assumption("all GPUs through one host: 40 to 160 GB/s", (40e9, 160e9), _host_rate,
+               ("HOST_RATE",)),
+    *(Assumption(words, values, names=(where[1],), where=where) for words, values, where in (
+        ("thin products: from a side of 16 to 64", (16, 64), (matmul_efficiency, "THIN")),
+        ("small tiles: 8 to 32", (8, 32), (matmul_efficiency, "TILE_LOSS")),
+        ("shallow products: 64 to 256", (64, 256), (matmul_efficiency, "DEPTH_LOSS")),
+        ("collectives take at most: 70 to 98%", (0.7, 0.98), (contention, "MOST")),
+        ("large messages: 90 to 100% of NCCL's rate", (0.9, 1.0), (measured, "WIRE")),
+        ("links fill: 0 to 3 MiB a channel", (0.0, 3 * 2**20), (measured, "FILL")),
+    )),
 )  # fmt: skip
+
+
+def varied():
+    """Return ``{name of a constant: the range in which the study varies it}``."""
+    return {name: a.words.partition(": ")[2] for a in ASSUMPTIONS for name in a.names}
+
 
 CONCLUSIONS = (
     Conclusion("100,000 numbers are added in the time of 1,000", "devices",

@@ -7,7 +7,7 @@ from benchmarks.page import plain
 from benchmarks.published import rows, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page import assumed, drawings, findings, orders, summary
+from benchmarks.published.page import assumed, constants, drawings, findings, orders, summary
 from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size
@@ -68,6 +68,23 @@ def node_curves(found):
     return [_curve(key[0], pairs, SIZES) for key, pairs in groups.items()]
 
 
+def swept_table():
+    """Return a table of the sweeps that chose constants: by place and size of the message."""
+    head = ("among GPUs of", "size", "rows", "median error", "lowest ratio", "highest ratio")
+    lines = []
+    for (place, name), group in findings.swept_classes().items():
+        error = statistics.median(abs(ratio - 1) for *_, ratio in group)
+        ends = (min(group, key=lambda one: one[2]), max(group, key=lambda one: one[2]))
+        lines.append((findings.PLACES[place], findings.CLASSES[name], len(group),
+                      f"{error:.0%}", *(_swept(*one) for one in ends)))  # fmt: skip
+    return table(head, lines)
+
+
+def _swept(row, num_bytes, ratio):
+    kind = row["collective"].replace("_", "-")
+    return f"{ratio:.2f} ({kind} of {size(num_bytes)}, {plain(row['system'])})"
+
+
 def message_table(pairs, found):
     """Return a table of the messages of one system; `found` are all messages of its table."""
     head = ("all-reduce of", "published", "predicted", "ratio")
@@ -102,7 +119,7 @@ def _values(row, p):
 
 def hidden_rows(messages, steps, found=()):
     """Return rows that a test predicts once more, as comments: a reader does not see them."""
-    columns = ("system", "gpus", "nodes", "collective", "algorithm", "bytes")
+    columns = ("system", "gpus", "nodes", "collective", "algorithm", "bytes", "source")
     lines = ["Predicted once more by a test, so that this page does not grow stale:"]
     for row, p in messages:
         words = " | ".join(plain(row[column]) for column in columns)
@@ -174,7 +191,8 @@ def _share(share):
 
 
 def refused(tables):
-    """Say which rows were not predicted, and why."""
+    """Say which measured rows were not predicted, and why."""
+    tables = summary.measured(tables)
     total = sum(len(t.rows) + len(t.refused) for t in tables)
     lines = [(t.family, line, plain(reason)) for t in tables for line, reason in t.refused]
     if not lines:
@@ -188,6 +206,17 @@ def summary_table(found):
     head = ("table", "rows", "median error", "after one point", "order of rows",
             "order of splits", "memory")  # fmt: skip
     return table(head, summary.lines(found))
+
+
+def paper_table(found):
+    """Return the table of memory by a paper's formula, beside what is simulated."""
+    return table(("model", "what saves memory", "formula", "simulated"), summary.paper_lines(found))
+
+
+def constant_table():
+    """Return the table of all constants that no data sheet gives."""
+    head = ("constant", "value", "kind", "why, or fitted to what", "varied", "in the code")
+    return table(head, constants.constant_table(assumed.varied()))
 
 
 def program_rows(found):
@@ -222,6 +251,34 @@ def assumption_table(found):
         cells = (_bold(_range(values), all(map(c.holds, values))) for values in columns)
         lines.append((_link(c), number(columns[0][0]), *cells))
     return table(head, lines)
+
+
+def range_table(found):
+    """Return the conclusions by their extremes: ``{Conclusion: [numbers by assumption]}``."""
+    head = ("", "preset", "lowest", "highest", "fails for some value of")
+    lines = []
+    for c, columns in found.items():
+        ends = []
+        for choose in (min, max):
+            place = choose(range(len(columns)), key=lambda i, choose=choose: choose(columns[i]))
+            ends.append(_extreme(choose(columns[place]), columns[0][0], assumed.ASSUMPTIONS[place]))
+        fails = [
+            _name(a) for a, values in zip(assumed.ASSUMPTIONS, columns, strict=False)
+            if not all(map(c.holds, values))
+        ]  # fmt: skip
+        words = f"**{', '.join(fails)}**" if fails else "none"
+        lines.append((_link(c), number(columns[0][0]), *ends, words))
+    return table(head, lines)
+
+
+def _extreme(value, preset, assumption):
+    if f"{value:.2f}" == f"{preset:.2f}":
+        return f"{value:.2f}"
+    return f"{value:.2f} ({_name(assumption)})"
+
+
+def _name(assumption):
+    return assumption.words.partition(":")[0]
 
 
 def _link(conclusion):

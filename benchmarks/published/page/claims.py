@@ -6,8 +6,8 @@ from benchmarks.published.page.assumed import ASSUMPTIONS, CONCLUSIONS
 
 # The tables that miss a goal, whose misses the page explains.
 MISSED = {
-    "before": {"resnet50", "torchtitan"},
-    "after": {"collectives", "gpt2", "megatron 2024", "nanotron", "resnet50", "torchgpipe"},
+    "before": {"torchtitan"},
+    "after": {"gpt2", "megatron 2024", "nanotron", "torchgpipe"},
     "order": set(),
     "splits": {"vtrain"},
     "memory": set(),
@@ -39,22 +39,53 @@ def _programs(missed):
 def _worst(n):
     return {
         "nanotron: the worst really took three times as long": 2.5 < 1 / n["nanotron_low"] < 3.5,
-        "ResNet-50: really 1.7 times as long": 1.65 < 1 / n["resnet50_low"] < 1.75,
-        "torchtitan: memory up to a third too low": 0.64 < n["torchtitan_memory"] < 0.7,
+        "nanotron: the worst of all programs": n["nanotron_low"] == n["programs_low"],
+        "ResNet-50: no more than a quarter off": n["resnet50_low"] > 0.75,
+        "memory: up to a third too low": 0.64 < n["memory_low"] < 0.7,
+        "memory: the lowest is torchtitan's": n["memory_low"] == n["memory_torchtitan"],
+        "memory: half within a tenth": n["memory_median"] < 0.1,
+        "programs: half within a fifth, after one point within a tenth": n["programs_median"] < 0.2
+        and n["programs_point"] < 0.1,
+        "programs: far more too short than too long": n["programs_below"] > 0.75,
+        "programs: nine of ten between 0.7 and 1.2": n["programs_from"] > 0.65
+        and n["programs_to"] < 1.25,
     }
 
 
 def _messages(n):
+    flat = [n[f"flat_{place}"] for place in range(3)]
     return {
-        "small messages: about three times as fast as the real ones": n["small_least"] > 2.5
-        and n["small_most"] < 3.5,
-        "medium messages: too short, less so": n["small_high"] < n["medium_low"]
-        and n["medium_high"] < 0.95,
-        "medium messages: not steadily better": n["near_16"] < n["near_8"],
-        "large messages: within a tenth, none too long": _within(n, "large", 0.1)
-        and n["large_high"] < 1,
+        "short messages: within a fifth": _within(n, "short", 0.2),
+        "messages of 512 KiB to 2 MiB: too short, by more than half": n["between_low"] < 0.5
+        and n["between_high"] < 0.9,
+        "messages of 1, 2 and 4 MiB: the same times": max(flat) < 1.02 * min(flat),
+        "medium messages: within a fifth": _within(n, "medium", 0.2),
+        "large messages: within a twentieth": _within(n, "large", 0.05),
         "large messages on other boards: within a twentieth": _within(n, "others", 0.05),
-        "over nodes: within a tenth": _within(n, "several", 0.1),
+        "over nodes: within an eighth": _within(n, "several", 0.125),
+        **_sweeps(n),
+    }
+
+
+def _sweeps(n):
+    places = {"one": (0.5, 0.1, 0.05), "nodes": (0.25, 0.2, 0.1)}
+    sizes = ("small", "medium", "large")
+    return {
+        "sweeps: most of the lowest ratios are not of all-reduces": n["swept_worst_simple"] > 3,
+        "sweeps: small messages of one node are all predicted too fast, and are few": n[
+            "swept_one_small_high"
+        ]
+        < 0.9
+        and n["swept_one_small_rows"] < 10,
+        "sweeps: one node within a tenth from 2 MiB on, nodes up to a quarter": all(
+            n[f"swept_{place}_{name}_median"] < limit
+            for place, limits in places.items()
+            for name, limit in zip(sizes, limits, strict=True)
+        ),
+        "sweeps: single messages really took twice as long": all(
+            0.45 < n[f"swept_nodes_{name}_low"] < 0.6 for name in sizes
+        )
+        and 0.5 < n["swept_one_small_low"] < 0.65,
     }
 
 
@@ -71,8 +102,8 @@ def _steps(n):
         "steps over nodes: half of them within a tenth": n["more_median"] < 0.1,
         "steps over nodes: one took twice as long": n["more_most"] > 2,
         "steps over nodes: launches do not matter": n["more_median"] == n["more_plain_median"],
-        "steps over nodes: nearly all too short": n["more_high"] < 1.02,
-        "far more too short than too long": n["below"] > 0.75 and n["too_long"] < 0.25,
+        "steps over nodes: nearly all too short": n["more_high"] < 1.05,
+        "more too short than too long": n["below"] > 0.67 and n["too_long"] < 0.25,
     }
 
 
@@ -80,12 +111,14 @@ def _orders(n):
     shares = [n[f"order_{start}"] for start in (0, 5, 10, 20, 50)]
     return {
         "orders: the larger the difference, the more often right": shares == sorted(shares),
-        "orders: under 5 % hardly better than a coin": shares[0] < 0.6,
+        "orders: under 5 % little better than a coin": shares[0] < 0.65,
         "orders: over 20 % right in nine of ten, over 50 % practically always": shares[3] > 0.9
         and shares[4] > 0.99,
         "choices: most are the best": n["choice_best"] > n["choice_jobs"] / 2,
         "choices: much better than chance": n["choice_best"] > 3 * n["choice_random_best"],
-        "choices: a fifth is poor": n["choice_far"] > n["choice_jobs"] / 5,
+        "choices: one in five is poor": 0.15 * n["choice_jobs"]
+        < n["choice_far"]
+        < 0.25 * n["choice_jobs"],
         "choices over nodes: hardly slower than the best": n["more_choice"] < 0.01,
     }
 
@@ -98,22 +131,30 @@ def _conclusions(launches, ranges):
         if not all(map(conclusion.holds, values))
     }
     adding, overlap = CONCLUSIONS[0].words, CONCLUSIONS[-1]
-    wires = [columns[4] for columns in ranges.values()]
+    launch, kernel, collective, wire = (
+        _place(name)
+        for name in (
+            "LAUNCH_OVERHEAD", "KERNEL_OVERHEAD", "COLLECTIVE_LAUNCH_OVERHEAD", "LINK_EFFICIENCY",
+        )
+    )  # fmt: skip
     *_, lenet, resnet = launches.items()
     return {
-        "conclusions: all but one hold in the whole ranges": fail == {(adding, 0), (adding, 1)},
-        "assumptions: launches and kernels come first, wires fifth": "launch"
-        in ASSUMPTIONS[0].words
-        and "kernel" in ASSUMPTIONS[1].words
-        and "wire" in ASSUMPTIONS[4].words,
-        "wires: change nothing": all(
-            math.isclose(min(values), max(values), rel_tol=0.01) for values in wires
+        "conclusions: all but one hold in the whole ranges": fail
+        == {(adding, launch), (adding, kernel)},
+        "wires, and the host's time for a collective: change nothing": all(
+            math.isclose(min(columns[place]), max(columns[place]), rel_tol=0.01)
+            for columns in ranges.values()
+            for place in (wire, collective)
         ),
         "overlap: next to nothing if launching is slow": 0.95 < launches[overlap][-1] < 1.05,
         "LeNet, 256 images each: turns around between 2 and 5 us": _turns(*lenet, 0),
         "ResNet-18, 32 images each: breaks even at 15 us": _turns(*resnet, 3)
         and launches[resnet[0]][3] < 1.05,
     }
+
+
+def _place(name):
+    return next(place for place, a in enumerate(ASSUMPTIONS) if name in a.names)
 
 
 def _turns(conclusion, values, last):

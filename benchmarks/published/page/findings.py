@@ -1,20 +1,25 @@
 """What tables of published measurements say about the clock, as numbers by name."""
 
+import itertools
 import statistics
-from functools import partial
+from functools import lru_cache, partial
 
+from benchmarks.published import sweeps
 from benchmarks.published.families import vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page import orders, summary
+from benchmarks.published.page import constants, orders, summary
 from benchmarks.published.score import score
-from simgpu.hardware import assumptions, matmul_efficiency
+from simgpu.hardware import assumptions, attention, matmul_efficiency
 from simgpu.hardware.presets import find_gpu
+from simgpu.network import measured
 from simgpu.network.cluster import build_cluster
 from simgpu.network.collective_costs import cost
 from simgpu.network.networks import NETWORKS
 from simgpu.units import size
 
 SMALL, LARGE = 2**20, 2**29  # bytes: small messages up to the first, large ones from the second on
+SHORT, MIDDLE = 2**18, 2**22  # between them the launching of one thread ends and wires begin
+FLAT = (2**20, 2**21, 2**22)  # bytes: sizes whose published times are the same
 REDUCES = 6  # all-reduces of a layer and micro-batch: two forward, again, and backward
 
 
@@ -55,25 +60,70 @@ def several_nodes(found):
 def of_collectives(found):
     """Return the numbers about collectives."""
     swept = sweep(found)
-    (first, least), systems = swept[0], {p.system for _, p in swept}
+    systems = {p.system for _, p in swept}
+    sized = [(num_bytes(row), p) for row, p in swept]
     groups = {
-        "small": [p for row, p in swept if num_bytes(row) <= SMALL],
-        "medium": [p for row, p in swept if SMALL < num_bytes(row) < LARGE],
-        "large": [p for row, p in swept if num_bytes(row) >= LARGE],
+        "short": [p for n, p in sized if n <= SHORT],
+        "between": [p for n, p in sized if SHORT < n < MIDDLE],
+        "medium": [p for n, p in sized if MIDDLE <= n < LARGE],
+        "large": [p for n, p in sized if n >= LARGE],
         "others": [p for row, p in found if row["nodes"] == "1" and p.system not in systems],
         "several": [p for _, p in several_nodes(found)],
     }
-    numbers = {"gap": (least.measured - least.predicted) * 1e6, "least": size(num_bytes(first))}
-    numbers |= {"sweep_rows": len(swept), "several_rows": len(groups["several"])}
+    numbers = {"sweep_rows": len(swept), "several_rows": len(groups["several"])}
     numbers |= {"others_rows": len(groups["others"])}
-    for mib in (8, 16):
-        numbers[f"near_{mib}"] = _only(p.ratio for row, p in swept if num_bytes(row) == mib * 2**20)
-    missing = (p.measured - p.predicted for row, p in swept if num_bytes(row) == 2 * 2**20)
-    numbers["tp8_known"] = _only(missing) * 1e6
+    for place, at in enumerate(FLAT):
+        numbers[f"flat_{place}"] = _only(p.measured for n, p in sized if n == at) * 1e6
+    numbers["tp8_known"] = _only(p.measured - p.predicted for n, p in sized if n == FLAT[1]) * 1e6
     for name, group in groups.items():
         numbers |= _span(name, group)
-    numbers["large_error"] = 1 - numbers["large_low"]
     return numbers | _scores("collectives", [p for _, p in found])
+
+
+def size_class(num_bytes):
+    """Return which of `CLASSES` a message belongs to."""
+    return "small" if num_bytes <= SMALL else "medium" if num_bytes < LARGE else "large"
+
+
+CLASSES = {"small": "up to 1 MiB", "medium": "2 to 256 MiB", "large": "512 MiB or more"}
+PLACES = {"one": "one node", "nodes": "two or four nodes"}
+
+
+@lru_cache(maxsize=1)
+def swept_classes():
+    """Return ``{(place, class): [(row, bytes, ratio)]}`` of the sweeps; see `sweeps.judged`."""
+    groups = {key: [] for key in itertools.product(PLACES, CLASSES)}
+    for one in sweeps.judged():
+        place = "one" if one[0]["nodes"] == "1" else "nodes"
+        groups[place, size_class(one[1])].append(one)
+    return groups
+
+
+def of_sweeps():
+    """Return the numbers about the sweeps, each machine predicted with what the others choose."""
+    groups = swept_classes()
+    rows = [one for group in groups.values() for one in group]
+    numbers = {
+        "swept_all": len(sweeps.rows()),
+        "swept_choose": len(sweeps.chosen_by(sweeps.rows())),
+        "swept_rows": len(rows),
+        "swept_machines": len({row["system"] for row, *_ in rows}),
+        "wire": measured.WIRE,
+        "fill": size(measured.FILL),
+    }
+    for (place, name), group in groups.items():
+        ratios = [ratio for *_, ratio in group]
+        start = f"swept_{place}_{name}"
+        numbers[f"{start}_median"] = statistics.median(abs(ratio - 1) for ratio in ratios)
+        numbers[f"{start}_low"], numbers[f"{start}_high"] = min(ratios), max(ratios)
+        numbers[f"{start}_rows"], numbers[f"{start}_most"] = len(group), 1 / min(ratios)
+    for place in PLACES:
+        parts = [groups[place, name] for name in CLASSES]
+        ratios = [ratio for group in parts for *_, ratio in group]
+        numbers[f"swept_{place}_low"], numbers[f"swept_{place}_high"] = min(ratios), max(ratios)
+    worst = (min(group, key=lambda one: one[2]) for group in groups.values())
+    numbers["swept_worst_simple"] = sum(row["collective"] != "all_reduce" for row, *_ in worst)
+    return numbers
 
 
 def _only(values):
@@ -150,17 +200,16 @@ def of_presets():
         "launch": vtrain.LAUNCH * 1e6,
         "launch_factor": vtrain.LAUNCH / assumptions.LAUNCH_OVERHEAD,
         "preset_launch": assumptions.LAUNCH_OVERHEAD * 1e6,
-        "preset_kernel": assumptions.KERNEL_OVERHEAD * 1e6,
-        "preset_compute": assumptions.COMPUTE_EFFICIENCY,
+        "preset_collective": assumptions.COLLECTIVE_LAUNCH_OVERHEAD * 1e6,
         "preset_matmul": find_gpu("a100").matmul_efficiency,
         "thin": matmul_efficiency.THIN,
-        "preset_memory": assumptions.MEMORY_EFFICIENCY,
-        "preset_link": assumptions.LINK_EFFICIENCY,
-        "preset_latency": assumptions.COPY_LATENCY * 1e6,
-        "preset_to_host": assumptions.PAGEABLE_TO_HOST / 1e9,
         "host_rate": assumptions.HOST_RATE / 1e9,
         "cards_rate": hdr.nics * hdr.nic_rate / 1e9,
-        "preset_to_device": assumptions.PAGEABLE_TO_DEVICE / 1e9,
+        "one_thread": vtrain.GPUS_PER_NODE * assumptions.LAUNCH_OVERHEAD * 1e6,
+        "flash_a100": attention.attention_efficiency(find_gpu("a100"), "flash", "bfloat16"),
+        "flash_h100": attention.attention_efficiency(find_gpu("h100"), "flash", "bfloat16"),
+        "constants": len(constants.CONSTANTS),
+        "constants_fitted": sum(c.kind == constants.FITTED for c in constants.CONSTANTS),
     }
 
 
@@ -181,7 +230,7 @@ def all_numbers(tables):
     """Return ``{name: number}`` for the page's text."""
     messages, steps = pairs(tables, "collectives"), pairs(tables, "vtrain")
     one, more = one_node(steps), more_nodes(steps)
-    numbers = of_collectives(messages) | of_presets() | of_contention()
+    numbers = of_collectives(messages) | of_sweeps() | of_presets() | of_contention()
     numbers |= of_steps(one, "one") | of_steps(more, "more")
     numbers |= of_choices(one) | of_tensor_parallelism(one)
     ratios = [p.ratio for _, p in (*messages, *steps)]
@@ -189,7 +238,9 @@ def all_numbers(tables):
     numbers["too_long"] = max(ratios) - 1
     numbers |= summary.numbers(tables)
     total = len(ratios) + numbers["programs_rows"]
-    return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps)}
+    fitted = sum(p.fitted for _, p in (*messages, *steps))
+    return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps),
+                      "fitted_rows": fitted}  # fmt: skip
 
 
 def _of_nodes(found, several):

@@ -1,13 +1,17 @@
 """What the page says about all tables at once: a line for each, and every row of the programs."""
 
+import math
+import statistics
+
 from benchmarks.page import plain
 from benchmarks.published.score import score
 from benchmarks.published.tables import FAMILIES
-from simgpu.units import quantity, size
+from simgpu.units import quantity
 
 # Goals: median error before and after one calibration point, order, memory.
 BEFORE, AFTER, ORDER, MEMORY = 0.25, 0.1, 0.9, 0.1
 FORMULAS = ("collectives", "vtrain")  # tables with sections of their own
+PAPER = "korthikanti memory"  # percentages that a paper's formula gives: nothing was measured
 NAMES = {  # families in the order of the page: what they are, and the source
     "collectives": "messages, nccl-tests {cite}`bekman2024machine`",
     "vtrain": "GPTs, Megatron-DeepSpeed {cite}`bang2024vtrain`",
@@ -16,7 +20,6 @@ NAMES = {  # families in the order of the page: what they are, and the source
     "megatron 2021": "GPTs on A100, TP x DP x PP, Megatron {cite}`narayanan2021efficient`",
     "megatron 2024": "GPTs on H100, TP x DP x PP, Megatron Core {cite}`nvidia2024megatron`",
     "korthikanti times": "GPTs, recomputation and SP {cite}`korthikanti2023reducing`",
-    "korthikanti memory": "the same, activations {cite}`korthikanti2023reducing`",
     "nanotron": "Llamas, best splits, nanotron {cite}`tazi2025ultrascale`",
     "gpt2": "GPT-2 on one node, nanoGPT and llm.c {cite}`karpathy2022nanogpt`",
     "resnet50": "ResNet-50 on one node {cite}`nvidia2021examples`",
@@ -25,16 +28,21 @@ NAMES = {  # families in the order of the page: what they are, and the source
 }
 
 
+def measured(tables):
+    """Return the tables that were measured: all but the paper's formula."""
+    return [table for table in tables if table.family != PAPER]
+
+
 def programs(tables):
-    """Return the tables whose rows ran as programs, in the order of the page."""
-    found = [table for table in tables if table.family not in FORMULAS]
+    """Return the measured tables whose rows ran as programs, in the order of the page."""
+    found = [table for table in measured(tables) if table.family not in FORMULAS]
     return sorted(found, key=lambda table: list(NAMES).index(table.family))
 
 
 def lines(tables):
-    """Return the cells of the summary, a line for each table; bold: a goal is missed."""
+    """Return the cells of the summary, a line for each measured table; bold: a goal is missed."""
     found = []
-    for table in sorted(tables, key=lambda table: list(NAMES).index(table.family)):
+    for table in sorted(measured(tables), key=lambda table: list(NAMES).index(table.family)):
         s = score(_not_fitted(table))
         point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
         systems = {p.system.rpartition(", ")[2] for p in table.predictions}
@@ -43,9 +51,9 @@ def lines(tables):
         )
         found.append((
             NAMES[table.family] + where, len(_not_fitted(table)),
-            _share(s["median_error"], BEFORE), _share(point["median_error"], AFTER),
+            _share(s["median_error"], BEFORE), _share(point["median_error"], AFTER, point["rows"]),
             _order(s["rank_correlation"]), _order(splits and splits["mean"]),
-            _share(memory and memory["median_error"], MEMORY),
+            _share(memory and memory["median_error"], MEMORY, memory and memory["rows"]),
         ))  # fmt: skip
     return found
 
@@ -54,11 +62,12 @@ def _not_fitted(table):
     return [p for p in table.predictions if not p.fitted]
 
 
-def _share(value, goal):
+def _share(value, goal, count=None):
     if value is None:
         return ""
     text = f"{100 * value:.1f}%"
-    return f"**{text}**" if value > goal else text
+    text = f"**{text}**" if value > goal else text
+    return text if count is None else f"{text} ({count})"
 
 
 def _order(value):
@@ -70,7 +79,7 @@ def _order(value):
 def missed(tables):
     """Return the families that miss a goal: ``{goal: set of families}``."""
     result = {"before": set(), "after": set(), "order": set(), "splits": set(), "memory": set()}
-    for table in tables:
+    for table in measured(tables):
         s = score(_not_fitted(table))
         point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
         for name, value, goal in (
@@ -93,10 +102,7 @@ def rows(table, lay_out):
     cells = []
     for p in table.predictions:
         memory = f"{p.memory[1] / p.memory[0]:.2f}" if p.memory else ""
-        if p.measured is None:
-            values = [size(round(n)) for n in p.memory[::-1]]
-        else:
-            values = [quantity(p.predicted, "s"), quantity(p.measured, "s")]
+        values = ["" if t is None else quantity(t, "s") for t in (p.predicted, p.measured)]
         notes = f" ({p.assumed})" if p.assumed else ""
         ratio = f"{p.ratio:.2f}"
         cells.append((ratio, *values, memory, plain(f"{p.system} [{p.preset}]: {p.what}{notes}")))
@@ -123,19 +129,54 @@ def numbers(tables):
     """Return the numbers about the programs for the page's text."""
     found = programs(tables)
     predictions = [p for table in found for p in table.predictions]
-    ratios = [p.ratio for p in predictions if p.measured is not None] or [float("nan")]
+    timed = [p for p in predictions if p.measured is not None]
+    ratios = sorted(p.ratio for p in timed) or [float("nan")]
+    peaks = [p.memory[1] / p.memory[0] for p in predictions if p.memory] or [float("nan")]
     lowest = {name: _lowest(found, name) for name in ("nanotron", "resnet50")}
-    peaks = [p.memory[1] / p.memory[0] for table in found if table.family == "torchtitan"
-             for p in table.predictions if p.memory]  # fmt: skip
+    tail = len(ratios) // 20  # of each end: nine of ten lie between
+    s = score(timed)
+    point = s["one_point_per_system"]
     return {
         **{f"{name}_low": low for name, low in lowest.items()},
-        "torchtitan_memory": min(peaks, default=float("nan")),
+        "memory_rows": 0 if math.isnan(peaks[0]) else len(peaks),
+        "memory_tables": sum(any(p.memory for p in table.predictions) for table in found),
+        "memory_low": min(peaks),
+        "memory_high": max(peaks),
+        "memory_most": 1 / min(peaks),
+        "memory_torchtitan": min(
+            (p.memory[1] / p.memory[0] for table in found if table.family == "torchtitan"
+             for p in table.predictions if p.memory), default=float("nan"),
+        ),
+        "memory_median": statistics.median(abs(peak - 1) for peak in peaks),
         "programs_rows": len(predictions),
         "programs_tables": len(found),
-        "programs_low": min(ratios),
-        "programs_high": max(ratios),
+        "programs_low": ratios[0],
+        "programs_high": ratios[-1],
+        "programs_from": ratios[tail],
+        "programs_to": ratios[-1 - tail],
+        "programs_median": _number(s["median_error"]),
+        "programs_point": _number(point["median_error"]),
+        "programs_point_rows": point["rows"],
         "programs_below": sum(ratio < 1 for ratio in ratios) / len(ratios),
-    }
+    }  # fmt: skip
+
+
+def _number(value):
+    return float("nan") if value is None else value
+
+
+def paper_lines(tables):
+    """Return the lines of the paper's formula for memory beside what is simulated, in percent."""
+    lines = []
+    for table in tables:
+        if table.family != PAPER:
+            continue
+        for row, p in zip(table.rows, table.predictions, strict=True):
+            paper = float(row["activation_memory_pct_of_no_recompute"])
+            if row["variant"] != "none":  # 100 % by definition
+                lines.append((plain(row["model"]), plain(row["variant"]), f"{paper:.1f}%",
+                              f"{paper * p.ratio:.1f}%"))  # fmt: skip
+    return lines
 
 
 def _lowest(tables, family):

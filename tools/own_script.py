@@ -1,4 +1,4 @@
-"""Draw ``own-script.svg`` again: ``python -m tools.figures.own_script``.
+"""Draw ``own-script.svg`` again: ``python -m tools.own_script``.
 
 It shows a step of the run on the page *Bring Your Own Script*. The run takes up to a minute, so
 ``python -m tools.figures`` leaves this figure out.
@@ -14,7 +14,7 @@ from simgpu.run import command, page
 from simgpu.timeline import Timeline
 from tools.figures.catalogue import IMAGE_DIR
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 PAGE = IMAGE_DIR.parent / "bring-your-own-script.md"
 SCRIPT = ROOT / "tests" / "frameworks" / "scripts" / "small_gpt.py"
 RANKS = ("rank 0 ", "rank 1 ")
