@@ -41,10 +41,10 @@ def make_parser():
     add("--gpus-per-node", type=int, metavar="K", help="default: a full board, at most --gpus")
     add = parser.add_argument_group("how the work is split").add_argument
     for name, what in (
-        ("tp", "tensor parallel"), ("pp", "pipeline parallel"), ("cp", "context parallel"),
-        ("ep", "expert parallel; these ranks are data parallel ones, too"),
+        ("tp", "tensor parallel ranks"), ("pp", "pipeline parallel ranks"),
+        ("cp", "context parallel ranks"), ("ep", "expert parallel ranks, of the data parallel ones"),
     ):  # fmt: skip
-        add(f"--{name}", type=int, default=1, metavar="N", help=f"{what} ranks (default: 1)")
+        add(f"--{name}", type=int, default=1, metavar="N", help=f"{what} (default: 1)")
     add(
         "--shard", type=int, choices=range(4), metavar="0..3",
         help="ZeRO's stage: 1 optimiser's state, 2 and gradients, 3 and parameters (default: 3 "
