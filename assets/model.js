@@ -84,13 +84,18 @@ function secondsPerByte(bytes, cluster, algorithm, protocol, found) {
   return algorithm === "tree" ? perByte / treeCorrection(protocol, bytes) : perByte;
 }
 
+/** Thread blocks that a large message occupies on each GPU. */
+function mostChannels(cluster) {
+  return cluster.perNode === 1 ? P.contention.networkChannels : P.links[cluster.link].channels;
+}
+
 /** What NCCL expects, and the seconds that it takes. */
 function price(bytes, cluster, algorithm, protocol) {
   const board = P.links[cluster.link], found = plan(algorithm, cluster);
   const start = latency(bytes, cluster, algorithm, protocol, found);
   const wire = bytes * secondsPerByte(bytes, cluster, algorithm, protocol, found);
   const links = plan("ring", cluster).slowest;
-  const fill = MEASURED.fill * Math.max(Math.floor(Math.log2(cluster.nodes)), 1);
+  const fill = MEASURED.fill * mostChannels(cluster) * Math.max(Math.floor(Math.log2(cluster.nodes)), 1);
   const added = links * (bytes * (1 / MEASURED.wire - 1) + fill * bytes / (bytes + fill));
   const expected = algorithm === "nvls" ? bytes / board.inSwitchRates[cluster.perNode] : wire;
   return { expected: start + expected, seconds: start + wire + added };
@@ -99,8 +104,7 @@ function price(bytes, cluster, algorithm, protocol) {
 /** Thread blocks that a message occupies on each GPU. */
 function channels(bytes, cluster, algorithm, protocol) {
   const board = P.links[cluster.link], n = cluster.perNode * cluster.nodes;
-  if (cluster.perNode === 1) return P.contention.networkChannels;
-  if (algorithm.startsWith("nvls")) return board.channels;
+  if (cluster.perNode === 1 || algorithm.startsWith("nvls")) return mostChannels(cluster);
   const each = N.threads[protocol] * N.threadBytes[protocol] * (protocol === "LL" ? n : 1);
   return Math.max(1, Math.min(board.channels, Math.floor(bytes / each)));
 }

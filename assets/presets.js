@@ -700,6 +700,6 @@ globalThis.d2lPresets = {
  },
  "measured": {
   "wire": 0.96,
-  "fill": 20000000.0
+  "fill": 1048576
  }
 };

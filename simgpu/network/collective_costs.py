@@ -138,7 +138,7 @@ def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=(), 
     >>> from simgpu.network.cluster import find_cluster
     >>> found = cost("all_reduce", 2**30, range(8), find_cluster("dgx-a100"))
     >>> found.algorithm, found.protocol, round(found.bus_bandwidth / 1e9)
-    ('ring', 'Simple', 238)
+    ('ring', 'Simple', 224)
     """
     check_collective(collective)
     members = _check_members(collective, members, cluster)

@@ -1,6 +1,7 @@
 """Run ranks as threads, one at a time: Note [One rank at a time] of `simgpu.ranks`."""
 
 import contextvars
+import queue
 import sys
 import threading
 import time
@@ -27,7 +28,9 @@ class Rank:
         self.index, self.local = index, local  # of its device: on the machine, and on its node
         self.clock, self.state = clock, state  # restored when it runs
         self.thread = None  # runs its program
-        self.go = threading.Semaphore(0)
+        # Written in C: a Semaphore waits in Condition.wait, which ranks replace (threads.py), and
+        # another thread may make this rank the running one before it waits there.
+        self.go = queue.SimpleQueue()
         self.is_ready = None  # a function while the rank waits
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
@@ -113,7 +116,7 @@ class CooperativeScheduler:
         if any(not r.ended for r in self.ranks):
             self._switch()
         while True:  # not an exception: it would run the program's ``finally:``
-            rank.go.acquire()
+            rank.go.get()
 
     def _await_stopped(self, seconds):
         """Wait at most `seconds` for the ranks to stop, which they do at their next wait."""
@@ -122,7 +125,7 @@ class CooperativeScheduler:
             time.sleep(0.01)
 
     def _run_one(self, rank, function):
-        rank.go.acquire()
+        rank.go.get()
         try:
             if self.error is None:
                 with torch.autograd.set_multithreading_enabled(False):
@@ -179,13 +182,13 @@ class CooperativeScheduler:
         rank.state.save()
         self._resume(next_rank)
         if not rank.ended:
-            rank.go.acquire()
+            rank.go.get()
 
     def _resume(self, rank):
         self.running = rank
         rank.clock.restore()
         rank.state.restore()
-        rank.go.release()
+        rank.go.put(None)
 
     def _next_ready(self, must_wait=True):
         """Return the next rank that is ready (or, on request, need not wait); None if none is."""
@@ -215,7 +218,7 @@ class CooperativeScheduler:
         if self.error is None:
             self.error = error
         for rank in self.ranks:
-            rank.go.release()
+            rank.go.put(None)
 
 
 MAX_LINES = 16  # lines in one message

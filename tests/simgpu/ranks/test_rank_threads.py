@@ -2,6 +2,7 @@
 
 import datetime
 import queue
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -157,3 +158,21 @@ def test_an_event_that_nobody_sets():
     began = time.monotonic()
     sim.spawn(program, (60.0,), nprocs=2)  # nobody is left who could set it
     assert time.monotonic() - began < 30
+
+
+def test_ranks_hand_over_whenever_python_switches_threads():
+    """A rank may be made the running one before it has begun to wait for that."""
+
+    def program(rank):
+        dist.init_process_group()
+        x = torch.ones(4, device=torch.accelerator.current_accelerator())
+        for _ in range(1500):
+            dist.all_reduce(x)
+            x.sum().item()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        sim.spawn(program, nprocs=2)
+    finally:
+        sys.setswitchinterval(interval)
