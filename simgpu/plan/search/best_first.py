@@ -1,0 +1,191 @@
+"""The search: the plan with the lowest bound is simulated first, until no other can be faster."""
+
+import heapq
+import multiprocessing
+import os
+import warnings
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, field
+
+from simgpu.plan.search.floors import floor, probe, probe_key
+from simgpu.plan.simulate import Simulated, simulate
+from simgpu.plan.step.job import PlanError
+
+MANY = 64  # GPUs: from here on a search is long enough for several processes
+GAIN = 0.02  # a plan that can be faster than the best by less is not simulated
+TOO_LARGE = "does not fit in the memory of a GPU"
+NOT_RUN = "its program does not run"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A plan that was simulated: what it is, its job, and what it takes."""
+
+    plan: object
+    job: object
+    found: Simulated
+
+    @property
+    def fits(self):
+        """Whether the peak of what tensors take is below what a GPU has."""
+        return self.found.memory <= self.job.cluster.gpu.memory
+
+
+@dataclass
+class Search:
+    """What a search has found.
+
+    Attributes
+    ----------
+    tried : list of Tried
+        Plans that were simulated and fit, the fastest first.
+    rejected : collections.Counter
+        How many plans cannot be, or do not fit, by reason.
+    skipped : int
+        Plans whose lower bound is above the best time: not simulated.
+    too_large : dict
+        Bytes that plans need at least, of those that do not fit.
+    simulated : int
+        How many steps were simulated, those that did not fit included.
+    """
+
+    tried: list = field(default_factory=list)
+    rejected: Counter = field(default_factory=Counter)
+    skipped: int = 0
+    too_large: dict = field(default_factory=dict)
+    simulated: int = 0
+
+
+class _Here:
+    """Runs what is submitted at once, as an executor."""
+
+    def submit(self, call, *arguments):
+        """Call, and return the result as a future."""
+        future = Future()
+        try:
+            future.set_result(call(*arguments))
+        except PlanError as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, **_):
+        """Do nothing."""
+
+
+def workers_for(gpus):
+    """Return how many processes a search on so many GPUs uses if nobody says."""
+    return min(os.cpu_count() or 1, 8) if gpus >= MANY else 1
+
+
+def search(jobs, rejected=(), workers=1, everything=False) -> Search:
+    """Find the fastest of some plans that fit.
+
+    Parameters
+    ----------
+    jobs : dict
+        `Job` of each plan.
+    rejected : collections.Counter
+        Reasons of those that cannot be.
+    workers : int
+        Processes; 1: this one.
+    everything : bool
+        Simulate every plan, whatever its bounds: for tests.
+    """
+    result = Search(rejected=Counter(rejected))
+    pool = _Here() if workers == 1 else ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), _quiet
+    )  # fmt: skip
+    try:
+        _Loop(jobs, result, pool, workers, everything).run()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    result.tried.sort(key=lambda one: (one.found.seconds, str(one.plan)))
+    return result
+
+
+def _quiet():
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+
+
+class _Loop:
+    def __init__(self, jobs, result, pool, workers, everything):
+        self.jobs, self.result, self.pool, self.workers = jobs, result, pool, workers
+        self.everything, self.best = everything, float("inf")
+        self.running, self.layers, self.heap = {}, {}, []
+        self.asked = {}  # plans that wait for a probe, by what is probed
+        for plan, job in jobs.items():
+            self._add(plan, floor(job), probed=False)
+
+    def run(self):
+        while self.running or (self.heap and not self._done()):
+            while self.heap and len(self.running) < self.workers and not self._done():
+                self._next()
+            if self.running:
+                self._collect()
+        self.result.skipped = len(self.heap)
+
+    def _done(self):
+        return self.heap[0][0] >= self.best * (1 - GAIN) and not self.everything
+
+    def _add(self, plan, bounds, probed):
+        memory = self.jobs[plan].cluster.gpu.memory
+        if bounds.memory > memory and not self.everything:
+            self._reject(plan, bounds.memory)
+        else:
+            heapq.heappush(self.heap, (bounds.seconds, str(plan), probed, plan))
+
+    def _reject(self, plan, memory):
+        self.result.rejected[TOO_LARGE] += 1
+        self.result.too_large[plan] = memory
+
+    def _next(self):
+        """Take the plan with the lowest bound: better its bound, or simulate it."""
+        _, _, probed, plan = heapq.heappop(self.heap)
+        job = self.jobs[plan]
+        key = None if probed or self.everything else probe_key(job)
+        if key is None:
+            self._start(("step", plan), simulate, job)
+        elif key in self.layers:
+            self._better(plan, self.layers[key])
+        elif key in self.asked:
+            self.asked[key].append(plan)
+        else:
+            self.asked[key] = [plan]
+            self._start(("layer", key), probe, key)
+
+    def _start(self, what, call, job):
+        self.running[self.pool.submit(call, job)] = what
+
+    def _better(self, plan, layer):
+        bounds = floor(self.jobs[plan], layer)
+        self._add(plan, bounds, probed=True)
+
+    def _collect(self):
+        for future in wait(self.running, return_when=FIRST_COMPLETED).done:
+            kind, what = self.running.pop(future)
+            if kind == "layer":
+                self._probed(what, future)
+            else:
+                self._simulated(what, future)
+
+    def _probed(self, key, future):
+        try:
+            self.layers[key] = future.result()
+        except PlanError:
+            self.layers[key] = None
+        for plan in self.asked.pop(key):
+            self._better(plan, self.layers[key])
+
+    def _simulated(self, plan, future):
+        self.result.simulated += 1
+        try:
+            tried = Tried(plan, self.jobs[plan], future.result())
+        except PlanError:
+            self.result.rejected[NOT_RUN] += 1
+            return
+        if not tried.fits:
+            self._reject(plan, tried.found.memory)
+            return
+        self.result.tried.append(tried)
+        self.best = min(self.best, tried.found.seconds)

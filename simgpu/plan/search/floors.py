@@ -1,0 +1,236 @@
+"""Lower bounds of the time and the memory of a step: they decide what need not be simulated.
+
+*By formula*: FLOPs over the best share of the peak, the bubble of the pipeline, messages that are
+waited for, bytes of the states. *By a probe*: what a layer really takes for a micro-batch, and
+what it keeps, from small steps on one pipeline stage. Neither is shown as a time of a plan. Both
+are meant never to exceed what is simulated; nothing proves it, and tests compare them on samples.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from simgpu.network.collective_costs import cost
+from simgpu.plan.simulate import run
+
+HALF, FLOAT = 2, 4  # bytes of a number
+PROBED = 1, 2  # layers, and micro-batches
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What a step takes at least.
+
+    Attributes
+    ----------
+    seconds, memory : float
+        Of a step; bytes on the GPU that needs most.
+    """
+
+    seconds: float
+    memory: float
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What a layer takes at least for one micro-batch, and what embedding and loss take.
+
+    Attributes
+    ----------
+    seconds, kept : float
+        Of a layer: time, and bytes that it keeps until the backward pass.
+    ends : float
+        Seconds of embedding, output layer and loss together.
+    passing : float
+        Bytes at the peak that belong to no layer and to no state, such as logits.
+    """
+
+    seconds: float
+    kept: float
+    ends: float
+    passing: float
+
+
+def floor(job, layer=None) -> Floor:
+    """Return the lower bounds of a job, by formula, or better ones with a probed `layer`."""
+    layer = layer or _layer(job)
+    return Floor(_seconds(job, layer), _memory(job, layer))
+
+
+def probe_key(job):
+    """Return the job that `probe` simulates parts of; jobs with the same one share a probe.
+
+    None if its ranks would not fill nodes as the whole job's do.
+    """
+    data = math.lcm(job.context, job.expert)
+    gpus, cluster = job.tensor * data, job.cluster
+    each = min(gpus, cluster.gpus_per_node)
+    if gpus % each:
+        return None
+    nodes = gpus // each
+    name = f"{nodes} x {each} {cluster.gpu.name} of {cluster.name}"
+    cluster = replace(cluster, nodes=nodes, gpus_per_node=each, name=name)
+    program = replace(job.program, shard="none", chunks=1, schedule="1f1b")
+    return replace(
+        job, program=program, cluster=cluster, data=data, pipeline=1, micro_batches=1,
+        model=replace(job.model, layers=1),
+    )  # fmt: skip
+
+
+def probe(job) -> Layer:
+    """Simulate four small steps, and return what a further layer takes for a further micro-batch.
+
+    What a step does once, such as summing gradients, is not in it.
+    """
+    found = {
+        (layers, count): run(
+            replace(job, micro_batches=count, model=replace(job.model, layers=layers))
+        )
+        for layers in PROBED
+        for count in PROBED
+    }
+
+    def grows(measure):
+        few, many = ([measure(found[n, count]) for n in PROBED] for count in PROBED)
+        return (many[1] - many[0]) - (few[1] - few[0])
+
+    seconds = grows(lambda one: one.seconds)
+    ends = found[1, 2].seconds - found[1, 1].seconds - seconds
+    each = _bytes_of_states(job)
+    kept = found[2, 1].memory - found[1, 1].memory - each * _weights(job, 1)
+    passing = found[1, 1].memory - kept - each * (_weights(job, 1) + _rows(job))
+    return Layer(*(max(value, 0.0) for value in (seconds, kept, ends, passing)))
+
+
+def _tokens(job):
+    """Tokens of a micro-batch on one rank, before tensor parallelism."""
+    return job.micro_batch * job.model.seq // job.context
+
+
+def _rate(job):
+    gpu, program = job.cluster.gpu, job.program
+    peak = gpu.flops["float8" if program.float8 else program.dtype]
+    return peak * max(gpu.matmul_efficiency or 0.0, gpu.compute_efficiency)
+
+
+def _layer(job):
+    """By formula: products and attention at the best share of the peak, and messages."""
+    model, tokens = job.model, _tokens(job)
+    weights = model.layer_parameters - model.expert_parameters * (
+        max(model.experts, 1) - max(model.active, 1)
+    )
+    scores = 2 * model.hidden * model.seq  # of a causal half, a token
+    again = job.program.recompute in ("full", "all")
+    products = 6 * weights + (2 * (weights - model.hidden * model.width) if again else 0)
+    attention = (4.5 if again else 3.5) * scores
+    flops = tokens * (products + attention) / job.tensor
+    kept = {"none": 3 * model.hidden + 2 * model.width * max(model.active, 1),
+            "products": 2 * model.hidden}  # fmt: skip
+    kept = kept.get(job.program.recompute, model.hidden) * HALF * tokens / job.tensor
+    head = 6 * model.vocabulary * model.hidden * tokens / job.tensor
+    logits = tokens * model.vocabulary / job.tensor * FLOAT
+    return Layer(flops / _rate(job) + _messages(job), kept, head / _rate(job), logits)
+
+
+def _messages(job):
+    """Messages of a layer's forward pass that are waited for."""
+    model, tokens, ranks = job.model, _tokens(job), job.tensor
+    total = 0.0
+    if ranks > 1:
+        num_bytes = tokens * model.hidden * HALF
+        for name in ("all_gather", "reduce_scatter"):
+            total += 2 * _cost(name, num_bytes, (0, ranks, 1), job.cluster)
+    if job.expert > 1:
+        num_bytes = tokens * max(model.active, 1) * model.hidden * HALF
+        total += 4 * _cost("all_to_all", num_bytes, (0, job.expert * ranks, ranks), job.cluster)
+    if job.context > 1:
+        keys = 2 * model.keys * (model.hidden // model.heads) // ranks
+        num_bytes = tokens * job.context * keys * HALF
+        total += _cost("all_gather", num_bytes, (0, job.context * ranks, ranks), job.cluster)
+    return total
+
+
+@lru_cache(maxsize=4096)
+def _cost(name, num_bytes, members, cluster):
+    return cost(name, num_bytes, range(*members), cluster).seconds
+
+
+def _seconds(job, layer):
+    model, count = job.model, job.micro_batches
+    stage = layer.seconds * model.layers / job.pipeline
+    ends = layer.ends if job.pipeline == 1 else max(_layer(job).ends, layer.ends / 2)
+    bubble = (job.pipeline - 1) * stage / job.program.chunks
+    gpu, weights = job.cluster.gpu, _weights(job, model.layers // job.pipeline)
+    share = 1 if job.program.shard == "none" else job.data
+    adam = 30 * weights / share / (gpu.memory_bandwidth * gpu.memory_efficiency)
+    return max(count * (stage + ends) + bubble, _replicas(job, weights)) + adam
+
+
+def _replicas(job, weights):
+    """Seconds in which gradients are summed, and sharded parameters gathered: wires' time."""
+    if job.data == 1 or job.expert > 1:
+        return 0.0
+    members = (0, job.data * job.tensor, job.tensor)
+    gradients = weights * (FLOAT if job.program.reduce_bytes == FLOAT else HALF)
+    if job.program.shard == "none":
+        return _cost("all_reduce", gradients, members, job.cluster)
+    summed = _cost("reduce_scatter", gradients, members, job.cluster)
+    gathered = _cost("all_gather", weights * HALF, members, job.cluster)
+    if job.pipeline == 1 and job.program.shard == "full":
+        return job.micro_batches * (2 * gathered + summed)
+    if job.pipeline == 1 and job.program.shard == "grad_op":
+        return job.micro_batches * (gathered + summed)
+    return summed + gathered
+
+
+def _weights(job, layers):
+    """Weights of some layers on one rank, before ZeRO."""
+    model = job.model
+    dense = model.layer_parameters - model.expert_parameters * model.experts
+    dense = dense if model.experts else model.layer_parameters
+    return layers * (dense + model.expert_parameters * model.experts / job.expert) / job.tensor
+
+
+def _bytes_of_states(job):
+    """Bytes of a weight with its gradient and Adam's numbers, on one of the replicas."""
+    shard, reduced = job.program.shard, job.program.reduce_bytes
+    whole = HALF + reduced
+    if shard == "none":
+        return whole + 3 * FLOAT
+    if shard == "optimizer":
+        return whole + 3 * FLOAT / job.data
+    return 4 * FLOAT / job.data + (HALF if job.pipeline > 1 else 0)
+
+
+def _rows(job):
+    """Weights of the embedding and of the output layer on one rank, before ZeRO."""
+    model = job.model
+    positions = 0 if model.gated else model.seq * job.tensor
+    tables = model.vocabulary * (1 if model.tied else 2)
+    return (tables + positions) * model.hidden / job.tensor
+
+
+def _memory(job, layer):
+    """Return the larger one of the first and the last stage's bytes."""
+    model, depth = job.model, job.model.layers // job.pipeline
+    each, weights = _bytes_of_states(job), _weights(job, depth)
+    ended = each * weights  # when the optimiser runs
+    if job.pipeline == 1:
+        rows = _rows(job)
+        if job.program.shard in ("full", "grad_op") and job.micro_batches == 1:
+            each -= FLOAT / job.data  # no gradients yet when most activations are there
+        most = each * (weights + rows) + depth * layer.kept + layer.passing
+        return max(most, ended + _bytes_of_states(job) * rows)
+    table = model.vocabulary * model.hidden / job.tensor
+    first = each * (weights + table) + depth * layer.kept * _waiting(job)
+    logits = _tokens(job) * model.vocabulary / job.tensor * FLOAT
+    last = each * (weights + table) + depth * layer.kept + logits
+    return max(first, last)
+
+
+def _waiting(job):
+    """Micro-batches whose activations the first stage keeps at once."""
+    count, chunks, stages = job.micro_batches, job.program.chunks, job.pipeline
+    if chunks > 1:  # parts of stages that run before the first backward pass
+        return min((chunks - 1) * stages + 2 * (stages - 1) + 1, count * chunks) / chunks
+    return count if job.program.schedule == "gpipe" else min(stages, count)
