@@ -1,11 +1,15 @@
 """The command ``simgpu plan``: what it does with its options."""
 
+import argparse
 import json
 import warnings
 
 from simgpu.plan import options, user_model
 from simgpu.plan.model_file import find_model
 from simgpu.plan.report import Report
+from simgpu.plan.search.own import print_own
+from simgpu.plan.search.run import print_search
+from simgpu.plan.search.space import CHOSEN
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 from simgpu.units import number
@@ -18,12 +22,31 @@ def main(argv=None) -> int:
     """Print what a plan's step takes; return the exit code."""
     parser = options.make_parser()
     args = parser.parse_args(argv)
+    if args.search or args.why or args.export:
+        return _search(parser, args, argv)
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     try:
         report = plan_own(args) if args.model.endswith(".py") else plan(args)
     except ValueError as error:
         parser.error(str(error))
     print(json.dumps(report.to_dict()) if args.json else report)
+    return 0
+
+
+def _search(parser, args, argv):
+    blank = argparse.Namespace(**dict.fromkeys(CHOSEN))
+    found = vars(parser.parse_args(argv, blank))
+    given = {name: found[name] for name in CHOSEN if found[name] is not None}
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+    try:
+        if args.model.endswith(".py"):
+            print_own(args, given, _hardware)
+        else:
+            print_search(args, given, lambda model, cluster: (
+                f"{args.model}, {_count(model.parameters)} parameters", _hardware(cluster)
+            ))  # fmt: skip
+    except ValueError as error:
+        parser.error(str(error))
     return 0
 
 

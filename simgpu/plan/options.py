@@ -55,7 +55,7 @@ def make_parser():
     add = parser.add_argument_group("what is computed").add_argument
     add("--micro-batch", type=int, default=1, metavar="N", help="sequences at once (default: 1)")
     add(
-        "--global-batch", type=int, metavar="N",
+        "--global-batch", "--batch", type=int, metavar="N",
         help=f"sequences a step (default: one micro-batch a replica, {PER_STAGE} for each stage)",
     )  # fmt: skip
     add("--sequence", type=int, metavar="N", help="tokens a sequence (default: the model's)")
@@ -66,7 +66,31 @@ def make_parser():
     )  # fmt: skip
     add("--dtype", choices=DTYPES, help="default: bfloat16 if the GPU has it, else float16")
     add("--compiled", action="store_true", help="chains of pointwise operations are one kernel")
+    _add_search(parser)
     return parser
+
+
+def _add_search(parser):
+    add = parser.add_argument_group(
+        "search",
+        "Options above that say how the work is split, micro-batch and recomputation stay as they "
+        "are if they are given; the others are searched. Batch (default: one sequence a GPU), "
+        "length of sequences and numbers are never changed.",
+    ).add_argument
+    add("--search", action="store_true", help="find the fastest plan that fits, and print the best")
+    add("--top", type=int, default=5, metavar="N", help="plans in the table (default: 5)")
+    add(
+        "--why", metavar="PLAN",
+        help="why a plan is not the best, such as tp8,pp4,mb2,recompute=full (implies --search)",
+    )  # fmt: skip
+    add(
+        "--export", choices=("torchtitan", "megatron"),
+        help="print the flags of the best plan for that program (implies --search)",
+    )  # fmt: skip
+    add(
+        "--jobs", type=int, metavar="N",
+        help="processes that search (default: one, from 64 GPUs on one for each core, at most 8)",
+    )  # fmt: skip
 
 
 def cluster_of(args):
@@ -123,7 +147,7 @@ def job_of(args, model) -> Job:
         If options do not fit each other; the message names them and the remedy.
     """
     cluster, data = cluster_of(args), data_parallel(args)
-    model = _with_sequence(model, args)
+    model = with_sequence(model, args)
     chunks = _chunks(args)
     _check_divisible(args, model, chunks)
     count = micro_batches(args, data // args.cp)
@@ -145,7 +169,8 @@ def job_of(args, model) -> Job:
     )
 
 
-def _with_sequence(model, args):
+def with_sequence(model, args):
+    """Return the model with the length of sequences that the options ask for."""
     if args.sequence is None:
         return model
     if args.sequence < 1:

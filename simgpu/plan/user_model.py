@@ -48,6 +48,11 @@ class OwnJob:
     micro_batch: int
     micro_batches: int
 
+    @property
+    def replicas(self):
+        """How many samples go through side by side: every GPU is a replica."""
+        return self.cluster.world_size
+
 
 def load(path):
     """Return the functions ``model`` and ``batch`` of a Python file.

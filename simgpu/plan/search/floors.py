@@ -199,7 +199,9 @@ def _bytes_of_states(job):
         return whole + 3 * FLOAT
     if shard == "optimizer":
         return whole + 3 * FLOAT / job.data
-    return 4 * FLOAT / job.data + (HALF if job.pipeline > 1 else 0)
+    if job.pipeline > 1:  # parameters stay gathered, and gradients whole until the last one
+        return 4 * FLOAT / job.data + HALF + (reduced if job.micro_batches > 1 else 0)
+    return 4 * FLOAT / job.data
 
 
 def _rows(job):
@@ -220,6 +222,7 @@ def _memory(job, layer):
         if job.program.shard in ("full", "grad_op") and job.micro_batches == 1:
             each -= FLOAT / job.data  # no gradients yet when most activations are there
         most = each * (weights + rows) + depth * layer.kept + layer.passing
+        most += HALF * weights if job.program.shard == "grad_op" else 0  # gathered
         return max(most, ended + _bytes_of_states(job) * rows)
     table = model.vocabulary * model.hidden / job.tensor
     first = each * (weights + table) + depth * layer.kept * _waiting(job)

@@ -181,8 +181,9 @@ def _all(model, gpus, node, batch, given):
             data = max(gpus // (tp * pp), 1)
             for cp in values("cp", _powers(min(data, model.seq))):
                 for ep in values("ep", _divisors(model.experts) if model.experts else [1]):
-                    micro = values("mb", _powers(max(batch * cp // data, 1)))
-                    for mb in micro:
+                    # Half of the contexts with half of the micro-batch: fewer messages.
+                    most = max(batch // data, 1) if cp == 1 else 1
+                    for mb in values("mb", _powers(most)):
                         yield from _ways(Plan(tp, pp, cp, ep, mb), data, batch, values)
 
 
@@ -198,12 +199,10 @@ def _ways(plan, data, batch, values):
 
 
 def _stages_of_zero(plan, data):
-    """Without a pipeline 1 to 3; in one, parameters that are gathered stay, so 2 is 3."""
+    """Without a pipeline 1 to 3; in one, what FSDP has gathered stays, so 1 needs less."""
     if data == 1:
         return [0]
-    if plan.ep > 1:
-        return [1]
-    return [1, 3] if plan.pp > 1 else [1, 2, 3]
+    return [1] if plan.ep > 1 or plan.pp > 1 else [1, 2, 3]
 
 
 def _schedules(plan, few, values):

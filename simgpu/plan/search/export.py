@@ -1,0 +1,76 @@
+"""The flags of other programs for a plan, and what has no counterpart in them.
+
+Names are those of torchtitan 0.2 (``torchtitan/config/job_config.py``) and of Megatron Core 0.14
+(``megatron/training/arguments.py``). Nothing here runs them.
+"""
+
+PROGRAMS = ("torchtitan", "megatron")
+
+
+def flags(program, plan, job) -> str:
+    """Return the flags of a plan for a program of `PROGRAMS`, one a line, remarks behind ``#``."""
+    pairs, remarks = (_torchtitan if program == "torchtitan" else _megatron)(plan, job)
+    lines = [f"--{name}" if value is None else f"--{name} {value}" for name, value in pairs]
+    return "\n".join([*lines, *(f"# {remark}" for remark in remarks)])
+
+
+def _torchtitan(plan, job):
+    p, sharded = "parallelism.", plan.zero in (2, 3)
+    replicas = job.replicas
+    schedule = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}[plan.schedule]
+    pairs = [
+        (p + "tensor_parallel_degree", plan.tp), (p + "context_parallel_degree", plan.cp),
+        (p + "expert_parallel_degree", plan.ep), (p + "pipeline_parallel_degree", plan.pp),
+        (p + "data_parallel_replicate_degree", 1 if plan.zero else replicas),
+        (p + "data_parallel_shard_degree", replicas if plan.zero else 1),
+        ("training.seq_len", job.model.seq), ("training.global_batch_size", job.sequences),
+        ("training.local_batch_size", plan.mb * (job.micro_batches if plan.pp > 1 else 1)),
+        ("activation_checkpoint.mode", plan.recompute),
+    ]  # fmt: skip
+    remarks = []
+    if plan.pp > 1:
+        pairs += [(p + "pipeline_parallel_schedule", schedule),
+                  (p + "pipeline_parallel_microbatch_size", plan.mb)]  # fmt: skip
+        if plan.chunks > 1:
+            layers = job.model.layers // job.stages
+            pairs.append((p + "pipeline_parallel_layers_per_stage", layers))
+    if sharded:
+        always = "always" if plan.zero == 3 else "never"
+        pairs.append((p + "fsdp_reshard_after_forward", always))
+    if plan.recompute == "selective":
+        pairs.append(("activation_checkpoint.selective_ac_option", "op"))
+    if plan.zero == 1:
+        remarks.append("torchtitan has no ZeRO-1; it shards gradients and parameters, too")
+    return pairs, remarks
+
+
+def _megatron(plan, job):
+    pairs = [
+        ("tensor-model-parallel-size", plan.tp), ("pipeline-model-parallel-size", plan.pp),
+        ("context-parallel-size", plan.cp), ("micro-batch-size", plan.mb),
+        ("global-batch-size", job.sequences), ("seq-length", job.model.seq),
+        ("fp16" if job.program.dtype == "float16" else "bf16", None),
+    ]  # fmt: skip
+    remarks = []
+    if plan.tp > 1:
+        pairs.append(("sequence-parallel", None))
+    if job.model.experts:
+        pairs += [("expert-model-parallel-size", plan.ep), ("expert-tensor-parallel-size", plan.tp)]
+    if plan.chunks > 1:
+        each = job.model.layers // job.stages
+        pairs.append(("num-layers-per-virtual-pipeline-stage", each))
+    if plan.zero:
+        pairs += [("use-distributed-optimizer", None), ("overlap-grad-reduce", None),
+                  ("overlap-param-gather", None)]  # fmt: skip
+    if plan.zero in (2, 3):
+        kind = "optim_grads" if plan.zero == 2 else "optim_grads_params"
+        pairs += [("use-megatron-fsdp", None), ("data-parallel-sharding-strategy", kind)]
+    if plan.recompute == "full":
+        pairs += [("recompute-granularity", "full"), ("recompute-method", "uniform"),
+                  ("recompute-num-layers", 1)]  # fmt: skip
+    elif plan.recompute == "selective":
+        pairs.append(("recompute-granularity", "selective"))
+        remarks.append("Megatron's selective recomputation keeps more than the one simulated here")
+    if plan.schedule == "gpipe":
+        remarks.append("Megatron has no GPipe; its 1F1B with few micro-batches takes its place")
+    return pairs, remarks

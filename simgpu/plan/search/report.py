@@ -1,0 +1,168 @@
+"""What a search says: the best plans, how sure it is, and why others were rejected."""
+
+from dataclasses import dataclass
+
+from simgpu.plan.search import errors
+from simgpu.plan.search.best_first import GAIN, ROOM, Search
+from simgpu.units import number, quantity, size
+
+HEAD = "plan", "step time", "tokens/s a GPU", "MFU", "memory", "limited by", ""
+
+
+@dataclass(frozen=True)
+class SearchReport:
+    """The result of a search.
+
+    Attributes
+    ----------
+    model, hardware, task : str
+        In words; `task` is what the search must not change.
+    search : Search
+    gpus, tokens : int
+        GPUs in all; tokens of a step.
+    flops : float
+        FLOPs of the model in a step over what all peaks allow a second: seconds at an MFU of 1.
+    baseline : Tried, optional
+        The plan by rule of thumb; None if none of its kind fits.
+    top : int
+        Rows of the table.
+    """
+
+    model: str
+    hardware: str
+    task: str
+    search: Search
+    gpus: int
+    tokens: int
+    flops: float
+    baseline: object = None
+    top: int = 5
+
+    @property
+    def best(self):
+        """The fastest plan that fits, None if none does."""
+        return self.search.tried[0] if self.search.tried else None
+
+    def row(self, tried) -> dict:
+        """Return the numbers of a plan, for JSON; the end of a key is its unit."""
+        found, memory = tried.found, tried.job.cluster.gpu.memory
+        cause = max(found.causes, key=found.causes.get)
+        return {
+            "plan": str(tried.plan),
+            "data_parallel": tried.job.replicas,
+            "step_time_seconds": found.seconds,
+            "expected_seconds": [found.seconds * bound for bound in errors.TIME],
+            "tokens_per_second_per_gpu": self.tokens / found.seconds / self.gpus,
+            "mfu_share": self.flops / found.seconds,
+            "peak_memory_bytes": found.memory,
+            "peak_reserved_bytes": found.reserved,
+            "memory_share": found.memory / memory,
+            "fits": tried.fits,
+            "limited_by": cause,
+            "time_shares": {c: s / found.seconds for c, s in found.causes.items()},
+            "cannot_tell": tried is not self.best and self.slower(tried) < errors.COMPARED,
+        }
+
+    def slower(self, tried) -> float:
+        """Return by what share of the best time a plan takes longer."""
+        return tried.found.seconds / self.best.found.seconds - 1
+
+    def to_dict(self) -> dict:
+        """Return all numbers, for JSON."""
+        found = self.search
+        return {
+            "model": self.model, "hardware": self.hardware, "task": self.task,
+            "best": str(self.best.plan) if self.best else None,
+            "plans": [self.row(tried) for tried in found.tried],
+            "baseline": self.row(self.baseline) if self.baseline else None,
+            "error_of_time": list(errors.TIME), "error_of_comparison_share": errors.COMPARED,
+            "error_source": errors.SOURCE,
+            "simulated": found.simulated, "not_simulated": found.skipped,
+            "rejected": dict(found.rejected),
+        }  # fmt: skip
+
+    def __str__(self):
+        lines = [f"simulated, not measured: {self.model}", f"  on {self.hardware}",
+                 f"  {self.task}"]  # fmt: skip
+        if self.best is None:
+            least = min(self.search.too_large.values(), default=None)
+            words = f"; the smallest needs {size(least)}" if least else ""
+            return "\n".join([*lines, f"no plan fits{words}", *self._rejected()])
+        rows = [HEAD, *(self._cells(tried) for tried in self.search.tried[: self.top])]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+        lines += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join([*lines, *self._against_baseline(), *self._sure(), *self._rejected()])
+
+    def _cells(self, tried):
+        row = self.row(tried)
+        cause = row["limited_by"]
+        word = "cannot tell" if row["cannot_tell"] else ""
+        return (
+            row["plan"], quantity(row["step_time_seconds"], "s"),
+            number(row["tokens_per_second_per_gpu"]), f"{row['mfu_share']:.0%}",
+            f"{size(round(row['peak_memory_bytes']))} ({row['memory_share']:.0%})",
+            f"{cause} {row['time_shares'][cause]:.0%}", "best" if tried is self.best else word,
+        )  # fmt: skip
+
+    def _against_baseline(self):
+        rule = "tensor parallel in the node, the smallest pipeline that fits, the rest data"
+        if self.baseline is None:
+            return [f"baseline ({rule}): none fits"]
+        more = self.slower(self.baseline)
+        verdict = f"the best plan is faster by {more / (1 + more):.0%}"
+        if abs(more) < errors.COMPARED:
+            verdict = f"the best plan takes {more / (1 + more):.0%} less: cannot tell"
+        return [f"baseline ({rule}): {self.baseline.plan}, "
+                f"{quantity(self.baseline.found.seconds, 's')}; {verdict}"]  # fmt: skip
+
+    def _sure(self):
+        low, high = (quantity(self.best.found.seconds * bound, "s") for bound in errors.TIME)
+        found = self.search
+        lines = [
+            f"how sure: of {errors.SOURCE}, nine of ten took {errors.TIME[0]:g} to "
+            f"{errors.TIME[1]:g} times the predicted time: here {low} to {high}",
+            f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best, which is "
+            "the error in comparing two plans",
+        ]
+        if found.skipped:
+            lines.append(
+                f"{found.simulated} plans simulated; {found.skipped} more cannot be "
+                f"{GAIN:.0%} faster than the best, by a lower bound (not a prediction)"
+            )
+        return lines
+
+    def _rejected(self):
+        found = self.search.rejected
+        if not found:
+            return []
+        lines = [f"{found.total():,} plans rejected (--why PLAN explains one)"]
+        return lines + [f"  {count:>7,}  {reason}" for reason, count in found.most_common()]
+
+
+def explain(report, tried) -> str:
+    """Return what a plan takes against the best one, cause by cause."""
+    row, best = report.row(tried), report.best
+    memory = tried.job.cluster.gpu.memory
+    line = f"{tried.plan}: {quantity(tried.found.seconds, 's')} a step, MFU {row['mfu_share']:.0%}"
+    needs = f"{size(round(tried.found.memory))} of {size(memory)}"
+    if not tried.fits:
+        return (f"{tried.plan}: does not fit: needs {needs}; a plan may need {ROOM:.0%} of it\n"
+                f"  (its step would take {quantity(tried.found.seconds, 's')})")  # fmt: skip
+    if best is None or tried.plan == best.plan:
+        return f"{line}, memory {needs}: the best plan"
+    more = report.slower(tried)
+    word = f"{more:+.0%}" + (": cannot tell" if abs(more) < errors.COMPARED else "")
+    lines = [f"{line}, memory {needs}; fits",
+             f"against the best, {best.plan}, {quantity(best.found.seconds, 's')}: {word}"]  # fmt: skip
+    causes = sorted(
+        tried.found.causes,
+        key=lambda c: best.found.causes[c] - tried.found.causes[c],
+    )  # fmt: skip
+    for cause in causes:
+        ours, theirs = tried.found.causes[cause], best.found.causes[cause]
+        lines.append(f"  {cause:<20} {quantity(ours, 's'):>9}  best {quantity(theirs, 's'):>9}  "
+                     f"{(ours - theirs) / best.found.seconds:+.1%} of its step")  # fmt: skip
+    return "\n".join(lines)
