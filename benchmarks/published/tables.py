@@ -6,7 +6,9 @@ from pathlib import Path
 
 from benchmarks.published.families import (
     collectives,
+    folding,
     gpt2,
+    internevo,
     korthikanti,
     large_models,
     llmfoundry,
@@ -34,6 +36,8 @@ FAMILIES = {
     "resnet50": resnet50,
     "torchgpipe": torchgpipe,
     "large models": large_models,
+    "internevo": internevo,
+    "moe folding": folding,
 }
 
 

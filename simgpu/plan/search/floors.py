@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from simgpu.hardware.attention import attention_efficiency
 from simgpu.network.collective_costs import cost
 from simgpu.plan.simulate import run
 
@@ -122,14 +123,31 @@ def _layer(job):
     scores = 2 * model.hidden * model.seq  # of a causal half, a token
     again = job.program.recompute in ("full", "all")
     products = 6 * weights + (2 * (weights - model.hidden * model.width) if again else 0)
-    attention = (4.5 if again else 3.5) * scores
-    flops = tokens * (products + attention) / job.tensor
+    seconds = products / _rate(job) + (4.5 if again else 3.5) * scores / _attention_rate(job)
+    seconds = seconds * tokens / job.tensor + _messages(job) + _pointwise(job, again)
     kept = {"none": 3 * model.hidden + 2 * model.width * max(model.active, 1),
             "products": 2 * model.hidden}  # fmt: skip
     kept = kept.get(job.program.recompute, model.hidden) * HALF * tokens / job.tensor
     head = 6 * model.vocabulary * model.hidden * tokens / job.tensor
     logits = tokens * model.vocabulary / job.tensor * FLOAT
-    return Layer(flops / _rate(job) + _messages(job), kept, head / _rate(job), logits)
+    return Layer(seconds, kept, head / _rate(job), logits)
+
+
+def _attention_rate(job):
+    gpu, program = job.cluster.gpu, job.program
+    kernels = ("flash", "efficient", "cudnn")
+    best = max(attention_efficiency(gpu, kernel, program.dtype) for kernel in kernels)
+    return gpu.flops[program.dtype] * best
+
+
+def _pointwise(job, again):
+    """Bytes of norms, of what is added, and of the activation: read and written once each."""
+    model, gpu = job.model, job.cluster.gpu
+    width = model.width * max(model.active, 1)
+    numbers = 13 * model.hidden + (8 if model.gated else 5) * width
+    numbers += (6 * model.hidden + 3 * width) if again else 0
+    num_bytes = numbers * HALF * _tokens(job) / job.tensor / (2 if job.program.compiled else 1)
+    return num_bytes / (gpu.memory_bandwidth * gpu.memory_efficiency)
 
 
 def _messages(job):

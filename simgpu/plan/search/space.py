@@ -79,9 +79,7 @@ def parse(text) -> Plan:
         name, value = _part(part.strip())
         if name in numbers and value.isdigit():
             found[name] = int(value)
-        elif name == "recompute" and value in options.RECOMPUTE:
-            found[name] = value
-        elif name == "schedule" and value in options.SCHEDULES:
+        elif value in {"recompute": options.RECOMPUTE, "schedule": options.SCHEDULES}.get(name, ()):
             found[name] = value
         else:
             raise PlanError(

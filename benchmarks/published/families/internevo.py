@@ -1,0 +1,44 @@
+"""InternEvo's 7B model on A100s: ZeRO-1 with tensor parallelism 1 and 2, 8 to 1,024 GPUs."""
+
+from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from simgpu.network.cluster import build_cluster
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Job, Model, Program
+
+COLUMNS = {
+    "test", "gpus", "TP", "zero1_group", "seq", "micro_batch", "grad_accum", "activation_ckpt",
+    "tokens_per_s_per_gpu",
+}  # fmt: skip
+FITTED = (
+    "nothing. Assumed: the feed-forward width and the vocabulary of InternLM-7B; optimiser's "
+    "states over all replicas; 4 x 100 Gbit/s a node, as the source says"
+)
+MODEL = (4096, 32, 32)  # hidden, heads, layers
+NETWORK = "12.5GB/s:4"
+
+
+def predict(row):
+    """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
+    gpus, tensor, micro, count, seq = (
+        whole(row, name) for name in ("gpus", "TP", "micro_batch", "grad_accum", "seq")
+    )
+    data = gpus // tensor
+    if row["zero1_group"] not in ("all DP", str(data)):
+        raise UnpredictableError(f"no program for ZeRO-1 in groups of {row['zero1_group']}")
+    model = Model(*MODEL, seq, 103_168, inner=11_008, gated=True, tied=False)
+    nodes = -(-gpus // 8)
+    cluster = build_cluster(gpus, "a100", "nvlink3", nodes, NETWORK if nodes > 1 else None)
+    recompute = "full" if row["activation_ckpt"] == "on" else "none"
+    program = Program("optimizer", recompute, sequence_parallel=tensor > 1, compiled=True)
+    try:
+        job = Job(model, program, cluster, tensor, data, 1, micro, count)
+    except ValueError as error:
+        raise UnpredictableError(str(error)) from None
+    measured = job.sequences * seq / gpus / positive(row, "tokens_per_s_per_gpu")
+    return Prediction(
+        "InternEvo, A100", f"a100/nvlink3/{NETWORK}",
+        f"7B, {gpus} GPUs, TP{tensor} DP{data}, {count} x micro-batch {micro}, recompute "
+        f"{recompute}",
+        measured, simulate(job).seconds,
+        job=f"7B on {gpus} GPUs, batch {job.sequences}, {row['test'].partition(',')[0]}",
+    )  # fmt: skip

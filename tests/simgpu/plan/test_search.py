@@ -1,0 +1,293 @@
+"""``simgpu plan --search``: names, constraints, bounds, the search itself, its report."""
+
+import copy
+import json
+import random
+from collections import Counter
+
+import pytest
+
+from simgpu.__main__ import main
+from simgpu.network.cluster import build_cluster
+from simgpu.plan.options import make_parser
+from simgpu.plan.search import best_first, errors, space
+from simgpu.plan.search.best_first import GAIN, ROOM, Tried, search
+from simgpu.plan.search.export import flags
+from simgpu.plan.search.floors import floor, probe, probe_key
+from simgpu.plan.search.report import SearchReport, explain
+from simgpu.plan.search.space import Plan, obstacle, parse
+from simgpu.plan.simulate import Simulated, simulate
+from simgpu.plan.step.job import Job, Model, PlanError, Program
+
+SMALL = Model(1024, 8, 4, 1024, 8192, kv_heads=4, inner=2816, gated=True, tied=False)
+EXPERTS = Model(1024, 8, 4, 1024, 8192, inner=1024, gated=True, tied=False, experts=8, active=2)
+
+
+def options(text):
+    return make_parser().parse_args(["x", *text.split()])
+
+
+ARGS = options("--gpus 16 --gpu a100 --memory 4GB --global-batch 16")
+
+
+def jobs_of(model=SMALL, args=ARGS, **given):
+    found, reasons = space.plans(model, args.gpus, 8, args.global_batch, given)
+    return {plan: space.job_of(plan, args, model) for plan in found}, reasons
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan(), Plan(tp=8, pp=4, mb=2, recompute="full", zero=1),
+        Plan(pp=2, zero=1, schedule="interleaved", chunks=2), Plan(pp=2, schedule="gpipe"),
+        Plan(cp=4, ep=2, mb=16, recompute="selective", zero=3),
+    ],
+)  # fmt: skip
+def test_names_of_plans(plan):
+    assert parse(str(plan)) == plan
+
+
+@pytest.mark.parametrize("text", ["tp", "tp8;pp2", "mb=two", "recompute=some", "dp8", "schedule=x"])
+def test_names_that_are_no_plans(text):
+    with pytest.raises(PlanError, match="is no part of a plan; give tp, pp"):
+        parse(text)
+
+
+def accepted(plan, model):
+    """Say whether the options accept a plan."""
+    try:
+        space.job_of(plan, ARGS, model)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("model", [SMALL, EXPERTS])
+def test_what_cannot_be_is_what_the_options_refuse(model):
+    """The two rules agree on random plans, most of which cannot be."""
+    draw, agreed = random.Random(0), Counter()
+    for _ in range(600):
+        degrees = {name: draw.choice((1, 1, 2, 3, 4, 8, 16)) for name in ("tp", "pp", "cp", "mb")}
+        chunks = draw.choice((1, 1, 2)) if degrees["pp"] > 1 else 1
+        plan = Plan(
+            **degrees, ep=draw.choice((1, 1, 2, 3)), zero=draw.choice((0, 1, 2, 3)), chunks=chunks,
+            schedule="interleaved" if chunks > 1 else draw.choice(("1f1b", "gpipe")),
+        )  # fmt: skip
+        reason = obstacle(plan, model, 16, 16)
+        assert (reason is None) == accepted(plan, model), f"{plan}: {reason}"
+        agreed[reason is None] += 1
+    assert min(agreed.values()) > 20
+
+
+def test_plans_train_the_same_batch_in_the_same_type():
+    jobs, reasons = jobs_of()
+    assert reasons["fewer layers than pp x chunks"]
+    for job in jobs.values():
+        assert job.sequences == ARGS.global_batch
+        assert (job.model, job.program.dtype) == (SMALL, "bfloat16")
+        assert job.cluster.world_size == 16
+        assert job.tensor <= 8
+    fixed, _ = jobs_of(tp=2, recompute="full")
+    assert fixed.keys() == {p for p in jobs if p.tp == 2 and p.recompute == "full"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "hardware"),
+    [(SMALL, "--gpu a100"), (SMALL, "--gpu h100 --compiled"), (EXPERTS, "--gpu h100")],
+)
+def test_bounds_are_below_what_is_simulated(model, hardware):
+    args = options(f"--gpus 16 --global-batch 32 {hardware}")
+    jobs, _ = jobs_of(model, args)
+    for plan in random.Random(1).sample(sorted(jobs, key=str), 10):
+        job = jobs[plan]
+        found, key = simulate(job), probe_key(job)
+        bounds = [floor(job)] + ([floor(job, probe(key))] if key else [])
+        for one in bounds:
+            assert one.seconds <= 1.001 * found.seconds, plan
+            assert one.memory <= 1.01 * found.memory, plan
+        assert bounds[-1].seconds > 0.4 * found.seconds, plan
+
+
+def made_up(seconds, memory):
+    """Return `simulate` for jobs whose time and memory are made up from the plan's bounds."""
+
+    def call(job):
+        least = floor(job)
+        return Simulated(seconds(job) * least.seconds, memory(job) * least.memory,
+                         causes={"compute": least.seconds})  # fmt: skip
+
+    return call
+
+
+def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
+    """Whatever the times are, as long as they are above their bounds."""
+    for seed in range(5):
+        draw = random.Random(seed)
+        factors = {}
+
+        def above(job, draw=draw, factors=factors):
+            return factors.setdefault(job, 1 + draw.random())
+
+        monkeypatch.setattr(best_first, "simulate", made_up(above, above))
+        monkeypatch.setattr(best_first, "probe_key", lambda job: None)
+        jobs, reasons = jobs_of()
+        found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
+        best = every.tried[0].found.seconds
+        assert found.tried[0].found.seconds <= best / (1 - GAIN)
+        assert found.simulated < every.simulated == len(jobs)
+        assert found.rejected.total() + len(found.tried) + found.skipped == (
+            len(jobs) + reasons.total()
+        )
+        assert all(one.found.memory <= ROOM * 4 * 2**30 for one in found.tried)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_small_search_finds_the_exhaustive_winner():
+    jobs, reasons = jobs_of(recompute="none", cp=1, chunks=1)
+    found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
+    best = every.tried[0]
+    assert found.tried[0].found.seconds <= best.found.seconds / (1 - GAIN)
+    assert found.simulated < len(jobs)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("model", [SMALL, EXPERTS])
+def test_a_search_on_sixteen_gpus_finds_the_exhaustive_winner(model):
+    jobs, reasons = jobs_of(model)
+    found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
+    assert found.tried[0].found.seconds <= every.tried[0].found.seconds / (1 - GAIN)
+    known = {one.plan: one.found for one in every.tried}
+    for plan, taken in known.items():
+        assert floor(jobs[plan]).seconds <= 1.001 * taken.seconds, plan
+
+
+@pytest.mark.process
+@pytest.mark.timeout(600)
+def test_processes_find_the_same():
+    jobs, reasons = jobs_of(pp=1, recompute="none", cp=1)
+    here, there = (search(jobs, reasons, workers) for workers in (1, 2))
+    assert there.tried[0].found.seconds <= here.tried[0].found.seconds / (1 - GAIN)
+    times = {one.plan: one.found for one in here.tried}
+    assert all(times.get(one.plan, one.found) == one.found for one in there.tried)
+
+
+def tried(plan, seconds, memory=2**30, **causes):
+    job = space.job_of(plan, ARGS, SMALL)
+    return Tried(plan, job, Simulated(seconds, memory, memory, causes or {"compute": seconds}))
+
+
+def report(*found, baseline=None):
+    result = best_first.Search(list(found), Counter({"fewer heads than tp": 3}), skipped=7)
+    return SearchReport("m", "h", "t", result, 16, 16 * 1024, 0.5, baseline or found[-1])
+
+
+def test_plans_closer_than_the_error_are_said_to_be():
+    near, far = (1 + errors.COMPARED * factor for factor in (0.9, 1.1))
+    one = report(tried(Plan(zero=1), 1.0), tried(Plan(tp=2, zero=1), near),
+                 tried(Plan(tp=4, zero=1), far))  # fmt: skip
+    flags_ = [row["cannot_tell"] for row in one.to_dict()["plans"]]
+    assert flags_ == [False, True, False]
+    text = str(one)
+    assert text.count("  cannot tell\n") == 1
+    assert "the best plan is faster by 10%" in text
+    assert "3  fewer heads than tp" in text
+    low, high = one.to_dict()["plans"][0]["expected_seconds"]
+    assert (low, high) == errors.TIME
+
+
+def test_a_baseline_that_is_close_is_a_tie():
+    one = report(tried(Plan(zero=1), 1.0), baseline=tried(Plan(tp=4, zero=1), 1.05))
+    assert "takes 5% less: cannot tell" in str(one)
+
+
+def test_why_compares_cause_by_cause():
+    best = tried(Plan(zero=1), 1.0, compute=0.9, communication=0.1)
+    other = tried(Plan(tp=4, zero=1), 1.5, compute=0.8, communication=0.7)
+    lines = explain(report(best), other).splitlines()
+    assert lines[1].endswith("+50%")
+    assert lines[2].split() == ["communication", "700", "ms", "best", "100", "ms", "+60.0%", "of",
+                                "its", "step"]  # fmt: skip
+    too_large = tried(Plan(tp=4, zero=1), 1.5, memory=2**33)
+    assert "does not fit: needs 8 GiB of 4 GiB" in explain(report(best), too_large)
+    assert explain(report(best), best).endswith("the best plan")
+
+
+CLUSTER = build_cluster(64, "h100", "nvlink4", 8, "ndr")
+
+
+def test_flags_of_other_programs():
+    plan = Plan(tp=4, pp=2, mb=2, recompute="full", zero=1, schedule="interleaved", chunks=2)
+    job = Job(SMALL, Program("optimizer", chunks=2), CLUSTER, 4, 8, 2, 2, 4)
+    lines = flags("megatron", plan, job).splitlines()
+    for line in ("--tensor-model-parallel-size 4", "--pipeline-model-parallel-size 2",
+                 "--global-batch-size 64", "--micro-batch-size 2", "--sequence-parallel",
+                 "--num-layers-per-virtual-pipeline-stage 1", "--use-distributed-optimizer",
+                 "--recompute-granularity full"):  # fmt: skip
+        assert line in lines
+    lines = flags("torchtitan", plan, job).splitlines()
+    for line in ("--parallelism.tensor_parallel_degree 4",
+                 "--parallelism.data_parallel_shard_degree 8", "--training.local_batch_size 8",
+                 "--training.global_batch_size 64",
+                 "--parallelism.pipeline_parallel_schedule Interleaved1F1B"):  # fmt: skip
+        assert line in lines
+    assert "# torchtitan has no ZeRO-1" in lines[-1]
+
+
+def command(capsys, *arguments):
+    try:
+        code = main(["plan", *map(str, arguments)])
+    except SystemExit as error:
+        code = error.code
+    found = capsys.readouterr()
+    return code, found.out + found.err
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.json"
+    sizes = {
+        "hidden_size": 1024, "num_attention_heads": 8, "num_hidden_layers": 4, "vocab_size": 8192,
+        "max_position_embeddings": 1024, "hidden_act": "silu",
+    }  # fmt: skip
+    path.write_text(json.dumps(sizes), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_the_command(small, capsys):
+    machine = ("--gpus", 4, "--gpu", "h100", "--batch", 8, "--recompute", "none")
+    code, text = command(capsys, small, *machine, "--search")
+    assert code == 0
+    for words in ("simulated, not measured", "unchanged: batch 8 sequences of 1,024 tokens",
+                  "best", "baseline (tensor parallel in the node", "how sure", "plans rejected",
+                  "by a lower bound (not a prediction)"):  # fmt: skip
+        assert words in text, words
+    assert "recompute=" not in text
+    found = json.loads(command(capsys, small, *machine, "--search", "--json")[1])
+    times = [row["step_time_seconds"] for row in found["plans"]]
+    assert times == sorted(times)
+    assert found["best"] == found["plans"][0]["plan"]
+    assert found["error_of_comparison_share"] == errors.COMPARED
+    code, text = command(capsys, small, *machine, "--why", "tp3")
+    assert "cannot be: tp x pp x cp does not divide the GPUs\n  --tp 3" in text
+    text = command(capsys, small, *machine, "--why", "tp4,mb2")[1]
+    assert "against the best" in text
+    assert "communication" in text
+    assert "--bf16" in command(capsys, small, *machine, "--export", "megatron")[1]
+
+
+def test_what_the_command_refuses(small, capsys):
+    code, text = command(capsys, small, "--gpus", 4, "--why", "tp=x")
+    assert code == 2
+    assert "'tp=x' is no part of a plan" in text
+
+
+def test_a_search_keeps_the_options_that_are_given():
+    args = copy.copy(ARGS)
+    job = space.job_of(Plan(tp=2, pp=2, mb=2, recompute="full", zero=1), args, SMALL)
+    assert (job.tensor, job.pipeline, job.micro_batch, job.data) == (2, 2, 2, 4)
+    assert job.program.recompute == "full"
+    assert (args.tp, args.pp) == (1, 1)
