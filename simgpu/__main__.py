@@ -12,7 +12,8 @@ USAGE = """\
 usage: simgpu COMMAND ...
 
   simgpu run SCRIPT    run a torchrun script on simulated GPUs
-  simgpu plan MODEL    simulate a training step of a model on up to thousands of GPUs
+  simgpu plan MODEL    simulate a training step of a model on up to thousands of GPUs, or
+                       search the fastest way to split it (--search)
   simgpu gpus          list the hardware that can be simulated, and its sources
   simgpu calibrate     measure a GPU, for `simgpu run --gpu FILE.json`
 
@@ -21,7 +22,7 @@ usage: simgpu COMMAND ...
 
 def plan(arguments) -> int:
     """Run the command ``simgpu plan``; importing PyTorch's pipelines takes a second."""
-    from simgpu.plan.command import main
+    from simgpu.search.command import main
 
     return main(arguments)
 

@@ -10,5 +10,5 @@ of the comparison with published measurements.
 
 Start with ``step/`` (the program) and ``simulate.py`` (its time and memory). ``presets.py``,
 ``model_file.py`` and ``user_model.py`` say where models come from; ``options.py``, ``command.py``
-and ``report.py`` are the command.
+and ``report.py`` are the command. `simgpu.search` looks for the fastest plan (``--search``).
 """

@@ -1,15 +1,11 @@
 """The command ``simgpu plan``: what it does with its options."""
 
-import argparse
 import json
 import warnings
 
 from simgpu.plan import options, user_model
 from simgpu.plan.model_file import find_model
 from simgpu.plan.report import Report
-from simgpu.plan.search.own import print_own
-from simgpu.plan.search.run import print_search
-from simgpu.plan.search.space import CHOSEN
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 from simgpu.units import number
@@ -22,31 +18,12 @@ def main(argv=None) -> int:
     """Print what a plan's step takes; return the exit code."""
     parser = options.make_parser()
     args = parser.parse_args(argv)
-    if args.search or args.why or args.export:
-        return _search(parser, args, argv)
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     try:
         report = plan_own(args) if args.model.endswith(".py") else plan(args)
     except ValueError as error:
         parser.error(str(error))
     print(json.dumps(report.to_dict()) if args.json else report)
-    return 0
-
-
-def _search(parser, args, argv):
-    blank = argparse.Namespace(**dict.fromkeys(CHOSEN))
-    found = vars(parser.parse_args(argv, blank))
-    given = {name: found[name] for name in CHOSEN if found[name] is not None}
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
-    try:
-        if args.model.endswith(".py"):
-            print_own(args, given, _hardware)
-        else:
-            print_search(args, given, lambda model, cluster: (
-                f"{args.model}, {_count(model.parameters)} parameters", _hardware(cluster)
-            ))  # fmt: skip
-    except ValueError as error:
-        parser.error(str(error))
     return 0
 
 
@@ -59,9 +36,9 @@ def plan(args) -> Report:
     peak, gpus = gpu.flops[dtype], job.cluster.world_size
     flops = model.flops(job.sequences)
     return Report(
-        model=f"{args.model}, {_count(model.parameters)} parameters, "
+        model=f"{args.model}, {parameters_in_words(model.parameters)} parameters, "
         f"sequences of {model.seq:,} tokens",
-        hardware=_hardware(job.cluster), program=_program(job, args),
+        hardware=hardware_in_words(job.cluster), program=_program(job, args),
         step_time_seconds=found.seconds, tokens_per_step=job.sequences * model.seq, unit="tokens",
         gpus=gpus, mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak,
         dtype=dtype, parameters=model.parameters, peak_memory_bytes=found.memory,
@@ -98,8 +75,8 @@ def plan_own(args) -> Report:
     found, flops = user_model.simulate(job)
     peak, gpus = cluster.gpu.flops[dtype], cluster.world_size
     return Report(
-        model=f"{args.model}, {_count(parameters)} parameters",
-        hardware=_hardware(cluster),
+        model=f"{args.model}, {parameters_in_words(parameters)} parameters",
+        hardware=hardware_in_words(cluster),
         program=f"{'FSDP2' if shard == 'full' else 'DDP'}, {dtype}, recompute {args.recompute}, "
         f"{count} x micro-batch {args.micro_batch} on each of {gpus} GPUs",
         step_time_seconds=found.seconds,
@@ -116,14 +93,16 @@ def _shares(found):
     return {cause: seconds / found.seconds for cause, seconds in found.causes.items()}
 
 
-def _count(parameters):
+def parameters_in_words(parameters):
+    """Return a number of parameters in words."""
     for power, name in ((1e9, "billion"), (1e6, "million")):
         if parameters >= power:
             return f"{number(parameters / power)} {name}"
     return number(parameters)
 
 
-def _hardware(cluster):
+def hardware_in_words(cluster):
+    """Return a cluster in words."""
     text = f"{cluster.gpus_per_node} x {cluster.gpu.name} on {cluster.link.name}"
     if cluster.nodes > 1:
         text = f"{cluster.nodes} nodes of {text}, joined by {cluster.network.name}"

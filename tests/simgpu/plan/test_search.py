@@ -10,14 +10,14 @@ import pytest
 from simgpu.__main__ import main
 from simgpu.network.cluster import build_cluster
 from simgpu.plan.options import make_parser
-from simgpu.plan.search import best_first, errors, space
-from simgpu.plan.search.best_first import GAIN, ROOM, Tried, search
-from simgpu.plan.search.export import flags
-from simgpu.plan.search.floors import floor, probe, probe_key
-from simgpu.plan.search.report import SearchReport, explain
-from simgpu.plan.search.space import Plan, obstacle, parse
 from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import Job, Model, PlanError, Program
+from simgpu.search import best_first, errors, space
+from simgpu.search.best_first import GAIN, ROOM, Tried, search
+from simgpu.search.export import flags
+from simgpu.search.floors import floor, probe, probe_key
+from simgpu.search.report import SearchReport, explain
+from simgpu.search.space import Plan, obstacle, parse
 
 SMALL = Model(1024, 8, 4, 1024, 8192, kv_heads=4, inner=2816, gated=True, tied=False)
 EXPERTS = Model(1024, 8, 4, 1024, 8192, inner=1024, gated=True, tied=False, experts=8, active=2)

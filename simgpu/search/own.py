@@ -4,15 +4,16 @@ import json
 from collections import Counter
 
 from simgpu.plan import options, user_model
-from simgpu.plan.search.best_first import NOT_RUN, TOO_LARGE, Search, Tried
-from simgpu.plan.search.report import SearchReport, explain
-from simgpu.plan.search.space import CHOSEN, Plan, parse
+from simgpu.plan.command import hardware_in_words, parameters_in_words
 from simgpu.plan.step.job import PlanError
+from simgpu.search.best_first import NOT_RUN, TOO_LARGE, Search, Tried
+from simgpu.search.report import SearchReport, explain
+from simgpu.search.space import CHOSEN, Plan, parse
 
 SEARCHED = ("micro_batch", "recompute", "shard")
 
 
-def print_own(args, given, hardware):
+def print_own(args, given):
     """Search micro-batch, recomputation and FSDP2 or DDP, and print what the options ask for.
 
     Parameters
@@ -21,8 +22,6 @@ def print_own(args, given, hardware):
         Options of ``simgpu plan``.
     given : dict
         Those of `CHOSEN` that were given.
-    hardware : callable
-        Takes a cluster, returns it in words.
     """
     for name, value in given.items():
         if name not in SEARCHED and value not in (1, "1f1b"):
@@ -51,7 +50,7 @@ def print_own(args, given, hardware):
     task = (f"unchanged: batch {args.global_batch:,} samples, {dtype}; searched: micro-batch, "
             "recomputation, ZeRO stage 0 or 3")  # fmt: skip
     report = SearchReport(
-        f"{args.model}, {parameters:,} parameters", hardware(cluster), task, found, args.gpus,
+        f"{args.model}, {parameters_in_words(parameters)} parameters", hardware_in_words(cluster), task, found, args.gpus,
         args.global_batch * (tokens or 1), max(flops.values(), default=0) / peak,
         next((one for one in found.tried if one.plan == Plan(zero=0)), None), args.top,
     )  # fmt: skip

@@ -3,18 +3,19 @@
 import json
 
 from simgpu.plan import options
+from simgpu.plan.command import hardware_in_words, parameters_in_words
 from simgpu.plan.model_file import find_model
-from simgpu.plan.search import space
-from simgpu.plan.search.best_first import ROOM, Tried, search, workers_for
-from simgpu.plan.search.export import flags
-from simgpu.plan.search.floors import floor
-from simgpu.plan.search.report import SearchReport, explain
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
+from simgpu.search import errors, space
+from simgpu.search.best_first import ROOM, Tried, search, workers_for
+from simgpu.search.export import flags
+from simgpu.search.floors import floor
+from simgpu.search.report import SearchReport, explain
 from simgpu.units import size
 
 
-def print_search(args, given, words):
+def print_search(args, given):
     """Search, and print the report, or what else the options ask for.
 
     Parameters
@@ -23,8 +24,6 @@ def print_search(args, given, words):
         Options of ``simgpu plan``.
     given : dict
         Those of `space.CHOSEN` that were given: they are not searched.
-    words : callable
-        Takes model and cluster, returns both in words.
     """
     model = options.with_sequence(find_model(args.model), args)
     batch = args.global_batch = args.global_batch or args.gpus
@@ -35,7 +34,7 @@ def print_search(args, given, words):
     jobs = {plan: space.job_of(plan, args, model) for plan in plans}
     workers = args.jobs or workers_for(args.gpus)
     found = search(jobs, reasons, workers, args.top)
-    report = _report(args, model, cluster, found, words)
+    report = _report(args, model, cluster, found)
     if wanted:
         print(why(wanted, args, model, report))
     elif args.export:
@@ -45,16 +44,16 @@ def print_search(args, given, words):
     return report
 
 
-def _report(args, model, cluster, found, words):
+def _report(args, model, cluster, found):
     dtype = options.dtype_of(args, cluster.gpu)
     flops = model.flops(args.global_batch) / cluster.gpu.flops[dtype] / args.gpus
     task = (f"unchanged: batch {args.global_batch:,} sequences of {model.seq:,} tokens, {dtype}; "
             "searched: mesh, micro-batch, schedule, recomputation, ZeRO stage")  # fmt: skip
-    in_words, hardware = words(model, cluster)
+    words = f"{args.model}, {parameters_in_words(model.parameters)} parameters"
     base = baseline(args, model, cluster, found)
     return SearchReport(
-        in_words, hardware, task, found, args.gpus, args.global_batch * model.seq, flops, base,
-        args.top,
+        words, hardware_in_words(cluster), task, found, args.gpus, args.global_batch * model.seq, flops, base,
+        args.top, errors.TIME_EXPERTS if model.experts else errors.TIME,
     )  # fmt: skip
 
 
