@@ -5,7 +5,6 @@ import statistics
 
 from benchmarks.page import plain
 from benchmarks.published.score import score
-from benchmarks.published.tables import FAMILIES
 from simgpu.units import quantity
 
 # Goals: median error before and after one calibration point, order, memory.
@@ -107,22 +106,6 @@ def rows(table, lay_out):
         ratio = f"{p.ratio:.2f}"
         cells.append((ratio, *values, memory, plain(f"{p.system} [{p.preset}]: {p.what}{notes}")))
     return lay_out(head, cells)
-
-
-def samples(tables):
-    """Return a row of each table that ran as a program, the one with the shortest step."""
-    found = []
-    for table in programs(tables):
-        pairs = [
-            pair for pair in zip(table.rows, table.predictions, strict=True)
-            if pair[1].measured is not None
-        ]  # fmt: skip
-        if pairs:
-            row, p = min(pairs, key=lambda pair: pair[1].predicted)
-            columns = sorted(FAMILIES[table.family].COLUMNS)
-            cells = " | ".join(f"{name} = {plain(row[name])}" for name in columns)
-            found.append(f"program | {table.family} | {cells} | {p.predicted:.6g}")
-    return found
 
 
 def numbers(tables):
