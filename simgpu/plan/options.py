@@ -41,7 +41,8 @@ def make_parser():
     add("--gpus-per-node", type=int, metavar="K", help="default: a full board, at most --gpus")
     add = parser.add_argument_group("how the work is split").add_argument
     for name, what in (
-        ("tp", "tensor parallel ranks"), ("pp", "pipeline parallel ranks"),
+        ("tp", "tensor parallel ranks, with sequence parallelism"),
+        ("pp", "pipeline parallel ranks"),
         ("cp", "context parallel ranks"),
         ("ep", "expert parallel ranks, of the data parallel ones"),
     ):  # fmt: skip

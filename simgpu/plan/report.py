@@ -85,6 +85,8 @@ class Report:
         memory += f"; {size(self.peak_reserved_bytes)} reserved"
         if not self.fits:
             memory += ": DOES NOT FIT"
+        elif self.peak_reserved_bytes > self.gpu_memory_bytes:
+            memory += ": fits barely, if the allocator finds room"
         peak = f"of {quantity(self.peak_flop_per_second, 'FLOP/s')} a GPU, the peak for"
         rows = [
             ("step time", quantity(self.step_time_seconds, "s"),

@@ -126,10 +126,6 @@ def numbers(tables):
         "memory_low": min(peaks),
         "memory_high": max(peaks),
         "memory_most": 1 / min(peaks),
-        "memory_torchtitan": min(
-            (p.memory[1] / p.memory[0] for table in found if table.family == "torchtitan"
-             for p in table.predictions if p.memory), default=float("nan"),
-        ),
         "memory_median": statistics.median(abs(peak - 1) for peak in peaks),
         "programs_rows": len(predictions),
         "programs_tables": len(found),
