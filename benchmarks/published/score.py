@@ -2,6 +2,8 @@
 
 import statistics
 
+from benchmarks.published import orders
+
 
 def ranks(values):
     """Return the rank of each value, from 1 on; equal values share the mean of their ranks."""
@@ -71,13 +73,9 @@ def within_jobs(predictions):
 
     Jobs count that were measured in three ways or more.
     """
-    jobs = {}
-    for p in predictions:
-        if p.job:
-            jobs.setdefault((p.system, p.job), []).append(p)
     found = [
         rank_correlation([p.predicted for p in ps], [p.measured for p in ps])
-        for ps in jobs.values()
+        for ps in orders.jobs(predictions)
         if len(ps) > 2
     ]
     found = [value for value in found if value is not None]

@@ -116,6 +116,7 @@ def _program(job, args):
         "DP": job.replicas,
     }  # fmt: skip
     split = " ".join(f"{name} {count}" for name, count in degrees.items() if count > 1)
+    split += f" ETP {job.expert_split}" if job.expert_split != job.tensor else ""
     stage = options.SHARDS.index(program.shard)
     words = [split or "one GPU", f"ZeRO stage {stage}" if job.data > 1 else ""]
     if job.pipeline > 1:

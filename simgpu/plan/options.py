@@ -44,9 +44,14 @@ def make_parser():
         ("tp", "tensor parallel ranks, with sequence parallelism"),
         ("pp", "pipeline parallel ranks"),
         ("cp", "context parallel ranks"),
-        ("ep", "expert parallel ranks, of the data parallel ones"),
+        ("ep", "expert parallel ranks"),
     ):  # fmt: skip
         add(f"--{name}", type=int, default=1, metavar="N", help=f"{what} (default: 1)")
+    add(
+        "--etp", type=int, metavar="N",
+        help="ranks that split each expert; with 1, expert parallel ranks are tensor parallel ones "
+        "of the other layers, too (default: --tp)",
+    )  # fmt: skip
     add(
         "--shard", type=int, choices=range(4), metavar="0..3",
         help="ZeRO's stage: 1 optimiser's state, 2 and gradients, 3 and parameters (default: 3 "
@@ -121,8 +126,8 @@ def dtype_of(args, gpu):
 
 def data_parallel(args):
     """Return how many ranks share the work of data, contexts and experts."""
-    for name in ("tp", "pp", "cp", "ep", "micro_batch"):
-        if getattr(args, name) < 1:
+    for name in ("tp", "pp", "cp", "ep", "etp", "micro_batch"):
+        if (1 if getattr(args, name) is None else getattr(args, name)) < 1:
             option = name.replace("_", "-")
             raise PlanError(f"--{option} {getattr(args, name)}: give a whole number from 1 on")
     size = args.tp * args.pp * args.cp
@@ -132,10 +137,12 @@ def data_parallel(args):
             f"{args.gpus}; give {size * -(-args.gpus // size)} GPUs, or other degrees"
         )
     data = args.gpus // (args.tp * args.pp)
-    if data % args.ep:
+    split = args.etp or args.tp
+    if data * args.tp % (args.ep * split):
         raise PlanError(
-            f"--ep {args.ep} does not divide the {data} data parallel ranks (--gpus / --tp / --pp)"
-            "; give a divisor of them"
+            f"--ep {args.ep}: {args.ep} groups of {split} ranks, which split an expert (--etp), do "
+            f"not divide the {data * args.tp} ranks of a pipeline stage (--gpus / --pp); give "
+            "another --ep or --etp"
         )
     return data
 
@@ -154,7 +161,7 @@ def job_of(args, model) -> Job:
     _check_divisible(args, model, chunks)
     count = micro_batches(args, data // args.cp)
     dtype = dtype_of(args, cluster.gpu)
-    apart = args.tp > 1 or args.pp > 1 or args.ep > 1
+    apart = args.tp > 1 or args.pp > 1 or args.ep > 1 or args.etp is not None
     shard = SHARDS[(1 if apart else 3) if args.shard is None else args.shard]
     program = Program(
         shard, RECOMPUTE[args.recompute], sequence_parallel=args.tp > 1, compiled=args.compiled,
@@ -162,13 +169,12 @@ def job_of(args, model) -> Job:
         schedule="gpipe" if args.schedule == "gpipe" else "1f1b",
         dtype="float16" if dtype == "float16" else "bfloat16",
     )  # fmt: skip
-    if args.ep > 1 and shard in ("grad_op", "full"):
-        raise PlanError(
-            f"--ep {args.ep} with --shard {args.shard} comes later; give --shard 0 or 1"
-        )
+    if (args.ep > 1 or args.etp not in (None, args.tp)) and shard in ("grad_op", "full"):
+        raise PlanError(f"--ep and --etp with --shard {args.shard} come later; give --shard 0 or 1")
     return Job(
-        model, program, cluster, args.tp, data, args.pp, args.micro_batch, count, args.cp, args.ep
-    )
+        model, program, cluster, args.tp, data, args.pp, args.micro_batch, count, args.cp,
+        args.ep, args.etp,
+    )  # fmt: skip
 
 
 def with_sequence(model, args):
@@ -195,8 +201,15 @@ def _chunks(args):
 
 def _check_divisible(args, model, chunks):
     experts = (("experts", model.experts, args.ep, "--ep"),) if args.ep > 1 else ()
-    if args.ep > 1 and not model.experts:
-        raise PlanError(f"--ep {args.ep}: {args.model} has no experts; leave it out")
+    for name in ("ep", "etp"):
+        if (getattr(args, name) or 1) > 1 and not model.experts:
+            raise PlanError(
+                f"--{name} {getattr(args, name)}: {args.model} has no experts; leave it out"
+            )
+    if args.etp and model.width % args.etp:
+        raise PlanError(
+            f"--etp {args.etp} does not divide an expert's {model.width} columns; give a divisor"
+        )
     stages = "--pp" if chunks == 1 else "--pp times --chunks"
     for what, count, parts, option in (
         ("heads", model.heads, args.tp, "--tp"),

@@ -34,6 +34,8 @@ def _torchtitan(plan, job):
         if plan.chunks > 1:
             layers = job.model.layers // job.stages
             pairs.append((p + "pipeline_parallel_layers_per_stage", layers))
+    if plan.ep > 1:
+        pairs.append((p + "expert_tensor_parallel_degree", plan.etp or plan.tp))
     if sharded:
         always = "always" if plan.zero == 3 else "never"
         pairs.append((p + "fsdp_reshard_after_forward", always))
@@ -55,7 +57,10 @@ def _megatron(plan, job):
     if plan.tp > 1:
         pairs.append(("sequence-parallel", None))
     if job.model.experts:
-        pairs += [("expert-model-parallel-size", plan.ep), ("expert-tensor-parallel-size", plan.tp)]
+        pairs += [
+            ("expert-model-parallel-size", plan.ep),
+            ("expert-tensor-parallel-size", plan.etp or plan.tp),
+        ]
     if plan.chunks > 1:
         each = job.model.layers // job.stages
         pairs.append(("num-layers-per-virtual-pipeline-stage", each))

@@ -64,7 +64,8 @@ def probe_key(job):
 
     None if its ranks would not fill nodes as the whole job's do.
     """
-    data = math.lcm(job.context, job.expert)
+    experts = job.expert * job.expert_split
+    data = math.lcm(job.context, experts // math.gcd(experts, job.tensor))
     gpus, cluster = job.tensor * data, job.cluster
     each = min(gpus, cluster.gpus_per_node)
     if gpus % each:
@@ -152,20 +153,31 @@ def _pointwise(job, again):
 
 
 def _messages(job):
-    """Messages of a layer's forward pass that are waited for."""
+    """Messages of a layer that are waited for: those of experts backward, too."""
     model, tokens, ranks = job.model, _tokens(job), job.tensor
     total = 0.0
     if ranks > 1:
         num_bytes = tokens * model.hidden * HALF
-        for name in ("all_gather", "reduce_scatter"):
-            total += 2 * _cost(name, num_bytes, (0, ranks, 1), job.cluster)
-    if job.expert > 1:
-        num_bytes = tokens * max(model.active, 1) * model.hidden * HALF
-        total += 4 * _cost("all_to_all", num_bytes, (0, job.expert * ranks, ranks), job.cluster)
+        for name in ("all_gather", "reduce_scatter"):  # attention, and a dense feed-forward part
+            times = 1 if model.experts else 2
+            total += times * _cost(name, num_bytes, (0, ranks, 1), job.cluster)
+    if model.experts:
+        total += _messages_of_experts(job, tokens * model.active * model.hidden * HALF / ranks)
     if job.context > 1:
         keys = 2 * model.keys * (model.hidden // model.heads) // ranks
         num_bytes = tokens * job.context * keys * HALF
         total += _cost("all_gather", num_bytes, (0, job.context * ranks, ranks), job.cluster)
+    return total
+
+
+def _messages_of_experts(job, num_bytes):
+    """Tokens to the experts and back, and among the ranks of an expert; `num_bytes` of a rank."""
+    size, total = job.expert_split, 0.0
+    if job.expert > 1:
+        total += 4 * _cost("all_to_all", num_bytes, (0, job.expert * size, size), job.cluster)
+    if size > 1:
+        for name in ("all_gather", "reduce_scatter"):
+            total += 2 * _cost(name, num_bytes * size, (0, size, 1), job.cluster)
     return total
 
 
@@ -187,7 +199,7 @@ def _seconds(job, layer):
 
 def _replicas(job, weights):
     """Seconds in which gradients are summed, and sharded parameters gathered: wires' time."""
-    if job.data == 1 or job.expert > 1:
+    if job.data == 1 or job.model.experts:
         return 0.0
     members = (0, job.data * job.tensor, job.tensor)
     gradients = weights * (FLOAT if job.program.reduce_bytes == FLOAT else HALF)
@@ -207,7 +219,8 @@ def _weights(job, layers):
     model = job.model
     dense = model.layer_parameters - model.expert_parameters * model.experts
     dense = dense if model.experts else model.layer_parameters
-    return layers * (dense + model.expert_parameters * model.experts / job.expert) / job.tensor
+    experts = model.expert_parameters * model.experts / (job.expert * job.expert_split)
+    return layers * (dense / job.tensor + experts)
 
 
 def _bytes_of_states(job):

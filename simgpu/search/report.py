@@ -128,9 +128,9 @@ class SearchReport:
         lines = [
             f"how sure: {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what was "
             f"predicted, nine of ten: here {low} to {high}",
-            f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best; 19 of 20 published "
-            f"pairs predicted to differ by more were in that order ({errors.ORDER:.0%} of those that "
-            f"differ by less than {2 * errors.COMPARED:.0%})",
+            f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best; 19 of 20 "
+            f"published pairs predicted to differ by more were in that order ({errors.ORDER:.0%} "
+            f"of those that differ by less than {2 * errors.COMPARED:.0%})",
         ]
         if found.skipped:
             lines.append(

@@ -52,7 +52,8 @@ def _report(args, model, cluster, found):
     words = f"{args.model}, {parameters_in_words(model.parameters)} parameters"
     base = baseline(args, model, cluster, found)
     return SearchReport(
-        words, hardware_in_words(cluster), task, found, args.gpus, args.global_batch * model.seq, flops, base,
+        words, hardware_in_words(cluster), task, found, args.gpus,
+        args.global_batch * model.seq, flops, base,
         args.top, errors.TIME_EXPERTS if model.experts else errors.TIME,
     )  # fmt: skip
 
@@ -96,7 +97,7 @@ def why(plan, args, model, report):
     """Return why a plan is not the best: its constraint, its memory, or its time."""
     if plan.zero is None:
         data = args.gpus // (plan.tp * plan.pp)
-        apart = max(plan.tp, plan.pp, plan.ep) > 1
+        apart = max(plan.tp, plan.pp, plan.ep) > 1 or plan.etp
         zero = 0 if data == 1 else 1 if apart else 3
         plan = space.Plan(**{**vars(plan), "zero": zero})
     reason = space.obstacle(plan, model, args.gpus, args.global_batch)

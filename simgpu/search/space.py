@@ -3,15 +3,15 @@
 import copy
 import re
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from simgpu.plan import options
 from simgpu.plan.step.job import PlanError
 
 # Options that a search chooses if they are not given: name in the options, field of `Plan`.
 CHOSEN = {
-    "tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "micro_batch": "mb", "recompute": "recompute",
-    "shard": "zero", "schedule": "schedule", "chunks": "chunks",
+    "tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "etp": "etp", "micro_batch": "mb",
+    "recompute": "recompute", "shard": "zero", "schedule": "schedule", "chunks": "chunks",
 }  # fmt: skip
 SCHEDULES = (("1f1b", 1), ("interleaved", 2), ("interleaved", 4))
 
@@ -28,6 +28,8 @@ class Plan:
         ``"none"``, ``"selective"`` or ``"full"``, as for ``simgpu plan --recompute``.
     zero : int, optional
         ZeRO's stage. None: as ``simgpu plan`` chooses it.
+    etp : int, optional
+        Ranks that split each expert. None: `tp`.
     schedule : str
         ``"1f1b"``, ``"gpipe"`` or ``"interleaved"``.
     chunks : int
@@ -48,10 +50,12 @@ class Plan:
     zero: int | None = None
     schedule: str = "1f1b"
     chunks: int = 1
+    etp: int | None = None
 
     def __str__(self):
         words = [f"{name}{getattr(self, name)}" for name in ("tp", "pp", "cp", "ep")
                  if getattr(self, name) > 1]  # fmt: skip
+        words += [f"etp{self.etp}"] if self.etp not in (None, self.tp) else []
         words.append(f"mb{self.mb}")
         words += [f"zero{self.zero}"] if self.zero is not None else []
         words += [f"recompute={self.recompute}"] if self.recompute != "none" else []
@@ -70,8 +74,9 @@ def parse(text) -> Plan:
 
     Examples
     --------
-    >>> parse("tp8,pp4,chunks2,zero=1")
-    Plan(tp=8, pp=4, cp=1, ep=1, mb=1, recompute='none', zero=1, schedule='interleaved', chunks=2)
+    >>> plan = parse("tp8,pp4,chunks2,zero=1")
+    >>> plan.tp, plan.zero, plan.schedule
+    (8, 1, 'interleaved')
     """
     numbers = [f.name for f in fields(Plan) if f.name not in ("recompute", "schedule")]
     found = {}
@@ -116,7 +121,8 @@ def obstacle(plan, model, gpus, batch):
     data = gpus // (plan.tp * plan.pp)
     stages, replicas = plan.pp * plan.chunks, data // plan.cp
     count, rest = divmod(batch, replicas * plan.mb)
-    sharded = plan.zero in (2, 3)
+    sharded, split = plan.zero in (2, 3), plan.etp or plan.tp
+    apart = plan.ep > 1 or split != plan.tp
     for reason, is_so in (
         ("fewer heads than tp", model.heads < plan.tp),
         ("tp does not divide the heads", model.heads % plan.tp),
@@ -128,8 +134,9 @@ def obstacle(plan, model, gpus, batch):
         ("tp x cp does not divide the positions", model.seq % (plan.tp * plan.cp)),
         ("ep without experts", plan.ep > 1 and not model.experts),
         ("ep does not divide the experts", model.experts % plan.ep),
-        ("ep does not divide the data parallel ranks", data % plan.ep),
-        ("ep with ZeRO 2 or 3 is not simulated", plan.ep > 1 and sharded),
+        ("etp does not divide the width of an expert", model.width % split),
+        ("ep x etp does not divide the ranks of a stage", data * plan.tp % (plan.ep * split)),
+        ("experts that are split with ZeRO 2 or 3 are not simulated", sharded and apart),
         ("the batch is too small for one micro-batch a replica", count < 1),
         ("replicas x micro-batch does not divide the batch", rest),
         ("fewer micro-batches than stages", plan.schedule != "gpipe" and count < plan.pp),
@@ -178,11 +185,18 @@ def _all(model, gpus, node, batch, given):
         for pp in values("pp", _divisors(max(gpus // tp, 1))):
             data = max(gpus // (tp * pp), 1)
             for cp in values("cp", _powers(min(data, model.seq))):
-                for ep in values("ep", _divisors(model.experts) if model.experts else [1]):
+                for ep, etp in _places(model, tp, values):
                     # Half of the contexts with half of the micro-batch: fewer messages.
                     most = max(batch // data, 1) if cp == 1 else 1
                     for mb in values("mb", _powers(most)):
-                        yield from _ways(Plan(tp, pp, cp, ep, mb), data, batch, values)
+                        yield from _ways(Plan(tp, pp, cp, ep, mb, etp=etp), data, batch, values)
+
+
+def _places(model, tp, values):
+    """Go through where experts are: each split as the other layers are, or whole on a rank."""
+    for ep in values("ep", _divisors(model.experts) if model.experts else [1]):
+        for etp in values("etp", [None, 1] if model.experts and tp > 1 else [None]):
+            yield ep, etp
 
 
 def _ways(plan, data, batch, values):
@@ -191,8 +205,8 @@ def _ways(plan, data, batch, values):
     for recompute in values("recompute", tuple(options.RECOMPUTE)):
         for zero in values("zero", _stages_of_zero(plan, data)):
             for schedule, chunks in _schedules(plan, few, values):
-                yield Plan(
-                    plan.tp, plan.pp, plan.cp, plan.ep, plan.mb, recompute, zero, schedule, chunks
+                yield replace(
+                    plan, recompute=recompute, zero=zero, schedule=schedule, chunks=chunks
                 )
 
 
@@ -200,7 +214,7 @@ def _stages_of_zero(plan, data):
     """Without a pipeline 1 to 3; in one, what FSDP has gathered stays, so 1 needs less."""
     if data == 1:
         return [0]
-    return [1] if plan.ep > 1 or plan.pp > 1 else [1, 2, 3]
+    return [1] if plan.ep > 1 or plan.pp > 1 or plan.etp else [1, 2, 3]
 
 
 def _schedules(plan, few, values):

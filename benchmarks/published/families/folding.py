@@ -11,7 +11,7 @@ from simgpu.plan.step.job import Job, Program
 COLUMNS = {"model", "method", "gpus", "seq", "global_batch", "CP", "TP", "EP", "PP", "MFU_pct"}
 FITTED = (
     "nothing. Assumed: 1F1B, no recomputation, balanced routing, attention counted in full, "
-    "gradients in 32 bits; experts are split as attention is (their mesh is not folded)"
+    "gradients in 32 bits"
 )
 _BIG = PRESETS["mixtral-8x22b"]
 MODELS = {
@@ -19,7 +19,9 @@ MODELS = {
     "Mixtral-8x22B-G8T8": replace(_BIG, experts=64, active=8, inner=2048),
     "Llama3-8x70B": replace(PRESETS["llama3-70b"], experts=8, active=2),
 }
-METHODS = {"FSDP": "full", "TP+EP+DP": "optimizer", "MCore": "optimizer"}
+METHODS = {
+    "FSDP": "full", "TP+EP+DP": "optimizer", "MCore": "optimizer", "MCore+Folding": "optimizer",
+}  # fmt: skip
 PEAK = 989.4e12
 
 
@@ -33,6 +35,7 @@ def predict(row):
     gpus, batch = whole(row, "gpus"), whole(row, "global_batch")
     tensor, pipeline = degrees["TP"], degrees["PP"]
     expert = degrees["EP"] if row["method"] != "FSDP" else 1
+    split = int(row["ETP"]) if row["ETP"].strip() else None  # None: as the other layers
     model = replace(MODELS[row["model"]], seq=whole(row, "seq"))
     data = gpus // (tensor * pipeline)
     program = Program(
@@ -41,7 +44,9 @@ def predict(row):
     count = batch * degrees["CP"] // data
     try:
         cluster = build_cluster(gpus, "h100", "nvlink4", -(-gpus // 8), "ndr")
-        job = Job(model, program, cluster, tensor, data, pipeline, 1, count, degrees["CP"], expert)
+        job = Job(
+            model, program, cluster, tensor, data, pipeline, 1, count, degrees["CP"], expert, split
+        )
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     if job.sequences != batch:

@@ -4,10 +4,10 @@ import math
 import statistics
 
 from benchmarks.page import plain
-from benchmarks.published import rows, tables
+from benchmarks.published import orders, rows, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page import assumed, constants, drawings, findings, orders, summary
+from benchmarks.published.page import assumed, constants, drawings, findings, summary
 from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size
@@ -155,7 +155,8 @@ def order_table(one, more):
     """Return the table of how often the order of two splits is right."""
     head = ("predicted difference", "one node", "pairs", "several nodes", "pairs")
     lines = []
-    places = (orders.CLASSES, orders.orders(orders.not_fitted(one)), orders.orders(more))
+    one = orders.not_fitted(p for _, p in one)
+    places = (orders.CLASSES, orders.orders(one), orders.orders([p for _, p in more]))
     for (low, high), (n, share), (n_more, share_more) in zip(*places, strict=True):
         words = f"{100 * low:.0f} to {100 * high:.0f}%" if high < 1 else f"over {100 * low:.0f}%"
         lines.append((words, _share(share), n, _share(share_more), n_more))

@@ -4,10 +4,10 @@ import itertools
 import statistics
 from functools import lru_cache, partial
 
-from benchmarks.published import sweeps
+from benchmarks.published import orders, sweeps
 from benchmarks.published.families import vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page import constants, orders, summary
+from benchmarks.published.page import constants, summary
 from benchmarks.published.score import score
 from simgpu.hardware import assumptions, attention, matmul_efficiency
 from simgpu.hardware.presets import find_gpu
@@ -141,18 +141,17 @@ def _span(name, predictions):
 def of_steps(found, name):
     """Return the numbers about vTrain's steps, with `name` before each."""
     predictions = [p for _, p in found]
-    others = [p for _, p in orders.not_fitted(found)]
-    plain = [p for _, p in orders.without_fit(found)]
+    others, plain = orders.not_fitted(predictions), orders.without_fit(predictions)
     numbers = {f"{name}_fitted": len(predictions) - len(others)}
     for part, group in (("", predictions), ("_others", others), ("_plain", plain)):
         numbers |= _scores(name + part, group) | _span(name + part, group)
-    numbers |= {f"{name}_choice": orders.choices(found, name)[f"{name}_choice"]}
+    numbers |= {f"{name}_choice": orders.choices(predictions, name)[f"{name}_choice"]}
     return numbers
 
 
 def of_choices(found):
     """Return the numbers about orders of splits and choices among them, on one node."""
-    others = orders.not_fitted(found)
+    others = orders.not_fitted(p for _, p in found)
     shares = {
         f"order_{100 * low:.0f}": share
         for (low, _), (_, share) in zip(orders.CLASSES, orders.orders(others), strict=True)

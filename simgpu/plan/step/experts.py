@@ -4,11 +4,14 @@ Every expert gets as many tokens as the others (balanced routing, nothing droppe
 assumes, and what training with a loss for balance, or with a capacity, comes close to.
 """
 
+from dataclasses import dataclass
+
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from simgpu.plan.step.products import activate, weight
+from simgpu.plan.step.tensor_parallel import Split
 
 
 class _Exchange(torch.autograd.Function):
@@ -26,24 +29,42 @@ class _Exchange(torch.autograd.Function):
         return _Exchange.apply(grad, ctx.group), None
 
 
+@dataclass(frozen=True)
+class Places:
+    """Which ranks have which experts: a mesh of its own, over the ranks of the dense one.
+
+    Attributes
+    ----------
+    group : ProcessGroup, optional
+        Among whose ranks the experts are split; None: each rank has all.
+    split : tensor_parallel.Split
+        Over whose ranks each expert is split.
+    replicas : ProcessGroup, optional
+        The ranks with the same part of the same experts; None: those of all other weights.
+    """
+
+    group: dist.ProcessGroup | None
+    split: Split
+    replicas: dist.ProcessGroup | None
+
+
 class Experts(nn.Module):
     """The experts of a layer, each rank's part of them.
+
+    Every rank has tokens of its own: with tensor parallelism, those of its part of the sequence.
 
     Parameters
     ----------
     model : Model
     program : Program
-    split : tensor_parallel.Split
-        Each expert is split as a dense feed-forward part is.
-    group : ProcessGroup, optional
-        Among whose ranks the experts are split; None: each rank has all.
+    places : Places
     """
 
-    def __init__(self, model, program, split, group=None):
+    def __init__(self, model, program, places):
         super().__init__()
-        self.model, self.program, self.split, self.group = model, program, split, group
-        self.ranks = 1 if group is None else dist.get_world_size(group)
-        count, width = model.experts // self.ranks, model.width // split.size
+        self.model, self.program, self.places = model, program, places
+        self.ranks = 1 if places.group is None else dist.get_world_size(places.group)
+        count, width = model.experts // self.ranks, model.width // places.split.size
         self.router = weight(model.experts, model.hidden)
         self.up = weight(count, model.hidden, (2 if model.gated else 1) * width)
         self.down = weight(count, width, model.hidden)
@@ -54,23 +75,28 @@ class Experts(nn.Module):
 
     def forward(self, x):
         """Send tokens to their experts, and their results back; x is (sequence, batch, hidden)."""
-        x = self.split.enter(x)
         shape, tokens = x.shape, x.flatten(0, 1)
         chances = torch.nn.functional.linear(tokens, self.router).float().softmax(-1)
         chances, _ = chances.topk(self.model.active, -1)
         copies = self._even(len(tokens) * self.model.active)
         order = torch.empty(copies, dtype=torch.int64, device=x.device)
-        sent = tokens.index_select(0, order)
-        if self.ranks > 1:
-            sent = _Exchange.apply(sent, self.group)
-        y = torch.bmm(sent.view(len(self.up), -1, shape[-1]), self.up)
-        y = activate(y, self.model.gated, self.program.compiled)
-        y = torch.bmm(y, self.down).flatten(0, 1)
-        if self.ranks > 1:
-            y = _Exchange.apply(y, self.group)
-        y = y.index_select(0, order[: len(tokens) * self.model.active])
+        y = self._exchange(tokens.index_select(0, order))
+        y = self.places.split.leave(self._compute(self.places.split.enter(y)))
+        y = self._exchange(y).index_select(0, order[: len(tokens) * self.model.active])
         y = y.view(len(tokens), self.model.active, -1) * chances.to(y.dtype).unsqueeze(-1)
-        return self.split.leave(y.sum(1).view(shape))
+        return y.sum(1).view(shape)
+
+    def _exchange(self, x):
+        return x if self.ranks == 1 else _Exchange.apply(x, self.places.group)
+
+    def _compute(self, x):
+        """Run each expert on its tokens; x has those of one rank after those of another."""
+        count, parts = len(self.up), self.ranks * self.places.split.size
+        x = x.view(parts, count, -1, x.shape[-1]).transpose(0, 1)
+        y = torch.bmm(x.reshape(count, -1, x.shape[-1]), self.up)
+        y = torch.bmm(activate(y, self.model.gated, self.program.compiled), self.down)
+        y = y.view(count, parts, -1, y.shape[-1]).transpose(0, 1)
+        return y.reshape(-1, y.shape[-1])
 
     def _even(self, copies):
         """Round up, so that each expert gets as many."""

@@ -180,8 +180,11 @@ class Job:
     cluster : Cluster
     tensor, data, pipeline : int
         Degrees; tensor parallel ranks are neighbours, then data parallel ones.
-    context, expert : int
-        Among how many of the `data` ranks a sequence's positions, or a layer's experts, are split.
+    context : int
+        Among how many of the `data` ranks a sequence's positions are split.
+    expert, expert_tensor : int
+        Among how many ranks a layer's experts are split, and each of the experts: a mesh of its own
+        over the ranks of `data` and `tensor`. None: each expert among `tensor` ranks.
     micro_batch : int
         Sequences that go through at once.
     micro_batches : int
@@ -198,6 +201,7 @@ class Job:
     micro_batches: int = 1
     context: int = 1
     expert: int = 1
+    expert_tensor: int | None = None
 
     def __post_init__(self):
         self._check_numbers()
@@ -219,13 +223,24 @@ class Job:
             ("columns of a feed-forward part", self.model.width, self.tensor),
             ("experts", self.model.experts, self.expert),
             ("data parallel ranks", self.data, self.context),
-            ("data parallel ranks", self.data, self.expert),
+            ("columns of an expert", self.model.width, self.expert_split),
+            (
+                "data and tensor parallel ranks",
+                self.data * self.tensor,
+                self.expert * self.expert_split,
+            ),
         ):
             if size % parts:
                 raise ValueError(f"{size} {what} cannot be split in {parts}; give a multiple")
         if self.expert > 1 and not self.model.experts:
             raise ValueError(f"a model without experts cannot split them in {self.expert}; give 1")
-        if self.expert > 1 and self.program.shard not in ("none", "optimizer"):
+        apart = self.expert > 1 or self.expert_split != self.tensor
+        if self.model.experts and self.tensor > 1 and not self.program.sequence_parallel:
+            raise ValueError(
+                "experts with tensor parallelism need sequence parallelism: each rank sends tokens "
+                "of its own; turn it on"
+            )
+        if apart and self.program.shard not in ("none", "optimizer"):
             raise ValueError(
                 "experts that are split cannot be sharded over replicas as well yet; "
                 "shard the optimiser's state alone, or nothing"
@@ -234,8 +249,15 @@ class Job:
     def _check_numbers(self):
         for item in fields(self)[3:]:
             value = getattr(self, item.name)
+            if value is None and item.name == "expert_tensor":
+                continue
             if not isinstance(value, int) or value < 1:
                 raise ValueError(f"{item.name} is {value!r}; give a whole number from 1 on")
+
+    @property
+    def expert_split(self):
+        """Among how many ranks each expert is split."""
+        return self.expert_tensor or self.tensor
 
     @property
     def replicas(self):

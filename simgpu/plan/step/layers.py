@@ -56,11 +56,11 @@ class Layer(nn.Module):
     split : tensor_parallel.Split
     context : ContextParallel
         Among whose ranks the sequences are split.
-    expert : ProcessGroup, optional
-        Among whose ranks the experts are split.
+    places : experts.Places
+        Which ranks have which experts.
     """
 
-    def __init__(self, model, program, split, context, expert=None):
+    def __init__(self, model, program, split, context, places):
         super().__init__()
         self.model, self.program, self.split, self.context = model, program, split, context
         h, t = model.hidden, split.size
@@ -69,8 +69,9 @@ class Layer(nn.Module):
         rows = (self.heads + 2 * self.keys) * self.head
         self.qkv, self.qkv_bias = weight(rows, h), bias(model, rows)
         self.out, self.out_bias = weight(h, h // t), bias(model, h)
-        part = Experts if model.experts else FeedForward
-        self.feed_forward = part(model, program, split, expert)
+        self.feed_forward = (
+            Experts(model, program, places) if model.experts else FeedForward(model, program, split)
+        )
 
     def forward(self, x):
         """Run the layer, so that what is recomputed is not kept."""
@@ -132,9 +133,9 @@ class Layer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The feed-forward part; arguments as of `Experts`."""
+    """The feed-forward part of a layer without experts; arguments as of `Layer`."""
 
-    def __init__(self, model, program, split, expert=None):
+    def __init__(self, model, program, split):
         super().__init__()
         self.model, self.program, self.split = model, program, split
         rows = (2 if model.gated else 1) * model.width // split.size

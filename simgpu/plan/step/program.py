@@ -10,7 +10,7 @@ from torch.distributed.pipelining import PipelineStage, schedules
 
 import simgpu as sim
 from simgpu.plan.step.context_parallel import ContextParallel
-from simgpu.plan.step.experts import Experts
+from simgpu.plan.step.experts import Experts, Places
 from simgpu.plan.step.gradients import Buckets, adam
 from simgpu.plan.step.job import HYBRID
 from simgpu.plan.step.layers import Embedding, Head, Layer
@@ -21,17 +21,14 @@ from simgpu.plan.step.tensor_parallel import Split
 class Stage(nn.Sequential):
     """Some of the layers, with the embedding before the first and the loss after the last."""
 
-    def __init__(self, job, number, group, context, expert):
+    def __init__(self, job, number, split, context, places):
         program = job.program
         parts = job.tensor * job.data  # equal shards: the last rank does what the first one does
         rows = -(-job.model.vocabulary // parts) * parts
         model = replace(job.model, vocabulary=rows)
-        split = Split(
-            group, program.sequence_parallel, program.overlap, 0.5 if program.float8 else 1.0
-        )
-        plain = Split(group, program.sequence_parallel, program.overlap)
+        plain = Split(split.group, split.sequence, split.overlap)
         count, last = model.layers // job.stages, number == job.stages - 1
-        parts = [Layer(model, program, split, context, expert) for _ in range(count)]
+        parts = [Layer(model, program, split, context, places) for _ in range(count)]
         table = None
         if number == 0:
             parts.insert(0, Embedding(model, plain))
@@ -60,11 +57,15 @@ def step(rank, job):
     place = mesh["pp"].get_local_rank() if job.pipeline > 1 else 0
     numbers = range(place, job.stages, job.pipeline)
     group = mesh["tp"].get_group() if job.tensor > 1 else None
-    context = ContextParallel(_neighbours(job, device, job.context, "cp"))
-    expert = _neighbours(job, device, job.expert, "ep")
+    split = Split(
+        group, job.program.sequence_parallel, job.program.overlap,
+        0.5 if job.program.float8 else 1.0,
+    )  # fmt: skip
+    context = ContextParallel(_context_group(job, device))
+    places = _places(job, device, split)
     fsdp = job.program.sharded
     with torch.device("meta"):
-        stages = [Stage(job, number, group, context, expert) for number in numbers]
+        stages = [Stage(job, number, split, context, places) for number in numbers]
     for stage in stages:
         if fsdp:
             _shard(stage, job, mesh)
@@ -74,7 +75,7 @@ def step(rank, job):
     if fsdp:
         begin, finish = _nothing, adam([p for stage in stages for p in stage.parameters()])
     else:
-        begin, finish = _buckets(stages, job, mesh, device)
+        begin, finish = _buckets(stages, job, mesh, places)
     run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)
     torch.accelerator.synchronize()
     peaks = Peaks(device)
@@ -92,21 +93,35 @@ def _nothing():
     pass
 
 
-def _neighbours(job, device, count, name):
-    """Return the group of `count` data parallel ranks that stand side by side, None for one."""
-    if count == 1:
+def _context_group(job, device):
+    """Return the group of data parallel ranks that share a sequence, None for one."""
+    if job.context == 1:
         return None
-    sizes = job.pipeline, job.data // count, count, job.tensor
-    mesh = dist.init_device_mesh(device.type, sizes, mesh_dim_names=("pp", "rest", name, "tp"))
-    return mesh[name].get_group()
+    sizes = job.pipeline, job.replicas, job.context, job.tensor
+    mesh = dist.init_device_mesh(device.type, sizes, mesh_dim_names=("pp", "dp", "cp", "tp"))
+    return mesh["cp"].get_group()
 
 
-def _buckets(stages, job, mesh, device):
+def _places(job, device, split):
+    """Return the `Places` of the experts; `split` is that of dense layers."""
+    ranks, tensor = job.tensor * job.data, job.expert_split
+    if job.expert == 1 and tensor == job.tensor:
+        return Places(None, split, None)
+    sizes = job.pipeline, ranks // (job.expert * tensor), job.expert, tensor
+    mesh = dist.init_device_mesh(device.type, sizes, mesh_dim_names=("pp", "replicas", "ep", "tp"))
+    group = mesh["ep"].get_group() if job.expert > 1 else None
+    if tensor != job.tensor:
+        inside = mesh["tp"].get_group() if tensor > 1 else None
+        split = Split(inside, split.sequence, split.overlap, split.work)
+    return Places(group, split, mesh["replicas"].get_group())
+
+
+def _buckets(stages, job, mesh, places):
     """Make the buckets of what all data parallel ranks share, and those of split experts."""
     dense, own, apart = [], [], set()
     for module in (module for stage in stages for module in stage):
         experts = [part for part in module.modules() if isinstance(part, Experts)]
-        split = [p for part in experts for p in part.own()] if job.expert > 1 else []
+        split = [p for part in experts for p in part.own()] if places.replicas else []
         apart |= {id(p) for p in split}
         shared = [p for p in module.parameters() if id(p) not in apart]
         apart |= {id(p) for p in shared}  # a tied table has one gradient
@@ -114,10 +129,7 @@ def _buckets(stages, job, mesh, device):
         own += [(module, split)] if split else []
     found = [Buckets(dense, mesh["dp"].get_group(), job.program, job.micro_batches)]
     if own:
-        sizes = job.pipeline, job.data // job.expert, job.expert, job.tensor
-        names = ("pp", "replicas", "ep", "tp")
-        group = dist.init_device_mesh(device.type, sizes, mesh_dim_names=names)["replicas"]
-        found.append(Buckets(own, group.get_group(), job.program, job.micro_batches))
+        found.append(Buckets(own, places.replicas, job.program, job.micro_batches))
     return tuple(_each(found, name) for name in ("begin", "finish"))
 
 

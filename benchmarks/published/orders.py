@@ -1,20 +1,36 @@
-"""How often predictions order two splits rightly, and what choosing by them costs."""
+"""How often predictions order two ways to do a job rightly, and what choosing by them costs.
+
+The page says it of published steps, and `simgpu.search.errors` has its numbers from here.
+"""
 
 import itertools
 import statistics
 from dataclasses import replace
 
 NEAR = 0.05  # a choice is near the best if it costs so much more at most
-SAME_JOB = ("# GPUs", "global batch", "hidden size", "# layers", "sequence length")
+LEVELS = [n / 20 for n in range(1, 11)]  # differences of two predictions: 5 to 50 %
+RIGHT = 0.95  # share of the orders that are right
 CLASSES = ((0, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.5), (0.5, float("inf")))
 
 
-def jobs(found):
-    """Return lists of predictions: the splits of each job (same model, GPUs and batch)."""
+def jobs(predictions):
+    """Return lists of predictions: the ways to do each job (same model, GPUs and batch)."""
     groups = {}
-    for row, p in found:
-        groups.setdefault(tuple(row[column] for column in SAME_JOB), []).append(p)
+    for p in predictions:
+        if p.job:
+            groups.setdefault((p.system, p.job), []).append(p)
     return list(groups.values())
+
+
+def pairs(predictions):
+    """Return (predicted difference, whether the order is right) of every two ways to do a job.
+
+    The difference is by what share the slower one is predicted to take longer.
+    """
+    return [
+        (max(a.predicted, b.predicted) / min(a.predicted, b.predicted) - 1, _is_right(a, b))
+        for job in jobs(predictions) for a, b in itertools.combinations(job, 2)
+    ]  # fmt: skip
 
 
 def orders(found):
@@ -26,19 +42,11 @@ def orders(found):
         For each of `CLASSES` of the predicted difference: the number of pairs of splits, and the
         share of them in which the split with the shorter predicted time was the faster one.
     """
-    pairs = [pair for job in jobs(found) for pair in itertools.combinations(job, 2)]
     results = []
     for low, high in CLASSES:
-        right = [
-            _is_right(a, b) for a, b in pairs if low <= _difference(a.predicted, b.predicted) < high
-        ]
+        right = [is_right for difference, is_right in pairs(found) if low <= difference < high]
         results.append((len(right), sum(right) / len(right) if right else float("nan")))
     return results
-
-
-def _difference(a, b):
-    """Return by what share the longer of two times is longer."""
-    return max(a, b) / min(a, b) - 1
 
 
 def _is_right(a, b):
@@ -77,10 +85,41 @@ def _costs(job):
 
 
 def without_fit(found):
-    """Return the pairs once more, predicted with the presets' launch overhead."""
-    return [(row, replace(p, predicted=p.unfitted)) for row, p in found]
+    """Return the predictions once more, with nothing fitted."""
+    return [replace(p, predicted=p.unfitted) for p in found]
 
 
 def not_fitted(found):
-    """Return the pairs to which no constant was fitted."""
-    return [(row, p) for row, p in found if not p.fitted]
+    """Return the predictions to which no constant was fitted."""
+    return [p for p in found if not p.fitted]
+
+
+def clear_difference(found):
+    """Return the smallest of `LEVELS` from which on `RIGHT` of the orders are right.
+
+    Parameters
+    ----------
+    found : list of tuple
+        What `pairs` returns.
+
+    Returns
+    -------
+    float or None
+        A predicted difference; None if there is no such level.
+    """
+    for level in LEVELS:
+        orders_above = [right for difference, right in found if difference >= level]
+        if orders_above and statistics.fmean(orders_above) >= RIGHT:
+            return level
+    return None
+
+
+def share_right(found, low, high):
+    """Return the share of right orders among pairs that are predicted to differ so much."""
+    return statistics.fmean(right for difference, right in found if low <= difference < high)
+
+
+def time_range(found):
+    """Return what nine of ten steps took at least and at most, in units of the predicted time."""
+    low, *_, high = statistics.quantiles([1 / p.ratio for p in found], n=20)  # 5 and 95 %
+    return low, high
