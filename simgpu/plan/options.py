@@ -169,8 +169,6 @@ def job_of(args, model) -> Job:
         schedule="gpipe" if args.schedule == "gpipe" else "1f1b",
         dtype="float16" if dtype == "float16" else "bfloat16",
     )  # fmt: skip
-    if (args.ep > 1 or args.etp not in (None, args.tp)) and shard in ("grad_op", "full"):
-        raise PlanError(f"--ep and --etp with --shard {args.shard} come later; give --shard 0 or 1")
     return Job(
         model, program, cluster, args.tp, data, args.pp, args.micro_batch, count, args.cp,
         args.ep, args.etp,

@@ -192,7 +192,7 @@ def _seconds(job, layer):
     ends = layer.ends if job.pipeline == 1 else max(_layer(job).ends, layer.ends / 2)
     bubble = (job.pipeline - 1) * stage / job.program.chunks
     gpu, weights = job.cluster.gpu, _weights(job, model.layers // job.pipeline)
-    share = 1 if job.program.shard == "none" else job.data
+    share = 1 if job.program.shard == "none" else _sharing(job)
     adam = 30 * weights / share / (gpu.memory_bandwidth * gpu.memory_efficiency)
     return max(count * (stage + ends) + bubble, _replicas(job, weights)) + adam
 
@@ -223,6 +223,13 @@ def _weights(job, layers):
     return layers * (dense / job.tensor + experts)
 
 
+def _sharing(job):
+    """Among how many ranks the states of a weight are split, at most."""
+    if not job.model.experts:
+        return job.data
+    return max(job.data, job.data * job.tensor // (job.expert * job.expert_split))
+
+
 def _bytes_of_states(job):
     """Bytes of a weight with its gradient and Adam's numbers, on one of the replicas."""
     shard, reduced = job.program.shard, job.program.reduce_bytes
@@ -230,10 +237,10 @@ def _bytes_of_states(job):
     if shard == "none":
         return whole + 3 * FLOAT
     if shard == "optimizer":
-        return whole + 3 * FLOAT / job.data
+        return whole + 3 * FLOAT / _sharing(job)
     if job.pipeline > 1:  # parameters stay gathered, and gradients whole until the last one
-        return 4 * FLOAT / job.data + HALF + (reduced if job.micro_batches > 1 else 0)
-    return 4 * FLOAT / job.data
+        return 4 * FLOAT / _sharing(job) + HALF + (reduced if job.micro_batches > 1 else 0)
+    return 4 * FLOAT / _sharing(job)
 
 
 def _rows(job):
@@ -252,7 +259,7 @@ def _memory(job, layer):
     if job.pipeline == 1:
         rows = _rows(job)
         if job.program.shard in ("full", "grad_op") and job.micro_batches == 1:
-            each -= FLOAT / job.data  # no gradients yet when most activations are there
+            each -= FLOAT / _sharing(job)  # no gradients yet when most activations are there
         most = each * (weights + rows) + depth * layer.kept + layer.passing
         most += HALF * weights if job.program.shard == "grad_op" else 0  # gathered
         return max(most, ended + _bytes_of_states(job) * rows)

@@ -51,7 +51,8 @@ def print_own(args, given):
             "recomputation, ZeRO stage 0 or 3")  # fmt: skip
     report = SearchReport(
         f"{args.model}, {parameters_in_words(parameters)} parameters", hardware_in_words(cluster),
-        task, found, args.gpus, args.global_batch * (tokens or 1), max(flops.values(), default=0) / peak,
+        task, found, args.gpus, args.global_batch * (tokens or 1),
+        max(flops.values(), default=0) / peak,
         next((one for one in found.tried if one.plan == Plan(zero=0)), None), args.top,
     )  # fmt: skip
     print(_why(args.why, found, report) if args.why else

@@ -121,8 +121,7 @@ def obstacle(plan, model, gpus, batch):
     data = gpus // (plan.tp * plan.pp)
     stages, replicas = plan.pp * plan.chunks, data // plan.cp
     count, rest = divmod(batch, replicas * plan.mb)
-    sharded, split = plan.zero in (2, 3), plan.etp or plan.tp
-    apart = plan.ep > 1 or split != plan.tp
+    split = plan.etp or plan.tp
     for reason, is_so in (
         ("fewer heads than tp", model.heads < plan.tp),
         ("tp does not divide the heads", model.heads % plan.tp),
@@ -136,7 +135,6 @@ def obstacle(plan, model, gpus, batch):
         ("ep does not divide the experts", model.experts % plan.ep),
         ("etp does not divide the width of an expert", model.width % split),
         ("ep x etp does not divide the ranks of a stage", data * plan.tp % (plan.ep * split)),
-        ("experts that are split with ZeRO 2 or 3 are not simulated", sharded and apart),
         ("the batch is too small for one micro-batch a replica", count < 1),
         ("replicas x micro-batch does not divide the batch", rest),
         ("fewer micro-batches than stages", plan.schedule != "gpipe" and count < plan.pp),
@@ -214,7 +212,7 @@ def _stages_of_zero(plan, data):
     """Without a pipeline 1 to 3; in one, what FSDP has gathered stays, so 1 needs less."""
     if data == 1:
         return [0]
-    return [1] if plan.ep > 1 or plan.pp > 1 or plan.etp else [1, 2, 3]
+    return [1] if plan.pp > 1 else [1, 2, 3]
 
 
 def _schedules(plan, few, values):

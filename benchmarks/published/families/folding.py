@@ -20,7 +20,8 @@ MODELS = {
     "Llama3-8x70B": replace(PRESETS["llama3-70b"], experts=8, active=2),
 }
 METHODS = {
-    "FSDP": "full", "TP+EP+DP": "optimizer", "MCore": "optimizer", "MCore+Folding": "optimizer",
+    "FSDP": "full", "FSDP+EP": "full",
+    "TP+EP+DP": "optimizer", "MCore": "optimizer", "MCore+Folding": "optimizer",
 }  # fmt: skip
 PEAK = 989.4e12
 
@@ -34,7 +35,7 @@ def predict(row):
     degrees = {name: int(row[name].strip() or 1) for name in ("TP", "EP", "PP", "CP")}
     gpus, batch = whole(row, "gpus"), whole(row, "global_batch")
     tensor, pipeline = degrees["TP"], degrees["PP"]
-    expert = degrees["EP"] if row["method"] != "FSDP" else 1
+    expert = degrees["EP"]
     split = int(row["ETP"]) if row["ETP"].strip() else None  # None: as the other layers
     model = replace(MODELS[row["model"]], seq=whole(row, "seq"))
     data = gpus // (tensor * pipeline)

@@ -39,13 +39,31 @@ class Places:
         Among whose ranks the experts are split; None: each rank has all.
     split : tensor_parallel.Split
         Over whose ranks each expert is split.
-    replicas : ProcessGroup, optional
+    replicas : DeviceMesh, optional
         The ranks with the same part of the same experts; None: those of all other weights.
     """
 
     group: dist.ProcessGroup | None
     split: Split
-    replicas: dist.ProcessGroup | None
+    replicas: dist.DeviceMesh | None
+
+
+class _FeedForwards(nn.Module):
+    """The experts that a rank has; x is (tokens of one expert after those of another, hidden)."""
+
+    def __init__(self, model, program, count, width):
+        super().__init__()
+        self.model, self.program = model, program
+        self.up = weight(count, model.hidden, (2 if model.gated else 1) * width)
+        self.down = weight(count, width, model.hidden)
+
+    def forward(self, x, parts):
+        """Run each expert on its tokens, those of one rank of `parts` after those of another."""
+        count, hidden = len(self.up), x.shape[-1]
+        x = x.view(parts, count, -1, hidden).transpose(0, 1)
+        y = torch.bmm(x.reshape(count, -1, hidden), self.up)
+        y = torch.bmm(activate(y, self.model.gated, self.program.compiled), self.down)
+        return y.view(count, parts, -1, hidden).transpose(0, 1).reshape(-1, hidden)
 
 
 class Experts(nn.Module):
@@ -66,12 +84,7 @@ class Experts(nn.Module):
         self.ranks = 1 if places.group is None else dist.get_world_size(places.group)
         count, width = model.experts // self.ranks, model.width // places.split.size
         self.router = weight(model.experts, model.hidden)
-        self.up = weight(count, model.hidden, (2 if model.gated else 1) * width)
-        self.down = weight(count, width, model.hidden)
-
-    def own(self):
-        """Return the parameters that only the ranks with the same experts have in common."""
-        return [self.up, self.down]
+        self.own = _FeedForwards(model, program, count, width)
 
     def forward(self, x):
         """Send tokens to their experts, and their results back; x is (sequence, batch, hidden)."""
@@ -81,22 +94,14 @@ class Experts(nn.Module):
         copies = self._even(len(tokens) * self.model.active)
         order = torch.empty(copies, dtype=torch.int64, device=x.device)
         y = self._exchange(tokens.index_select(0, order))
-        y = self.places.split.leave(self._compute(self.places.split.enter(y)))
+        split = self.places.split
+        y = split.leave(self.own(split.enter(y), self.ranks * split.size))
         y = self._exchange(y).index_select(0, order[: len(tokens) * self.model.active])
         y = y.view(len(tokens), self.model.active, -1) * chances.to(y.dtype).unsqueeze(-1)
         return y.sum(1).view(shape)
 
     def _exchange(self, x):
         return x if self.ranks == 1 else _Exchange.apply(x, self.places.group)
-
-    def _compute(self, x):
-        """Run each expert on its tokens; x has those of one rank after those of another."""
-        count, parts = len(self.up), self.ranks * self.places.split.size
-        x = x.view(parts, count, -1, x.shape[-1]).transpose(0, 1)
-        y = torch.bmm(x.reshape(count, -1, x.shape[-1]), self.up)
-        y = torch.bmm(activate(y, self.model.gated, self.program.compiled), self.down)
-        y = y.view(count, parts, -1, y.shape[-1]).transpose(0, 1)
-        return y.reshape(-1, y.shape[-1])
 
     def _even(self, copies):
         """Round up, so that each expert gets as many."""

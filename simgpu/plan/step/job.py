@@ -234,16 +234,10 @@ class Job:
                 raise ValueError(f"{size} {what} cannot be split in {parts}; give a multiple")
         if self.expert > 1 and not self.model.experts:
             raise ValueError(f"a model without experts cannot split them in {self.expert}; give 1")
-        apart = self.expert > 1 or self.expert_split != self.tensor
         if self.model.experts and self.tensor > 1 and not self.program.sequence_parallel:
             raise ValueError(
                 "experts with tensor parallelism need sequence parallelism: each rank sends tokens "
                 "of its own; turn it on"
-            )
-        if apart and self.program.shard not in ("none", "optimizer"):
-            raise ValueError(
-                "experts that are split cannot be sharded over replicas as well yet; "
-                "shard the optimiser's state alone, or nothing"
             )
 
     def _check_numbers(self):

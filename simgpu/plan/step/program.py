@@ -1,12 +1,14 @@
 """One training step of a job, as the program that each of its ranks runs."""
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, schedules
+from torch.distributed.tensor import Shard
 
 import simgpu as sim
 from simgpu.plan.step.context_parallel import ContextParallel
@@ -68,7 +70,7 @@ def step(rank, job):
         stages = [Stage(job, number, split, context, places) for number in numbers]
     for stage in stages:
         if fsdp:
-            _shard(stage, job, mesh)
+            _shard(stage, job, mesh, places)
         else:
             stage.to(job.program.half)
         stage.to_empty(device=device)
@@ -113,7 +115,7 @@ def _places(job, device, split):
     if tensor != job.tensor:
         inside = mesh["tp"].get_group() if tensor > 1 else None
         split = Split(inside, split.sequence, split.overlap, split.work)
-    return Places(group, split, mesh["replicas"].get_group())
+    return Places(group, split, mesh["replicas"])
 
 
 def _buckets(stages, job, mesh, places):
@@ -121,7 +123,7 @@ def _buckets(stages, job, mesh, places):
     dense, own, apart = [], [], set()
     for module in (module for stage in stages for module in stage):
         experts = [part for part in module.modules() if isinstance(part, Experts)]
-        split = [p for part in experts for p in part.own()] if places.replicas else []
+        split = [p for part in experts for p in part.own.parameters()] if places.replicas else []
         apart |= {id(p) for p in split}
         shared = [p for p in module.parameters() if id(p) not in apart]
         apart |= {id(p) for p in shared}  # a tied table has one gradient
@@ -129,7 +131,7 @@ def _buckets(stages, job, mesh, places):
         own += [(module, split)] if split else []
     found = [Buckets(dense, mesh["dp"].get_group(), job.program, job.micro_batches)]
     if own:
-        found.append(Buckets(own, places.replicas, job.program, job.micro_batches))
+        found.append(Buckets(own, places.replicas.get_group(), job.program, job.micro_batches))
     return tuple(_each(found, name) for name in ("begin", "finish"))
 
 
@@ -141,7 +143,7 @@ def _each(buckets, name):
     return call
 
 
-def _shard(stage, job, mesh):
+def _shard(stage, job, mesh, places):
     policy = MixedPrecisionPolicy(job.program.half, job.program.reduced)
     mesh = mesh["dp"]
     if job.program.shard == "hybrid":
@@ -149,10 +151,19 @@ def _shard(stage, job, mesh):
             mesh.device_type, (job.data // HYBRID, HYBRID), mesh_dim_names=("replicas", "shards")
         )
     again = job.program.shard != "grad_op" and job.pipeline == 1
+    shard = partial(fully_shard, mp_policy=policy, shard_placement_fn=_placement)
+    for part in stage.modules():
+        if isinstance(part, Experts) and places.replicas:
+            shard(part.own, mesh=places.replicas, reshard_after_forward=again)
     for part in stage:
         if isinstance(part, Layer):
-            fully_shard(part, mesh=mesh, mp_policy=policy, reshard_after_forward=again)
-    fully_shard(stage, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+            shard(part, mesh=mesh, reshard_after_forward=again)
+    shard(stage, mesh=mesh, reshard_after_forward=False)
+
+
+def _placement(parameter):
+    """Split experts by their rows: there may be fewer experts than ranks."""
+    return Shard(1) if parameter.ndim == 3 else None
 
 
 def _tokens(job, count, device):
