@@ -89,7 +89,8 @@ REFUSED = {
     "--pp 8": "4 layers cannot be split in 8 (--pp); give one of 1, 2, 4",
     "--tp 4 --heads": "unrecognized arguments",
     "--ep 2": "has no experts; leave it out",
-    "--ep 3": "--ep 3 does not divide the 8 data parallel ranks",
+    "--etp 2": "has no experts; leave it out",
+    "--ep 3": "--ep 3: 3 groups of 1 ranks, which split an expert (--etp), do not divide the 8",
     "--global-batch 12": "--global-batch 12 is no multiple of 8: 8 replicas x --micro-batch 1; "
     "give 16",
     "--pp 4 --global-batch 4": "--schedule 1f1b needs 4 micro-batches, one for each stage (--pp 4)"
@@ -111,10 +112,10 @@ def test_what_does_not_fit_together(small, capsys, options):
     assert REFUSED[options] in text
 
 
-def test_experts_are_not_split_and_sharded_at_once(capsys):
-    code, text = plan(capsys, "mixtral-8x7b", "--ep", 8, "--shard", 3)
-    assert code == 2
-    assert "--ep 8 with --shard 3 comes later; give --shard 0 or 1" in text
+def test_experts_on_a_mesh_of_their_own(capsys):
+    code, text = plan(capsys, "mixtral-8x7b", "--tp", 2, "--ep", 8, "--etp", 1, "--shard", 3)
+    assert code == 0
+    assert "TP 2 EP 8 DP 4 ETP 1, ZeRO stage 3" in text
 
 
 def test_configurations_as_others_write_them():

@@ -223,6 +223,8 @@ EXPERTS = replace(SMALL, gated=True, experts=8, active=2, layers=2)
         (SMALL, {"tensor": 2, "data": 4, "context": 2}),
         (EXPERTS, {"tensor": 1, "data": 8, "expert": 8}),
         (EXPERTS, {"tensor": 2, "data": 4, "expert": 2}),
+        (EXPERTS, {"tensor": 2, "data": 4, "expert": 8, "expert_tensor": 1}),
+        (EXPERTS, {"tensor": 2, "data": 4, "expert": 2, "expert_tensor": 4}),
     ],
 )
 def test_all_ranks_together_compute_what_one_computes(model, degrees):
@@ -230,17 +232,44 @@ def test_all_ranks_together_compute_what_one_computes(model, degrees):
     job = Job(model, program, NODE, **degrees)
     alone = Job(model, PLAIN, build_cluster(1, "a100"))
     wanted = kernels(alone) * job.sequences
-    # The router's product runs on each tensor parallel rank.
     assert 8 * kernels(job) == pytest.approx(wanted, rel=0.02)
 
 
+def sent(job):
+    """Return the bytes of each kind of collective that rank 0 takes part in."""
+    run(job)
+    spans = [s for s in sim.trace() if s.engine == "comm"]
+    return {kind: sum(s.bytes for s in spans if s.collective == kind)
+            for kind in ("all_to_all", "all_gather")}  # fmt: skip
+
+
+def test_each_token_is_sent_to_its_experts_once():
+    """There and back, forward and backward; `tensor` ranks have a part of the tokens each."""
+    job = Job(EXPERTS, replace(PLAIN, sequence_parallel=True), NODE, data=8, expert=4)
+    tokens = 2 * EXPERTS.layers * EXPERTS.active * EXPERTS.seq * EXPERTS.hidden  # bytes
+    assert sent(job)["all_to_all"] == 4 * tokens
+    split = replace(job, tensor=2, data=4)
+    assert sent(split)["all_to_all"] == 4 * tokens / 2
+    whole = replace(split, expert=8, expert_tensor=1)
+    assert sent(whole)["all_to_all"] == sent(split)["all_to_all"]
+    # The ranks that split an expert gather its tokens, and backward the gradients of its results.
+    assert sent(split)["all_gather"] - sent(whole)["all_gather"] == pytest.approx(2 * tokens)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("shard", ["none", "full"])
 @pytest.mark.parametrize(
     "degrees",
-    [{"data": 8, "context": 4}, {"data": 8, "expert": 4}, {"tensor": 2, "data": 4, "expert": 4}],
+    [
+        {"data": 8, "context": 4},
+        {"data": 8, "expert": 4},
+        {"tensor": 2, "data": 4, "expert": 4},
+        {"tensor": 2, "data": 4, "expert": 4, "expert_tensor": 1},
+    ],
 )
-def test_folded_ranks_take_as_long_as_all(degrees):
-    job = Job(EXPERTS, replace(PLAIN, sequence_parallel=True), NODE, **degrees)
+def test_folded_ranks_take_as_long_as_all(degrees, shard):
+    program = replace(PLAIN, shard=shard, sequence_parallel=True)
+    job = Job(EXPERTS, program, NODE, **degrees)
     options = {"gpu": "a100", "link": "nvlink3", "numerics": False}
     found = sim.spawn(step, (job,), 8, **options)
     start, end = min(found)[0], max(end for _, end, *_ in found)
