@@ -16,14 +16,20 @@ NAMES = {
     "kv_heads": ("num_key_value_heads",),
     "inner": ("intermediate_size", "n_inner"),
     "tied": ("tie_word_embeddings",),
-    "experts": ("num_local_experts", "num_experts"),
+    "experts": ("num_local_experts", "num_experts", "n_routed_experts"),
     "active": ("num_experts_per_tok",),
+    "shared": ("shared_expert_intermediate_size",),
+    "head": ("head_dim",),
     "gated": (), "biases": (), "dropout": (),
 }  # fmt: skip
 NEEDED = ("hidden", "heads", "layers", "seq", "vocabulary")
 GPT = ("gpt2", "gpt_neox", "opt", "mpt", "bloom")  # model types without gates
 # Fields of configurations that other layers are needed for.
-UNKNOWN = ("q_lora_rank", "kv_lora_rank", "n_shared_experts", "moe_intermediate_size")
+UNKNOWN = {
+    "q_lora_rank": "latent attention", "kv_lora_rank": "latent attention",
+    "first_k_dense_replace": "some layers without experts",
+    "mlp_only_layers": "some layers without experts",
+}  # fmt: skip
 
 
 def find_model(name) -> Model:
@@ -61,14 +67,19 @@ def read(config, name) -> Model:
     if missing:
         words = (" or ".join((key, *NAMES[key])) for key in missing)
         raise PlanError(f"{name} lacks {'; '.join(words)}; add it")
-    unknown = [key for key in UNKNOWN if config.get(key)]
+    unknown = next((key for key in UNKNOWN if config.get(key)), None)
     if unknown:
         raise PlanError(
-            f"{name} has {', '.join(unknown)}: latent attention and shared experts are not "
-            "simulated yet; describe the model as a .py file with a function model()"
+            f"{name} has {unknown}: {UNKNOWN[unknown]} cannot be simulated from sizes alone; "
+            "describe the model as a .py file with a function model()"
         )
+    if found.get("experts") and config.get("moe_intermediate_size"):
+        found["inner"] = config["moe_intermediate_size"]
+        if config.get("n_shared_experts"):
+            found["shared"] = config["n_shared_experts"] * found["inner"]
     _check(found, name)
-    _check_heads(found, config, name)
+    _check_heads(found, name)
+    _check_experts(found, name)
     if "model_type" in config or "hidden_act" in config:
         found.setdefault("gated", config.get("model_type") not in GPT)
         found.setdefault("tied", not found["gated"])
@@ -85,17 +96,21 @@ def _check(found, name):
             raise PlanError(f"{name}: {key} is {value!r}; give {word}")
 
 
-OPTIONAL = ("experts", "active")
+OPTIONAL = ("experts", "active", "shared")
 
 
-def _check_heads(found, config, name):
+def _check_heads(found, name):
     hidden, heads = found["hidden"], found["heads"]
-    size = config.get("head_dim")
-    if hidden % heads or (size and size * heads != hidden):
+    if not found.get("head") and hidden % heads:
         raise PlanError(
-            f"{name}: {heads} heads of {size or hidden / heads:g} numbers are not {hidden}, the "
-            "hidden size, which is needed; change one of them"
+            f"{name}: {heads} heads do not divide the hidden size {hidden}; change one of them, or "
+            "give the size of a head (head_dim)"
         )
+    if found.get("head", 0) * heads == hidden:
+        del found["head"]
+
+
+def _check_experts(found, name):
     if bool(found.get("experts")) != bool(found.get("active")):
         raise PlanError(f"{name}: give both experts and active (num_experts_per_tok), or neither")
     if found.get("active", 0) > found.get("experts", 0):

@@ -12,6 +12,10 @@ SOURCES = {
     "llama2": "H. Touvron et al., Llama 2, 2023, table 1; widths from the published configurations",
     "llama3": "A. Grattafiori et al., The Llama 3 Herd of Models, 2024, table 3",
     "mixtral": "A. Jiang et al., Mixtral of Experts, 2024, table 1; 8x22b from its configuration",
+    "qwen2": "A. Yang et al., Qwen2 Technical Report, 2024, table 1; vocabulary from the "
+    "published configuration",
+    "qwen3": "A. Yang et al., Qwen3 Technical Report, 2025, table 2; widths from the published "
+    "configurations",
     "mpt": "MosaicML, llm-foundry, scripts/train/yamls/pretrain",
 }
 # hidden, heads, layers
@@ -41,15 +45,25 @@ _GATED = {
 }
 
 
+# hidden, heads, layers, sequence, vocabulary, heads of keys, width of an expert, experts, experts
+# of a token; width of what is shared, size of a head
+_QWEN = {
+    "qwen2-57b-a14b": (3584, 28, 28, 32_768, 151_936, 4, 2560, 64, 8, 20_480),
+    "qwen3-30b-a3b": (2048, 32, 48, 40_960, 151_936, 4, 768, 128, 8, 0, 128),
+    "qwen3-235b-a22b": (4096, 64, 94, 40_960, 151_936, 4, 1536, 128, 8, 0, 128),
+}
+
+
 def _gpt(sizes, seq, vocabulary, biases):
     hidden, heads, layers = sizes
     return Model(hidden, heads, layers, seq, vocabulary, biases=biases)
 
 
-def _gated(hidden, heads, layers, seq, vocabulary, keys, inner, experts=0, active=0):
+def _gated(hidden, heads, layers, seq, vocabulary, keys, inner, experts=0, active=0,
+           shared=0, head=None):  # fmt: skip
     return Model(
         hidden, heads, layers, seq, vocabulary, keys, inner, gated=True, tied=False,
-        experts=experts, active=active,
+        experts=experts, active=active, shared=shared, head=head,
     )  # fmt: skip
 
 
@@ -57,5 +71,5 @@ PRESETS = {
     **{f"gpt2-{name}": _gpt(sizes, 1024, 50_257, True) for name, sizes in _GPT2.items()},
     **{f"gpt3-{name}": _gpt(sizes, 2048, 50_257, True) for name, sizes in _GPT3.items()},
     **{f"mpt-{name}": _gpt(sizes, 2048, 50_368, False) for name, sizes in _MPT.items()},
-    **{name: _gated(*sizes) for name, sizes in _GATED.items()},
+    **{name: _gated(*sizes) for name, sizes in (_GATED | _QWEN).items()},
 }

@@ -122,7 +122,7 @@ def _layer(job):
     weights = model.layer_parameters - model.expert_parameters * (
         max(model.experts, 1) - max(model.active, 1)
     )
-    scores = 2 * model.hidden * model.seq  # of a causal half, a token
+    scores = 2 * model.heads * model.head_size * model.seq  # of a causal half, a token
     again = job.program.recompute in ("full", "all")
     products = 6 * weights + (2 * (weights - model.hidden * model.width) if again else 0)
     seconds = products / _rate(job) + (4.5 if again else 3.5) * scores / _attention_rate(job)
@@ -164,7 +164,7 @@ def _messages(job):
     if model.experts:
         total += _messages_of_experts(job, tokens * model.active * model.hidden * HALF / ranks)
     if job.context > 1:
-        keys = 2 * model.keys * (model.hidden // model.heads) // ranks
+        keys = 2 * model.keys * model.head_size // ranks
         num_bytes = tokens * job.context * keys * HALF
         total += _cost("all_gather", num_bytes, (0, job.context * ranks, ranks), job.cluster)
     return total
@@ -217,8 +217,7 @@ def _replicas(job, weights):
 def _weights(job, layers):
     """Weights of some layers on one rank, before ZeRO."""
     model = job.model
-    dense = model.layer_parameters - model.expert_parameters * model.experts
-    dense = dense if model.experts else model.layer_parameters
+    dense = model.dense_parameters if model.experts else model.layer_parameters
     experts = model.expert_parameters * model.experts / (job.expert * job.expert_split)
     return layers * (dense / job.tensor + experts)
 

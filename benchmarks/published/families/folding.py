@@ -17,6 +17,7 @@ _BIG = PRESETS["mixtral-8x22b"]
 MODELS = {
     "Mixtral-8x22B": _BIG,
     "Mixtral-8x22B-G8T8": replace(_BIG, experts=64, active=8, inner=2048),
+    "Qwen2-57B-A14B": PRESETS["qwen2-57b-a14b"],
     "Llama3-8x70B": replace(PRESETS["llama3-70b"], experts=8, active=2),
 }
 METHODS = {

@@ -34,6 +34,10 @@ class Model:
         Products and norms have biases.
     experts, active : int
         Feed-forward parts of a layer, and how many of them work on a token; 0 and 0: one for all.
+    shared : int
+        Width of a further feed-forward part, beside the experts, that works on every token.
+    head : int, optional
+        Numbers of a head, by default `hidden` / `heads`.
     """
 
     hidden: int
@@ -49,6 +53,13 @@ class Model:
     biases: bool = False
     experts: int = 0
     active: int = 0
+    shared: int = 0
+    head: int | None = None
+
+    @property
+    def head_size(self):
+        """Numbers of a head."""
+        return self.head or self.hidden // self.heads
 
     @property
     def width(self):
@@ -63,18 +74,24 @@ class Model:
     @property
     def layer_parameters(self):
         """Weights of a layer, without biases."""
-        return self._attention_parameters + self.expert_parameters * max(self.experts, 1)
+        return self.dense_parameters + self.expert_parameters * max(self.experts, 1)
+
+    @property
+    def dense_parameters(self):
+        """Weights of a layer without its experts, or its only feed-forward part."""
+        return self._attention_parameters + self._feed_forward(self.shared)
 
     @property
     def _attention_parameters(self):
-        head = self.hidden // self.heads
-        router = self.hidden * self.experts
-        return 2 * self.hidden**2 + 2 * self.hidden * head * self.keys + router
+        return self.hidden * (2 * self.head_size * (self.heads + self.keys) + self.experts)
 
     @property
     def expert_parameters(self):
-        """Weights of one feed-forward part."""
-        return (3 if self.gated else 2) * self.hidden * self.width
+        """Weights of one feed-forward part, or of one expert."""
+        return self._feed_forward(self.width)
+
+    def _feed_forward(self, width):
+        return (3 if self.gated else 2) * self.hidden * width
 
     @property
     def parameters(self):
@@ -85,10 +102,11 @@ class Model:
     def flops(self, sequences, recompute=False):
         """FLOPs of a step, attention in full: ``6 N + 12 l h s`` a token (8 and 16 if twice).
 
-        N are the weights that work on a token, without the table that is only looked up.
+        N are the weights that work on a token, without the table that is only looked up, and h is
+        what all heads have together.
         """
-        used = self._attention_parameters + self.expert_parameters * max(self.active, 1)
-        layers = self.layers * (used * 6 + 12 * self.hidden * self.seq)
+        used = self.dense_parameters + self.expert_parameters * max(self.active, 1)
+        layers = self.layers * (used * 6 + 12 * self.heads * self.head_size * self.seq)
         head = 6 * self.vocabulary * self.hidden
         return sequences * self.seq * (layers * (4 if recompute else 3) / 3 + head)
 

@@ -64,14 +64,16 @@ class Layer(nn.Module):
         super().__init__()
         self.model, self.program, self.split, self.context = model, program, split, context
         h, t = model.hidden, split.size
-        self.head, self.heads, self.keys = h // model.heads, model.heads // t, model.keys // t
+        self.head, self.heads, self.keys = model.head_size, model.heads // t, model.keys // t
         self.norm1, self.norm2 = Norm(model, program.compiled), Norm(model, program.compiled)
         rows = (self.heads + 2 * self.keys) * self.head
         self.qkv, self.qkv_bias = weight(rows, h), bias(model, rows)
-        self.out, self.out_bias = weight(h, h // t), bias(model, h)
-        self.feed_forward = (
-            Experts(model, program, places) if model.experts else FeedForward(model, program, split)
-        )
+        self.out, self.out_bias = weight(h, self.heads * self.head), bias(model, h)
+        parts = [Experts(model, program, places)] if model.experts else []
+        if model.shared or not parts:
+            width = model.shared if parts else model.width
+            parts.append(FeedForward(model, program, split, width))
+        self.feed_forward = nn.ModuleList(parts)
 
     def forward(self, x):
         """Run the layer, so that what is recomputed is not kept."""
@@ -90,7 +92,9 @@ class Layer(nn.Module):
         y = add_bias(split.column(self.norm1(x), self.qkv), self.qkv_bias)
         y = split.row(self._attention(y, compiled), self.out)
         x = x + self._drop(add_bias(y, self.out_bias))
-        return x + self._drop(self.feed_forward(self.norm2(x)))
+        y = self.norm2(x)
+        first, *others = self.feed_forward
+        return x + self._drop(sum((part(y) for part in others), first(y)))
 
     def _drop(self, x):
         return _dropout(x) if self.model.dropout else x
@@ -133,14 +137,20 @@ class Layer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """The feed-forward part of a layer without experts; arguments as of `Layer`."""
+    """A feed-forward part that works on every token; other arguments as of `Layer`.
 
-    def __init__(self, model, program, split):
+    Parameters
+    ----------
+    width : int
+        Columns between its products, on all ranks together.
+    """
+
+    def __init__(self, model, program, split, width):
         super().__init__()
         self.model, self.program, self.split = model, program, split
-        rows = (2 if model.gated else 1) * model.width // split.size
+        rows = (2 if model.gated else 1) * width // split.size
         self.up, self.up_bias = weight(rows, model.hidden), bias(model, rows)
-        self.down = weight(model.hidden, model.width // split.size)
+        self.down = weight(model.hidden, width // split.size)
         self.down_bias = bias(model, model.hidden)
 
     def forward(self, x):

@@ -134,6 +134,24 @@ def test_configurations_as_others_write_them():
         "vocab_size": 32000, "max_position_embeddings": 32768,
     }  # fmt: skip
     assert read(mixtral, "") == PRESETS["mixtral-8x7b"]
+    qwen = {
+        "model_type": "qwen2_moe", "hidden_size": 3584, "intermediate_size": 18944,
+        "max_position_embeddings": 32768, "moe_intermediate_size": 2560, "num_attention_heads": 28,
+        "num_experts": 64, "num_experts_per_tok": 8, "num_hidden_layers": 28,
+        "num_key_value_heads": 4, "shared_expert_intermediate_size": 20480, "head_dim": 128,
+        "tie_word_embeddings": False, "vocab_size": 151936, "mlp_only_layers": [],
+    }  # fmt: skip
+    assert read(qwen, "") == PRESETS["qwen2-57b-a14b"]
+
+
+def test_models_have_the_parameters_that_their_names_say():
+    billions = {"qwen2-57b-a14b": (57, 14), "qwen3-30b-a3b": (30, 3), "qwen3-235b-a22b": (235, 22),
+                "mixtral-8x7b": (46.7, 12.9)}  # fmt: skip
+    for name, (total, active) in billions.items():
+        model = PRESETS[name]
+        idle = model.layers * (model.experts - model.active) * model.expert_parameters
+        assert model.parameters / 1e9 == pytest.approx(total, rel=0.03)
+        assert (model.parameters - idle) / 1e9 == pytest.approx(active, rel=0.13)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +160,9 @@ def test_configurations_as_others_write_them():
         ({"vocab_size": None}, "lacks vocabulary or vocab_size; add it"),
         ({"num_hidden_layers": 0}, "layers is 0; give a whole number from 1 on"),
         ({"hidden_size": "512"}, "hidden is '512'; give a whole number"),
-        ({"num_attention_heads": 7}, "7 heads of 73.1429 numbers are not 512"),
-        ({"head_dim": 128}, "8 heads of 128 numbers are not 512"),
-        ({"kv_lora_rank": 512}, "kv_lora_rank: latent attention and shared experts"),
+        ({"num_attention_heads": 7}, "7 heads do not divide the hidden size 512"),
+        ({"kv_lora_rank": 512}, "kv_lora_rank: latent attention"),
+        ({"first_k_dense_replace": 1}, "first_k_dense_replace: some layers without experts"),
         ({"num_local_experts": 8}, "give both experts and active"),
         ({"num_local_experts": 2, "num_experts_per_tok": 4}, "4 of 2 experts cannot work"),
         ({"gated": 1}, "gated is 1; give true or false"),
