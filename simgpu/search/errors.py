@@ -1,17 +1,18 @@
 """How wrong predicted steps are: from published measurements, which ran as the same programs.
 
-`TIME` and `COMPARED` follow from the record ``records/published/plans.json`` (written by
-``python -m benchmarks.published.plans``; the sources are on the page *How Far to Trust the Clock*).
-A test compares them. Context parallelism is not among these rows.
+The numbers follow from the record ``records/published/predictions.json`` by the functions of
+``benchmarks/published/orders.py``; the sources are on the page *How Far to Trust the Clock*. A test
+compares them. Rows that a constant was fitted to are left out. Context parallelism is not among
+these rows.
 """
 
-SOURCE = "published steps (records/published/plans.json)"
+SOURCE = "published steps (records/published/predictions.json)"
 # Measured over predicted time: nine of ten rows lie between the two.
 TIME = (0.9, 1.35)
-# The same for mixtures of experts: all of the few rows.
-TIME_EXPERTS = (0.4, 1.25)
+# The same for mixtures of experts.
+TIME_EXPERTS = (0.8, 1.25)
 # If one of two plans for the same job is predicted to be slower by this share or more, it was
 # slower in nineteen of twenty published pairs (in steps of 5 %).
-COMPARED = 0.10
+COMPARED = 0.15
 # Of those that are predicted to differ by `COMPARED` to twice as much, so many were in that order.
-ORDER = 0.86
+ORDER = 0.89

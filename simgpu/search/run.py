@@ -104,7 +104,7 @@ def why(plan, args, model, report):
     if reason:
         try:
             space.job_of(plan, args, model)
-        except PlanError as error:
+        except ValueError as error:
             return f"{plan}: cannot be: {reason}\n  {error}"
         return f"{plan}: cannot be: {reason}"
     job = space.job_of(plan, args, model)

@@ -122,6 +122,8 @@ def obstacle(plan, model, gpus, batch):
     stages, replicas = plan.pp * plan.chunks, data // plan.cp
     count, rest = divmod(batch, replicas * plan.mb)
     split = plan.etp or plan.tp
+    sharded = plan.zero in (2, 3)
+    split_apart = plan.ep > 1 or split != plan.tp
     for reason, is_so in (
         ("fewer heads than tp", model.heads < plan.tp),
         ("tp does not divide the heads", model.heads % plan.tp),
@@ -135,6 +137,10 @@ def obstacle(plan, model, gpus, batch):
         ("ep does not divide the experts", model.experts % plan.ep),
         ("etp does not divide the width of an expert", model.width % split),
         ("ep x etp does not divide the ranks of a stage", data * plan.tp % (plan.ep * split)),
+        (
+            "PyTorch cannot recompute sharded experts selectively",
+            sharded and split_apart and plan.recompute == "selective",
+        ),
         ("the batch is too small for one micro-batch a replica", count < 1),
         ("replicas x micro-batch does not divide the batch", rest),
         ("fewer micro-batches than stages", plan.schedule != "gpipe" and count < plan.pp),

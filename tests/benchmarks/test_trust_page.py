@@ -12,7 +12,7 @@ from support.samples.chart_faults import faults
 from support.samples.published_tables import COLLECTIVES, VTRAIN
 
 from benchmarks.page import plain
-from benchmarks.published import record, tables
+from benchmarks.published import orders, record, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.page import (
     assumed,
@@ -21,7 +21,6 @@ from benchmarks.published.page import (
     constants,
     drawings,
     findings,
-    orders,
     ranks,
     summary,
     write,
@@ -174,42 +173,6 @@ def test_a_conclusion_that_fails_is_a_claim_that_fails(read):
 # The numbers
 
 
-def job(times, gpus="8"):
-    """Return pairs of one job: (measured, predicted) for each split."""
-    row = dict.fromkeys(orders.SAME_JOB, gpus)
-    return [(row, Prediction("s", "p", "w", measured, predicted)) for measured, predicted in times]
-
-
-def test_choices_by_hand():
-    good = job([(1, 5), (2, 6), (4, 7)], "1")
-    near = job([(1.04, 1), (1, 2), (3, 3)], "2")
-    poor = job([(1, 3), (2, 2), (3, 1)], "3")
-    too_few = job([(1, 3), (2, 2)], "4")
-    found = orders.choices([*good, *near, *poor, *too_few], "x")
-    assert found == {
-        "x_jobs": 3, "x_best": 1, "x_near": 2, "x_far": 1, "x_choice": pytest.approx(2),
-        "x_mean": pytest.approx(2.04 / 3), "x_random_best": pytest.approx(1),
-        "x_random_near": pytest.approx(1 + 1 / 3), "x_random_worst": pytest.approx(4),
-        "x_random_mean": pytest.approx((4 / 3 + 2.04 / 3 + 1) / 3),
-    }  # fmt: skip
-    assert math.isnan(orders.choices(job([(1, 1)]), "x")["x_choice"]), "a single split is none"
-
-
-def test_orders_by_hand():
-    """Predicted 1, 1.04, 1.3: differences of 4, 30 and 25 %; the last two are wrong."""
-    found = orders.orders([*job([(2, 1), (3, 1.04), (1, 1.3)], "1"), *job([(1, 9)], "2")])
-    assert found[0] == (1, 1)
-    assert found[3] == (2, 0)
-    assert [n for n, _ in found] == [1, 0, 0, 2, 0]
-    assert "no pair" in blocks.order_table([], [])
-
-
-def test_rows_that_were_fitted_are_left_out():
-    row, p = job([(1, 1)])[0]
-    pairs = [(row, p), (row, replace(p, fitted=True))]
-    assert orders.not_fitted(pairs) == pairs[:1]
-
-
 def test_sizes_fall_into_their_classes(read):
     found = findings.pairs(read, "collectives")
     numbers = findings.of_collectives(found)
@@ -239,7 +202,8 @@ def test_nothing_fitted_means_the_launch_overhead_of_the_preset(read):
     row, p = next(pair for pair in pairs if pair[1].fitted)
     assert vtrain.job_of(row, launch=None).cluster.gpu.launch_overhead == 5e-6
     assert p.unfitted < p.predicted
-    assert [p.predicted for _, p in orders.without_fit(pairs)] == [p.unfitted for _, p in pairs]
+    plain = orders.without_fit(p for _, p in pairs)
+    assert [p.predicted for p in plain] == [p.unfitted for _, p in pairs]
 
 
 def test_a_missing_family_is_named(read):
@@ -259,6 +223,11 @@ def test_same_means_the_source_of_the_row_before():
 # The figures
 
 
+def predictions(*times):
+    """Return a prediction for each pair of times: measured, predicted."""
+    return [Prediction("s", "p", "w", *pair) for pair in times]
+
+
 @pytest.mark.parametrize("high", [1.5, 40, 1e4])
 def test_figures_of_any_range_can_be_read(high):
     curves = [
@@ -266,12 +235,12 @@ def test_figures_of_any_range_can_be_read(high):
         for name in ("one", "a system with a name that is far too long for a line of the key")
     ]
     assert faults(drawings.bandwidths(curves)) == []
-    groups = {"some": [p for _, p in job([(1, 1), (high, 0.7 * high)])]}
+    groups = {"some": predictions((1, 1), (high, 0.7 * high))}
     assert faults(drawings.scatter(groups)) == []
 
 
 def test_points_are_where_the_times_are():
-    axes = drawings.scatter({"some": [p for _, p in job([(1, 2), (30, 40)])]}).axes[0]
+    axes = drawings.scatter({"some": predictions((1, 2), (30, 40))}).axes[0]
     (dots,) = (line for line in axes.lines if list(line.get_xdata()) == [1, 30])
     assert list(dots.get_ydata()) == [2, 40]
 

@@ -20,6 +20,8 @@ NAMES = {  # families in the order of the page: what they are, and the source
     "megatron 2024": "GPTs on H100, TP x DP x PP, Megatron Core {cite}`nvidia2024megatron`",
     "korthikanti times": "GPTs, recomputation and SP {cite}`korthikanti2023reducing`",
     "nanotron": "Llamas, best splits, nanotron {cite}`tazi2025ultrascale`",
+    "moe folding": "mixtures of experts on H100, Megatron Core and FSDP {cite}`liu2025folding`",
+    "internevo": "a 7B, ZeRO-1 with TP 1 and 2, InternEvo {cite}`chen2024internevo`",
     "gpt2": "GPT-2 on one node, nanoGPT and llm.c {cite}`karpathy2022nanogpt`",
     "resnet50": "ResNet-50 on one node {cite}`nvidia2021examples`",
     "torchgpipe": "ResNet-101, GPipe on P40 {cite}`kim2020torchgpipe`",

@@ -257,6 +257,12 @@ class Job:
                 "experts with tensor parallelism need sequence parallelism: each rank sends tokens "
                 "of its own; turn it on"
             )
+        apart = self.expert > 1 or self.expert_split != self.tensor
+        if apart and self.program.sharded and self.program.recompute == "products":
+            raise ValueError(
+                "experts that are gathered inside a layer cannot be recomputed selectively: PyTorch "
+                "wants the same operations again; recompute nothing or all, or use ZeRO-1"
+            )
 
     def _check_numbers(self):
         for item in fields(self)[3:]:

@@ -192,7 +192,7 @@ def test_plans_closer_than_the_error_are_said_to_be():
     assert flags_ == [False, True, False]
     text = str(one)
     assert text.count("  cannot tell\n") == 1
-    assert "the best plan is faster by 10%" in text
+    assert "the best plan is faster by 14%" in text
     assert "3  fewer heads than tp" in text
     low, high = one.to_dict()["plans"][0]["expected_seconds"]
     assert (low, high) == errors.TIME
