@@ -60,6 +60,16 @@ ROWS = {
         "model": "ResNet-50", "experiment": "pipeline-1", "partitions": "1", "micro_batches": "1",
         "samples_per_s": "100",
     },
+    "moe folding": {
+        "model": "Qwen2-57B-A14B", "method": "MCore+Folding", "gpus": "16", "seq": "2048",
+        "global_batch": "16", "CP": "1", "TP": "2", "EP": "8", "PP": "1", "ETP": "1",
+        "MFU_pct": "30",
+    },
+    "internevo": {
+        "test": "throughput", "gpus": "8", "TP": "2", "zero1_group": "all DP", "seq": "2048",
+        "micro_batch": "1", "grad_accum": "1", "activation_ckpt": "off",
+        "tokens_per_s_per_gpu": "4000",
+    },
     "large models": {
         "source": "made up", "model": "Llama2 7B", "hardware": "8x A100", "gpus": "8",
         "precision": "bf16", "parallelism": "HSDP no AC", "seq": "1024", "global_batch": "",

@@ -8,7 +8,9 @@ from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
-COLUMNS = {"model", "method", "gpus", "seq", "global_batch", "CP", "TP", "EP", "PP", "MFU_pct"}
+COLUMNS = {
+    "model", "method", "gpus", "seq", "global_batch", "CP", "TP", "EP", "PP", "ETP", "MFU_pct",
+}  # fmt: skip
 FITTED = (
     "nothing. Assumed: 1F1B, no recomputation, balanced routing, attention counted in full, "
     "gradients in 32 bits"

@@ -92,9 +92,11 @@ class Layer(nn.Module):
         y = add_bias(split.column(self.norm1(x), self.qkv), self.qkv_bias)
         y = split.row(self._attention(y, compiled), self.out)
         x = x + self._drop(add_bias(y, self.out_bias))
-        y = self.norm2(x)
+        return x + self._drop(self._feed_forward(self.norm2(x)))
+
+    def _feed_forward(self, x):
         first, *others = self.feed_forward
-        return x + self._drop(sum((part(y) for part in others), first(y)))
+        return sum((part(x) for part in others), first(x))
 
     def _drop(self, x):
         return _dropout(x) if self.model.dropout else x
