@@ -80,6 +80,7 @@ def probe_key(job):
     )  # fmt: skip
 
 
+@lru_cache(maxsize=4096)
 def probe(job) -> Layer:
     """Simulate four small steps, and return what a further layer takes for a further micro-batch.
 

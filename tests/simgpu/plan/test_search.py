@@ -145,7 +145,7 @@ def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_small_search_finds_the_exhaustive_winner():
-    jobs, reasons = jobs_of(recompute="none", cp=1, chunks=1)
+    jobs, reasons = jobs_of(recompute="none", cp=1, mb=1, schedule="1f1b")
     found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
     best = every.tried[0]
     assert found.tried[0].found.seconds <= best.found.seconds / (1 - GAIN)
@@ -258,7 +258,8 @@ def small(tmp_path):
 
 @pytest.mark.slow
 def test_the_command(small, capsys):
-    machine = ("--gpus", 4, "--gpu", "h100", "--batch", 8, "--recompute", "none")
+    machine = ("--gpus", 4, "--gpu", "h100", "--batch", 8, "--recompute", "none",
+               "--micro-batch", 2)  # fmt: skip
     code, text = command(capsys, small, *machine, "--search")
     assert code == 0
     for words in ("simulated, not measured", "unchanged: batch 8 sequences of 1,024 tokens",
