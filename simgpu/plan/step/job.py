@@ -260,8 +260,8 @@ class Job:
         apart = self.expert > 1 or self.expert_split != self.tensor
         if apart and self.program.sharded and self.program.recompute == "products":
             raise ValueError(
-                "experts that are gathered inside a layer cannot be recomputed selectively: PyTorch "
-                "wants the same operations again; recompute nothing or all, or use ZeRO-1"
+                "experts that are gathered inside a layer cannot be recomputed selectively, since "
+                "PyTorch wants the same operations again; recompute nothing or all, or use ZeRO-1"
             )
 
     def _check_numbers(self):
