@@ -1,0 +1,1 @@
+"""Checkers for the exercises of the chapter on experts."""
