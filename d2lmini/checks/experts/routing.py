@@ -31,13 +31,8 @@ def check_keep(keep):
         If an expert takes other copies, or if there is a loop over the tokens.
     """
     cases = (
-        (3, 3, 2, 2),
-        (8, 4, 1, 1),
-        (16, 4, 2, 8),
-        (12, 4, 3, 5),
-        (256, 8, 2, 48),
-        (6, 8, 2, 9),
-    )
+        (16, 4, 2, 6), (3, 3, 2, 2), (8, 4, 1, 1), (12, 4, 3, 5), (256, 8, 2, 48), (6, 8, 2, 9),
+    )  # fmt: skip
     for tokens, experts, active, capacity in cases:
         chosen = choices(tokens, experts, active, seed=4)
         where = f"{tokens} tokens, {active} of {experts} experts, capacity {capacity}"
