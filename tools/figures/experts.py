@@ -7,7 +7,7 @@ from tools.figures.canvas import GPU, LINK, LINK_TEXT, WIDTH, Canvas
 
 LEFT, PANEL_W = (6, 224), 210
 BOX_W, BOX_H, PITCH = 36, 26, 39
-ROW, BAND = 50, 46  # from a row to the next; and more where an all-to-all lies between
+ROW, BAND = 50, 54  # from a row to the next; and more where an all-to-all lies between
 # Each token and its expert; experts 0 and 1 are on GPU 0, 2 and 3 on GPU 1.
 TOKENS = ("a2 b1 c3 d0", "e0 f3 g1 h0")
 
@@ -77,5 +77,5 @@ def _all_to_all(canvas, y) -> None:
             colour = LINK if source != target else MUTED
             shift = 14 if source != target else 0
             x = start + shift * (1 if target > source else -1)
-            canvas.arrow((x, y + 2), (end - (x - start), y + BAND - 6), colour=colour)
-    canvas.text(WIDTH / 2, y + 8, "all-to-all", fill=LINK_TEXT, bold=True, fit=80)
+            canvas.arrow((x, y + 8), (end - (x - start), y + BAND - 6), colour=colour)
+    canvas.text(WIDTH / 2, y + 6, "all-to-all", fill=LINK_TEXT, bold=True, fit=80)
