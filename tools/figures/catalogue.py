@@ -9,14 +9,12 @@ from tools.figures import (
     decisions,
     devices,
     eight_collectives,
-    experts,
     graphs,
     logo,
     processes,
-    splitting,
-    tensor,
     timelines,
 )
+from tools.figures.splits import experts, splitting, tensor
 
 IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
