@@ -22,6 +22,7 @@ from torch.nn import functional as F
 """
 BODY = """
 dist.init_process_group("gloo")
+here = lambda: torch.device("cpu")
 dist.init_process_group = lambda: None
 rank, ranks = dist.get_rank(), dist.get_world_size()
 for layer in moe, partial(with_capacity, factor=8.0):
@@ -47,7 +48,7 @@ def defined():
     for node in nodes:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in wanted:
             kept.insert(0 if node.targets[0].id == "Sizes" else len(kept), node)
-    return "\n\n".join(map(ast.unparse, kept)).replace("'sim'", "'cpu'")
+    return "\n\n".join(map(ast.unparse, kept))
 
 
 @pytest.mark.process

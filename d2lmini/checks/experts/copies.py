@@ -33,13 +33,14 @@ def check_combine(combine):
     AssertionError
         If a sum is wrong, or if it sorts; the message names the usual mistakes.
     """
+    (gpu,) = sim.configure(1)
     for tokens, experts, active in ((1, 2, 1), (5, 4, 1), (6, 4, 2), (16, 8, 3)):
         order = choices(tokens, experts, active).flatten().argsort(stable=True)
         y, shares = draw(tokens * active, HIDDEN, seed=1), draw(tokens, active, seed=2).softmax(1)
         where = f"{tokens} tokens, {experts} experts, {active} for each token"
         right = _sums(_scattered(y, order), shares)
         begin = len(sim.trace())
-        given = [x.to("sim") for x in (y, order, shares)]
+        given = [x.to(gpu) for x in (y, order, shares)]
         got = tensor(combine.at(where)(*given), f"{where}: what combine returns", right.shape).cpu()
         if differ(got, right):
             raise AssertionError(

@@ -9,7 +9,7 @@ from d2lmini.checks.shared.results import number
 from d2lmini.checks.shared.solution import checker
 
 CASES = ((4, 2), (2, 2), (4, 1), (4, 4), (1, 1))  # ranks, and ranks of a group of experts
-EXPERTS = 4
+EXPERTS, NAMES = 4, ("replicas", "experts")
 
 
 @checker("clip_norm(dense, experts, replicas)")
@@ -35,7 +35,7 @@ def check_clip_norm(clip_norm):
         experts = draw(copies, EXPERTS, 5, seed=7)  # of each replica
 
         def run(rank, device, ep=ep, copies=copies, parts=(dense, experts), given=given):
-            mesh = init_device_mesh("sim", (copies, ep), mesh_dim_names=("replicas", "experts"))
+            mesh = init_device_mesh(device.type, (copies, ep), mesh_dim_names=NAMES)
             own = parts[1][rank // ep].chunk(ep)[rank % ep]
             lists = [[g.to(device) for g in x.unbind()] for x in (parts[0][rank], own)]
             return given(*lists, mesh["replicas"].get_group())

@@ -33,11 +33,12 @@ def check_keep(keep):
     cases = (
         (16, 4, 2, 6), (3, 3, 2, 2), (8, 4, 1, 1), (12, 4, 3, 5), (256, 8, 2, 48), (6, 8, 2, 9),
     )  # fmt: skip
+    (gpu,) = sim.configure(1)
     for tokens, experts, active, capacity in cases:
         chosen = choices(tokens, experts, active, seed=4)
         where = f"{tokens} tokens, {active} of {experts} experts, capacity {capacity}"
         right, begin = taken(chosen, experts, capacity), len(sim.trace())
-        got = keep.at(where)(chosen.to("sim"), experts, capacity)
+        got = keep.at(where)(chosen.to(gpu), experts, capacity)
         got = tensor(got, f"{where}: what keep returns", right.shape).cpu()
         assert got.dtype == torch.bool, f"{where}: keep must return bools, not {got.dtype}"
         kernels = sum(span.engine != "launch" for span in sim.trace()[begin:])
