@@ -94,9 +94,22 @@ def pipeline_parallelism():
     ]
 
 
+def experts():
+    """Draw tokens that are sent to four experts, of which one is busy."""
+    colours, loads = (BLUE, GREEN, PURPLE, ORANGE), (2, 4, 1, 1)
+    tokens = [box(14, 10 + 9 * i, 12, 7, GREY) for i in range(8)]
+    ways = [
+        line([(30, 13 + 9 * i), (82, 20 + 18 * e)]) for i, e in enumerate((1, 0, 1, 3, 1, 2, 0, 1))
+    ]
+    work = [
+        box(88 + 15 * i, 13 + 18 * e, 13, 14, colours[e]) for e in range(4) for i in range(loads[e])
+    ]
+    return [*ways, *tokens, *work]
+
+
 CHAPTERS = (
     devices, auto_parallelism, multiple_gpus, multiple_gpus_concise, overlap_and_scaling,
-    memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism,
+    memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism, experts,
 )  # fmt: skip
 
 

@@ -123,7 +123,7 @@ class Op:
         )
         self.products = PRODUCTS.get(packet)
         self.attention = self.packet_name in KERNELS  # in one fused kernel
-        self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet)
+        self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet) or self.products
         self.more_bytes = MORE_BYTES.get(self.packet_name)
         self._work = {}
         self.is_conv = "conv" in self.packet_name

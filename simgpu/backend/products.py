@@ -30,6 +30,29 @@ def _baddbmm(args, out):
     return _bmm(args[1:], out)
 
 
+def _grouped_mm(args, out):
+    """Return the products of groups of rows, as the experts of a layer compute them.
+
+    How large each group is, only the values of the offsets say, which may not be there: the groups
+    are taken to be as equal as possible. The sum of their FLOPs does not depend on it.
+    """
+    a, b = args[:2]
+    if a.dim() == b.dim() == 3:
+        return _bmm(args, out)
+    groups = next(t.shape[0] for t in (a, b, out) if t.dim() == 3)
+    if b.dim() == 3:  # rows of `a` in groups
+        return _in_groups(a.shape[0], groups, lambda m: (m, b.shape[2], a.shape[1]))
+    if a.dim() == 3:  # columns of `b`
+        return _in_groups(b.shape[1], groups, lambda n: (a.shape[1], n, a.shape[2]))
+    return _in_groups(a.shape[1], groups, lambda k: (a.shape[0], b.shape[1], k))
+
+
+def _in_groups(length, groups, shape):
+    size, longer = divmod(length, groups)
+    parts = (size, groups - longer), (size + 1, longer)
+    return tuple((*shape(side), count) for side, count in parts if side and count)
+
+
 def _convolution(args, out):
     data, weight, transposed, groups = args[0], args[1], args[6], args[8]
     pixels = data if transposed else out
@@ -67,6 +90,7 @@ PRODUCTS = {
     aten.addmm: _addmm,
     aten.bmm: _bmm,
     aten.baddbmm: _baddbmm,
+    aten._grouped_mm: _grouped_mm,
     aten.convolution: _convolution,
     aten.convolution_backward: _convolution_backward,
 }  # operation -> function of arguments and result

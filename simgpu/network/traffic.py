@@ -216,6 +216,26 @@ def _message(loads, a, b, load):
     loads.edges["gpu", b, "in"] += load / rate
 
 
+@functools.lru_cache(maxsize=256)
+def equal_size(parts, members, cluster) -> float:
+    """Return the size of an all-to-all of equal parts that takes as long as one of unequal parts.
+
+    That is, which keeps its busiest edge busy for as many seconds.
+
+    Parameters
+    ----------
+    parts : tuple of tuple of int
+        ``parts[i][j]``: bytes that member `i` sends to member `j`.
+    members : tuple of int
+        At least two ranks of `cluster`.
+    cluster : Cluster
+    """
+    loads = _Loads(members, cluster)
+    for (i, a), (j, b) in itertools.permutations(enumerate(members), 2):
+        _message(loads, a, b, parts[i][j])
+    return max(loads.edges.values()) / plan("all_to_all", "direct", members, cluster).slowest
+
+
 @functools.lru_cache(maxsize=4096)
 def plan(collective, algorithm, members, cluster) -> Plan:
     """Return the plan by which `algorithm` runs `collective` on `members`.

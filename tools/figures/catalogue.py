@@ -12,10 +12,9 @@ from tools.figures import (
     graphs,
     logo,
     processes,
-    splitting,
-    tensor,
     timelines,
 )
+from tools.figures.splits import experts, splitting, tensor
 
 IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
@@ -29,6 +28,7 @@ FIGURES = {
     "split-layers.svg": splitting.split_layers,
     "alexnet-split.svg": splitting.alexnet_split,
     "split-mlp.svg": tensor.split_mlp,
+    "two-all-to-alls.svg": experts.two_all_to_alls,
     "data-parallel.svg": collectives.data_parallel,
     "allreduce-star.svg": collectives.allreduce_star,
     "allreduce-ring.svg": collectives.allreduce_ring,

@@ -1,8 +1,8 @@
 """Checkers for the exercises of the chapter on tensor parallelism.
 
 Start reading in ``forward.py``; like ``gradients.py`` it runs programs of several ranks on
-simulated GPUs (``ranks.py``) and counts what they send. ``layout.py`` is on what each rank has, and
-needs no device.
+simulated GPUs and counts what they send. ``layout.py`` is on what each rank has, and needs no
+device.
 """
 
 from d2lmini.checks.tensor_parallel.forward import check_gated_mlp, check_smooth_loss

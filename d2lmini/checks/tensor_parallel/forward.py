@@ -5,11 +5,11 @@ import math
 import torch
 from torch.nn import functional
 
+from d2lmini.checks.shared.ranks import DEGREES, differ, draw, on_ranks
 from d2lmini.checks.shared.results import number, tensor
 from d2lmini.checks.shared.solution import checker
-from d2lmini.checks.tensor_parallel.ranks import DEGREES, HIDDEN, TOKENS, differ, draw, on_ranks
 
-WIDTH, WORDS = 12, 16
+TOKENS, HIDDEN, WIDTH, WORDS = 5, 8, 12, 16
 
 
 @checker("gated_mlp(x, gate_up, down, bias)")

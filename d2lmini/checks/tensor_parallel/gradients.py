@@ -4,9 +4,10 @@ import math
 
 from torch.nn import functional
 
+from d2lmini.checks.shared.ranks import DEGREES, differ, draw, on_ranks
 from d2lmini.checks.shared.results import number, tensor
 from d2lmini.checks.shared.solution import checker
-from d2lmini.checks.tensor_parallel.ranks import DEGREES, HIDDEN, differ, draw, on_ranks
+from d2lmini.checks.tensor_parallel.forward import HIDDEN
 
 
 @checker("gradient_norm(gradients, is_split)")

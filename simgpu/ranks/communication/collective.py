@@ -91,6 +91,8 @@ class Collective:
         ``compute(given, filled)`` over lists of all ranks; None: nothing to compute.
     root : int
         Index of the root, or the sender, in `members`.
+    parts : tuple of tuple of int or None
+        Of an all-to-all of unequal parts whose members all run: bytes from each member to each.
     scheduled : bool
         Whether its end is known.
     end : float
@@ -103,6 +105,7 @@ class Collective:
     num_bytes: int
     compute: object
     root: int = 0
+    parts: tuple | None = None
     participants: dict = field(default_factory=dict)
     scheduled: bool = False
     end: float = math.inf
@@ -158,7 +161,10 @@ class Collective:
 
     def _compute_values(self, on_host):
         if len(self.participants) == len(self.members):
-            check_pairs(self.what.name, [self.participants[rank] for rank in self.members])
+            participants = [self.participants[rank] for rank in self.members]
+            check_pairs(self.what.name, participants)
+            if self.what.name == "all_to_all":
+                self.parts = _unequal([part.given for part in participants])
         if self.compute is not None:
             _compute(self.compute, *folding.tensors_of_members(self.members, self.participants))
         for participant in self.participants.values():
@@ -184,6 +190,12 @@ class Collective:
             machine.trace.add(
                 device.row, COMM, number, self.what, start, end - start, 0, self.num_bytes
             )
+
+
+def _unequal(given):
+    """Return the bytes of each tensor that each member gives; None if all are equal."""
+    parts = tuple(tuple(tensor.nbytes for tensor in tensors) for tensors in given)
+    return parts if len({size for sizes in parts for size in sizes}) > 1 else None
 
 
 def _compute(compute, given, filled):

@@ -68,7 +68,10 @@ class CommunicationScheduler:
             root = members[collective.root]
             members = (root, *(rank for rank in members if rank != root))
         what = collective.what
-        cost = costs.cost(what.collective, collective.num_bytes, members, self._cluster, what.ranks)
+        cost = costs.cost(
+            what.collective, collective.num_bytes, members, self._cluster, what.ranks,
+            collective.parts,
+        )  # fmt: skip
         key = cost.collective, cost.algorithm, cost.wire_share, members
         if key not in self._shares:
             replicas = self._folding.replicas(members)

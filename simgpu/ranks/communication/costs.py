@@ -5,13 +5,13 @@ Delegates to `simgpu.network.collective_costs`; all costs of communication go th
 
 from simgpu.network.collective_costs import Cost
 from simgpu.network.collective_costs import cost as cost_on_cluster
-from simgpu.network.traffic import plan
+from simgpu.network.traffic import equal_size, plan
 
 HOST_SECONDS = 50e-6  # duration of a collective on host tensors, which are small
 _AS = {"barrier": "all_reduce"}  # NCCL has no barrier
 
 
-def cost(collective, num_bytes, members, cluster, ranks=None) -> Cost:
+def cost(collective, num_bytes, members, cluster, ranks=None, parts=None) -> Cost:
     """Return the cost of a collective or message that shares its links with no other.
 
     Parameters
@@ -26,6 +26,8 @@ def cost(collective, num_bytes, members, cluster, ranks=None) -> Cost:
         The hardware.
     ranks : int, optional
         Size of the communicator of a message; default: 2.
+    parts : tuple of tuple of int, optional
+        Of an all-to-all of unequal parts: bytes from each member to each, instead of `num_bytes`.
 
     Examples
     --------
@@ -36,6 +38,8 @@ def cost(collective, num_bytes, members, cluster, ranks=None) -> Cost:
     """
     if collective == "send" and len(members) == 1:  # to itself: takes as long as any such call
         collective = "all_to_all"
+    if parts is not None:
+        num_bytes = equal_size(parts, members, cluster)
     kind = _AS.get(collective, collective)
     return cost_on_cluster(kind, num_bytes, members, cluster, ranks=ranks)
 

@@ -192,6 +192,28 @@ def test_uneven_parts_cost_what_the_largest_member_gives():
     assert spans[0].duration == pytest.approx(found.seconds)
 
 
+@pytest.mark.parametrize("away", [0.0, 0.25, 1.0])
+def test_of_uneven_parts_the_cards_carry_what_leaves_the_node(away):
+    """Two nodes of two: the share `away` of each rank's data goes to the rank opposite."""
+    sizes = [[0] * 4 for _ in range(4)]
+    for rank in range(4):
+        sizes[rank][(rank + 2) % 4] = int(away * SIZE / 4)
+        sizes[rank][rank ^ 1] = SIZE // 4 - sizes[rank][(rank + 2) % 4]
+
+    def program(rank, device):
+        mine, out = (torch.empty(SIZE // 4, device=device) for _ in range(2))
+        dist.all_to_all_single(out, mine, [s[rank] for s in sizes], sizes[rank])
+
+    run(program, 4, nodes=2, network="hdr")
+    (duration,) = {s.duration for s in sim.trace() if s.engine == "comm"}
+    cluster = build_cluster(4, **HARDWARE, nodes=2, network="hdr")
+    card, board = cluster.network.nic_rate, cluster.board.pair_rate(0, 1)
+    slowest = max(away * SIZE / card, (1 - away) * SIZE / board)
+    even = cost("all_to_all", SIZE, range(4), cluster)
+    assert slowest < duration < 1.1 * (slowest + even.latency)
+    assert duration < even.seconds if away < 0.5 else duration > 1.2 * even.seconds
+
+
 NAMES = "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK"
 
 

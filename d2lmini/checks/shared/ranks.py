@@ -7,7 +7,6 @@ import simgpu as sim
 from simgpu.timeline import Timeline
 
 DEGREES = (1, 2, 4)
-TOKENS, HIDDEN = 5, 8
 
 
 def draw(*shape, seed=0):

@@ -1,0 +1,219 @@
+"""The checkers of the chapter on experts accept right solutions and name mistakes."""
+
+import torch
+import torch.distributed as dist
+from support.samples.solutions import make_tests, returns_nothing
+from torch.nn import functional as F
+
+from d2lmini.checks import experts as checks
+from d2lmini.checks.experts.copies import order_by_expert, rows_away
+
+RIGHT, WRONG = {}, {}
+
+
+def combine(y, order, shares):
+    active = shares.shape[1]
+    share = shares.flatten()[order]
+    out = y.new_zeros(len(shares), y.shape[1])
+    return out.index_add(0, order // active, y * share[:, None])
+
+
+def sorts(y, order, shares):
+    return weighted(y[order.argsort()], shares)
+
+
+def weighted(copies, shares):
+    return (copies.unflatten(0, shares.shape) * shares[..., None]).sum(1)
+
+
+def of_the_exercise(y, order, shares):
+    out = y.new_zeros(len(shares), y.shape[1])
+    return out.index_add(0, order // shares.shape[1], y * shares.flatten()[:, None])
+
+
+RIGHT["combine"] = (
+    combine,
+    lambda y, order, s: weighted(torch.zeros_like(y).index_copy(0, order, y), s),
+)
+WRONG["combine"] = {
+    "which weight belongs to row i": of_the_exercise,
+    "the other way round": lambda y, order, shares: weighted(y[order], shares),
+    "still sorted by expert": lambda y, order, shares: weighted(y, shares),
+    "share of its copy": lambda y, order, s: combine(y, order, torch.ones_like(s)),
+    "but it sorts": sorts,
+    "belongs to token": lambda y, order, shares: 2 * combine(y, order, shares),
+    "must be a tensor": returns_nothing,
+}
+
+
+def inverse(theirs):
+    order = order_by_expert(theirs)
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def last_rank_first(theirs):
+    ends, at, found = {}, 0, []
+    for r, row in enumerate(theirs):
+        for e, n in enumerate(row):
+            ends[r, e], at = range(at, at + n), at + n
+    for e in range(len(theirs[0])):
+        for r in reversed(range(len(theirs))):
+            found += ends[r, e]
+    return found
+
+
+RIGHT["places"] = order_by_expert
+WRONG["places"] = {
+    "leaves them as they came": lambda theirs: list(range(sum(map(sum, theirs)))),
+    "That is the inverse": inverse,
+    "each has one place": lambda theirs: order_by_expert(theirs)[:-1],
+    "must be taken once": lambda theirs: [0] * sum(map(sum, theirs)),
+    "the ranks in their order": last_rank_first,
+    "a list is needed": returns_nothing,
+}
+
+
+def leaving(chosen, experts, nodes, home):
+    node = chosen // (experts // nodes)
+    needed = F.one_hot(node, nodes).amax(1)
+    needed[:, home] = 0
+    return (node != home).sum().item(), needed.sum().item()
+
+
+def dealt_out(chosen, experts, nodes, home):
+    node = chosen % nodes
+    return leaving(node, nodes, nodes, home)
+
+
+def tokens_that_leave(chosen, experts, nodes, home):
+    copies, _ = leaving(chosen, experts, nodes, home)
+    return copies, (chosen // (experts // nodes) != home).any(1).sum()
+
+
+RIGHT["leaving"] = (leaving, rows_away)
+WRONG["leaving"] = {
+    "those that stay in the node": lambda c, e, n, home: (c.numel(), rows_away(c, e, n, home)[1]),
+    "is sent to both": tokens_that_leave,
+    "follow each other": dealt_out,
+    "Expert e is in node": lambda c, e, n, home: (0, 0),
+    "a list of 2 is needed": returns_nothing,
+}
+
+
+def keep(chosen, experts, capacity, transpose=True):
+    places = chosen.T if transpose else chosen
+    one_hot = F.one_hot(places.flatten(), experts)
+    place = (one_hot.cumsum(0) * one_hot).sum(1)
+    kept = (place <= capacity).view(places.shape)
+    return kept.T if transpose else kept
+
+
+def keep_in_a_loop(chosen, experts, capacity):
+    left, kept = [capacity] * experts, torch.zeros_like(chosen, dtype=torch.bool)
+    for a in range(chosen.shape[1]):
+        for t in range(chosen.shape[0]):
+            expert = chosen[t, a].item()
+            kept[t, a] = left[expert] > 0
+            left[expert] -= 1
+    return kept
+
+
+def late_first(chosen, experts, capacity):
+    return keep(chosen.flip(0), experts, capacity).flip(0)
+
+
+def all_experts_together(chosen, experts, capacity):
+    kept = torch.zeros_like(chosen, dtype=torch.bool)
+    kept[:capacity] = True
+    return kept
+
+
+RIGHT["keep"] = keep
+WRONG["keep"] = {
+    "one after another": lambda c, e, n: keep(c, e, n, transpose=False),
+    "one too few": lambda c, e, n: keep(c, e, n - 1),
+    "one too many": lambda c, e, n: keep(c, e, n + 1),
+    "earlier tokens come first": late_first,
+    "Everything is kept": lambda c, e, n: torch.ones_like(c, dtype=torch.bool),
+    "first choices of all tokens": all_experts_together,
+    "must return bools": lambda c, e, n: keep(c, e, n).float(),
+    "in [0-9]+ kernels": keep_in_a_loop,
+    "must be a tensor": returns_nothing,
+}
+
+
+def global_balance(chances, chosen, local=False, all_tokens=False):
+    experts = chances.shape[1]
+    counts = chosen.flatten().bincount(minlength=experts)
+    if not local:
+        dist.all_reduce(counts)
+    mean = chances.sum(0) / len(chances) / (dist.get_world_size() if all_tokens else 1)
+    return experts * (counts / counts.sum() * mean).sum()
+
+
+def sums_chances(chances, chosen):
+    mean = global_balance(chances, chosen)
+    with torch.no_grad():
+        dist.all_reduce(mean)
+    return mean / dist.get_world_size()
+
+
+RIGHT["global_balance"] = global_balance
+WRONG["global_balance"] = {
+    "own fractions are not those of all": lambda p, c: global_balance(p, c, local=True),
+    "2 times too small": lambda p, c: global_balance(p, c, all_tokens=True),
+    "It is the number of experts": lambda p, c: global_balance(p, c) / p.shape[1],
+    "all_reduce knows nothing of gradients": sums_chances,
+    "has a gradient": (returns_nothing, lambda p, c: global_balance(p.detach(), c)),
+}
+
+
+def clip_norm(dense, experts, replicas, divide=None, copies=True, dense_copies=True):
+    ranks, sharing = dist.get_world_size(), dist.get_world_size(replicas)
+    square = 0.0
+    for g in dense:
+        mean = g.clone()
+        dist.all_reduce(mean)
+        square = square + (mean / ranks).square().sum() / (ranks if dense_copies else 1)
+    for g in experts:
+        mean = g.clone()
+        dist.all_reduce(mean, group=replicas)
+        by = sharing if divide == "replicas" else ranks
+        square = square + (mean / by).square().sum() / (sharing if copies else 1)
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+def no_division(dense, experts, replicas):
+    return clip_norm(dense, experts, replicas) * dist.get_world_size()
+
+
+def squares_first(dense, experts, replicas):
+    square = sum(g.square().sum() for g in [*dense, *experts])
+    dist.all_reduce(square)
+    return square.sqrt() / dist.get_world_size()
+
+
+def own_experts(dense, experts, replicas):
+    square = sum(g.square().sum() for g in experts)
+    return (clip_norm(dense, [], replicas) ** 2 + square).sqrt()
+
+
+RIGHT["clip_norm"] = clip_norm
+WRONG["clip_norm"] = {
+    "part is 2 times too large": lambda d, e, r: clip_norm(d, e, r, divide="replicas"),
+    "Nothing was divided": no_division,
+    "counted 4 times": lambda d, e, r: clip_norm(d, e, r, dense_copies=False),
+    "once on each replica": lambda d, e, r: clip_norm(d, e, r, copies=False),
+    "as often as there are ranks": lambda d, e, r: clip_norm(
+        d, e, r, copies=False, dense_copies=False
+    ),
+    "experts are missing": lambda d, e, r: clip_norm(d, [], r),
+    "Squares were added before": squares_first,
+    "its square": lambda d, e, r: clip_norm(d, e, r) ** 2,
+    "Average first": own_experts,
+    "must be a number": returns_nothing,
+}
+
+
+test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)
