@@ -54,6 +54,17 @@ def quantity(value, unit):
     return f"{number(value / 10**power)} {name}"
 
 
+def percent(share):
+    """Format a share in percent, with one digit behind the point.
+
+    Examples
+    --------
+    >>> percent(0.3456), percent(0.0004), percent(0)
+    ('34.6 %', 'below 0.1 %', '0.0 %')
+    """
+    return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
 def time_unit(seconds):
     """Choose the unit of a time axis of that length; return it and how many make a second.
 

@@ -29,6 +29,8 @@ class Prediction:
         Rows with the same one are splits, or programs, for the same work.
     assumed : str
         What the row leaves open.
+    unfitted : float, optional
+        Seconds predicted with nothing fitted, in a family that fits a constant.
     """
 
     system: str
@@ -40,6 +42,7 @@ class Prediction:
     memory: tuple | None = None
     job: str = ""
     assumed: str = ""
+    unfitted: float | None = None
 
     @property
     def ratio(self):

@@ -1,6 +1,8 @@
 """Reading a table of published measurements, and predicting its rows."""
 
 import csv
+import itertools
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,8 +84,11 @@ def read_rows(path):
         return list(csv.DictReader(file, restval=""))
 
 
-def read(path):
-    """Return the `Table` in a file; raise `UnknownTableError` if no family knows it."""
+def read(path, processes=1):
+    """Return the `Table` in a file; raise `UnknownTableError` if no family knows it.
+
+    `processes`: how many of them predict rows at a time.
+    """
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file, restval="")
         rows, columns = list(reader), reader.fieldnames or []
@@ -92,14 +97,17 @@ def read(path):
         known = (f"  {name}: {', '.join(sorted(f.COLUMNS))}" for name, f in FAMILIES.items())
         message = f"{path}: no family knows this table. Columns that are needed:"
         raise UnknownTableError("\n".join((message, *known)))
-    return predict(family, rows)
+    if processes == 1:
+        return predict(family, rows)
+    with ProcessPoolExecutor(processes) as pool:
+        return predict(family, rows, pool.map)
 
 
-def predict(family, rows):
-    """Return the `Table` of rows, each a dict."""
+def predict(family, rows, run=map):
+    """Return the `Table` of rows, each a dict; `run` calls a function for each, as `map` does."""
     kept, predictions, refused = [], [], []
-    for line, row in enumerate(rows, 2):  # the header is line 1
-        found = _predict_row(family, row)
+    results = run(_predict_row, itertools.repeat(family), rows)
+    for line, (row, found) in enumerate(zip(rows, results, strict=True), 2):  # 1 is the header
         if isinstance(found, UnpredictableError):
             refused.append((line, str(found)))
         else:

@@ -73,16 +73,27 @@ PROPERTIES = {  # by the name of the preset
 }
 
 
+_GDDR = 1.5e12  # bytes a second that the memory of no card of Ada's generation reaches
+
+
 def properties_of(gpu) -> DeviceProperties:
     """Return the properties of a `GPU`; of one without a preset, those of a similar generation.
 
-    The generation follows from the data types for which the GPU has faster units.
+    The generation follows from the data types for which the GPU has faster units, and of those with
+    8-bit numbers from the memory: Hopper's stacks (HBM) are faster than Ada's chips (GDDR).
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from simgpu.hardware.presets import find_gpu
+    >>> properties_of(replace(find_gpu("h100"), name="h100-96")).capability
+    (9, 0)
     """
     if gpu.name in PROPERTIES:
         return PROPERTIES[gpu.name]
     single = gpu.flops["float32"]
     if "float8" in gpu.flops:
-        capability = (8, 9)
+        capability = (9, 0) if gpu.memory_bandwidth > _GDDR else (8, 9)
     elif gpu.flops["bfloat16"] > single:
         capability = (8, 0)
     else:

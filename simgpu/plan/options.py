@@ -41,8 +41,10 @@ def make_parser():
     add("--gpus-per-node", type=int, metavar="K", help="default: a full board, at most --gpus")
     add = parser.add_argument_group("how the work is split").add_argument
     for name, what in (
-        ("tp", "tensor parallel ranks"), ("pp", "pipeline parallel ranks"),
-        ("cp", "context parallel ranks"), ("ep", "expert parallel ranks, of the data parallel ones"),
+        ("tp", "tensor parallel ranks, with sequence parallelism"),
+        ("pp", "pipeline parallel ranks"),
+        ("cp", "context parallel ranks"),
+        ("ep", "expert parallel ranks, of the data parallel ones"),
     ):  # fmt: skip
         add(f"--{name}", type=int, default=1, metavar="N", help=f"{what} (default: 1)")
     add(

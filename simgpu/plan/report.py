@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from simgpu.run.shares import CAUSES
-from simgpu.units import number, quantity, size
+from simgpu.units import number, percent, quantity, size
 
 
 @dataclass(frozen=True)
@@ -81,21 +81,23 @@ class Report:
 
     def __str__(self):
         share = self.peak_memory_bytes / self.gpu_memory_bytes
-        memory = f"{share:.0%} of a GPU's {size(self.gpu_memory_bytes)}"
+        memory = f"{100 * share:.0f} % of a GPU's {size(self.gpu_memory_bytes)}"
         memory += f"; {size(self.peak_reserved_bytes)} reserved"
         if not self.fits:
             memory += ": DOES NOT FIT"
+        elif self.peak_reserved_bytes > self.gpu_memory_bytes:
+            memory += ": fits barely, if the allocator finds room"
         peak = f"of {quantity(self.peak_flop_per_second, 'FLOP/s')} a GPU, the peak for"
         rows = [
             ("step time", quantity(self.step_time_seconds, "s"),
              f"{self.tokens_per_step:,} {self.unit}"),
             (f"{self.unit}/s", number(self.rate), f"{number(self.rate / self.gpus)} a GPU"),
-            ("MFU", f"{self.mfu_share:.1%}", f"{peak} {self.dtype}"),
+            ("MFU", percent(self.mfu_share), f"{peak} {self.dtype}"),
             ("peak memory", size(self.peak_memory_bytes), memory),
             ("limited by", self.limit, CAUSES[self.limit]),
         ]  # fmt: skip
         causes = sorted(self.time_shares, key=self.time_shares.get, reverse=True)
-        rows += [(f"  {c}", f"{self.time_shares[c]:.1%}", "") for c in causes]
+        rows += [(f"  {c}", percent(self.time_shares[c]), "") for c in causes]
         lines = [
             f"simulated, not measured: {self.model}",
             f"  on {self.hardware}",

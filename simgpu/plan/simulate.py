@@ -16,10 +16,12 @@ from torch.utils.checkpoint import set_checkpoint_early_stop
 import simgpu as sim
 from simgpu.network.cluster import Cluster
 from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.peaks import PARTS
 from simgpu.plan.step.program import step
 from simgpu.run.shares import CAUSES, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
+SHARDED_LAYERS = 4, 6  # with FSDP, which has up to three of them in memory at a time
 STAGES = 2, 4
 WAITING = "waiting for others"  # one of the causes
 ROOMY = 2**44  # bytes: that a job does not fit is seen from its peak
@@ -40,7 +42,7 @@ class Simulated:
         Seconds of the step by cause (`simgpu.run.shares.CAUSES`), the mean over the ranks; they add
         up to `seconds`.
     peaks : tuple
-        `memory` and `reserved` of each rank that ran.
+        Of each rank that ran what `Peaks.take` returns.
     """
 
     seconds: float
@@ -67,7 +69,8 @@ def run(job):
     starts, ends, *peaks = zip(*found, strict=True)
     start, end = min(starts), max(ends)
     causes = causes_between(job.cluster.gpu, start, end)
-    return Simulated(end - start, *map(max, peaks), causes, tuple(zip(*peaks, strict=True)))
+    *parts, reserved = map(max, peaks)
+    return Simulated(end - start, max(parts), reserved, causes, tuple(zip(*peaks, strict=True)))
 
 
 def causes_between(gpu, start, end):
@@ -79,28 +82,30 @@ def causes_between(gpu, start, end):
 @lru_cache(maxsize=1024)
 def simulate(job):
     """Return what a step of a job takes, extended from a small part of it."""
-    layers = _sizes(job.model.layers // job.stages, LAYERS)
+    few = SHARDED_LAYERS if job.program.sharded else LAYERS
+    layers = _sizes(job.model.layers // job.stages, few)
     stages = _sizes(job.pipeline, STAGES) if _can_shrink(job) else [job.pipeline]
-    counts = _sizes(job.micro_batches, (stages[-1], 2 * stages[-1]))
-    if len(stages) == 1 or job.program.chunks > 1:  # the most memory needs more than one a stage
+    counts = _sizes(job.micro_batches, [n * stages[-1] for n in _fillings(job)])
+    if job.pipeline == 1:  # gradients of one are there while the next runs; no more with further
         counts.reverse()
     axes, found = (stages, counts, layers), {}
     for pair in _corner(stages, counts):
         found |= {(*pair, n): run(_reduced(job, *pair, n)) for n in layers}
     wanted = job.pipeline, job.micro_batches, job.model.layers // job.stages
     seconds = _extend({sizes: f.seconds for sizes, f in found.items()}, axes, wanted)
-    # Memory does not grow with micro-batches once the pipeline is full, but if none ends before
-    # the last begins.
-    kept = wanted[1] if job.pipeline > 1 and job.program.schedule == "gpipe" else counts[0]
-    filled = wanted[0], kept, wanted[2]
+    # PyTorch's pipelines have a buffer for each message that a micro-batch receives.
+    filled = wanted[0], wanted[1] if job.pipeline > 1 else counts[0], wanted[2]
     # The first rank keeps most micro-batches, and the last has the logits; others have less.
-    memory, reserved = (
+    *parts, reserved = (
         max(_extend({sizes: f.peaks[rank][i] for sizes, f in found.items()}, axes, filled)
             for rank in (0, -1))
-        for i in range(2)
+        for i in range(len(PARTS) + 1)
     )  # fmt: skip
+    memory = max(parts)
+    # Segments grow in steps; no less is unused than in the parts that ran.
+    reserved = max(reserved, memory + max(f.reserved - f.memory for f in found.values()))
     causes = _causes_of(found, axes, wanted, seconds)
-    return Simulated(seconds, memory, max(memory, reserved), causes)
+    return Simulated(seconds, memory, reserved, causes)
 
 
 def _causes_of(found, axes, wanted, seconds):
@@ -126,6 +131,11 @@ def _causes_of(found, axes, wanted, seconds):
 def _sizes(whole, few):
     """Return what to simulate: two sizes, or the whole one if it is not larger."""
     return [whole] if whole <= few[1] else list(few)
+
+
+def _fillings(job):
+    """Return how many micro-batches a stage: at least as many as its first rank ever keeps."""
+    return (1, 2) if job.program.chunks == 1 else (2, 3)
 
 
 def _can_shrink(job):

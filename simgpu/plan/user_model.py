@@ -16,7 +16,6 @@ import simgpu as sim
 from simgpu.network.cluster import Cluster
 from simgpu.plan.simulate import ROOMY, Simulated, causes_between
 from simgpu.plan.step.job import PlanError
-from simgpu.plan.step.program import peaks
 
 COUNTS = 1, 2  # micro-batches that are simulated; a step of more goes on in a straight line
 
@@ -160,7 +159,9 @@ def _step(rank, job):
         optimizer.step()
         optimizer.zero_grad()
     torch.accelerator.synchronize()
-    return start, sim.now(), *peaks(device)
+    memory = torch.accelerator
+    peaks = memory.max_memory_allocated(device), memory.max_memory_reserved(device)
+    return start, sim.now(), *peaks
 
 
 def _loss(out):

@@ -30,7 +30,7 @@ from simgpu.clock import current
 from simgpu.device_api import memory
 from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
-from simgpu.units import quantity, scale, size
+from simgpu.units import percent, quantity, scale, size
 
 
 @dataclass(frozen=True)
@@ -118,18 +118,18 @@ class Summary:
         if size(self.peak_memory[least]) != size(self.peak_memory[most]):
             where = f"on rank {most}; the least: {size(self.peak_memory[least])} on rank {least}"
         where += f"; {size(self.peak_reserved[most])} reserved"
-        hidden = f"of the time; {_percent(self.hidden_communication)} more is hidden behind kernels"
+        hidden = f"of the time; {percent(self.hidden_communication)} more is hidden behind kernels"
         peak = f"of {quantity(self.peak_flops, 'FLOP/s')}, the peak for {self.peak_type}"
         rows = [
             ("step time", _seconds(self.step_seconds), steps),
             *([("throughput", *self._throughput())] if self.work else []),
-            ("exposed communication", _percent(self.exposed_communication), hidden),
+            ("exposed communication", percent(self.exposed_communication), hidden),
             ("peak memory", _of(self.peak_memory[most], self.gpu_memory), where),
-            ("MFU", _percent(self.mfu), peak),
+            ("MFU", percent(self.mfu), peak),
             ("limited by", self.limit, CAUSES[self.limit]),
         ]
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
-        rows += [(f"  {cause}", _percent(self.shares[cause]), "") for cause in causes]
+        rows += [(f"  {cause}", percent(self.shares[cause]), "") for cause in causes]
         title = f"simulated, not measured: {self.hardware}"
         return "\n".join([title, *(f"{a:<22} {b:<19} {c}".rstrip() for a, b, c in rows)])
 
@@ -239,10 +239,6 @@ def _main_type(num_devices):
     """Return the data type of most FLOPs."""
     flops = sum((current.find_device(i).flops for i in range(num_devices)), Counter())
     return max(flops, key=flops.get, default="float32")
-
-
-def _percent(share):
-    return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
 
 def _seconds(seconds):

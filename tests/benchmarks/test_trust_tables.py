@@ -2,15 +2,10 @@
 
 import re
 
-import pytest
-from support.paths import ROOT
-
 from benchmarks.published import tables
-from benchmarks.published.page import blocks, claims, summary, write
+from benchmarks.published.page import blocks, claims, summary
 from benchmarks.published.rows import Prediction
 
-STORED = (ROOT / write.PAGE).read_text(encoding="utf-8")
-ANEW = f"write {write.PAGE} anew"
 COLUMNS = {"resnet50": {"system": "A", "gpus": "1", "precision": "AMP", "images_per_s": "9"}}
 
 
@@ -77,25 +72,3 @@ def test_folders_are_read_by_name(tmp_path):
 
 def test_every_family_has_a_name():
     assert {*summary.NAMES, summary.PAPER} == set(tables.FAMILIES)
-
-
-def stored_programs():
-    lines = [line for line in STORED.splitlines() if line.startswith("% program | ")]
-    found = []
-    for line in lines:
-        _, family, *cells, shown = line.replace("\\", "").split(" | ")
-        found.append((family, dict(cell.split(" = ", 1) for cell in cells), shown))
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stored", stored_programs(), ids=lambda stored: stored[0])
-def test_the_stored_programs_take_what_they_take_today(stored):
-    family, row, shown = stored
-    row = {name: value.strip() for name, value in row.items()}
-    assert f"{tables.FAMILIES[family].predict(row).predicted:.6g}" == shown, ANEW
-
-
-def test_the_stored_page_has_a_program_of_each_family():
-    families = {family for family, _, _ in stored_programs()}
-    assert families == set(tables.FAMILIES) - {*summary.FORMULAS, "korthikanti memory"}, ANEW

@@ -8,13 +8,15 @@ import sys
 import pytest
 from support.paths import ROOT
 
+from simgpu.__main__ import main
+
 TEXT = (ROOT / "chapters" / "bring-your-own-script.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory):
-    """Run the page's command; return what it prints."""
-    command = re.search(r"```\n\$ simgpu (.*?[^\\])\n", TEXT, re.DOTALL)[1].replace("\\\n", " ")
+    """Run the page's first command; return what it prints."""
+    command = re.search(r"```\n\$ simgpu (run .*?[^\\])\n", TEXT, re.DOTALL)[1].replace("\\\n", " ")
     command = command.replace("small_gpt.py", str(ROOT / "tests/frameworks/scripts/small_gpt.py"))
     return subprocess.run(
         [sys.executable, "-m", "simgpu", *command.split()],
@@ -50,3 +52,10 @@ def test_the_picture_is_of_a_step_of_that_length():
     picture = (ROOT / "chapters/img/own-script.svg").read_text(encoding="utf-8")
     drawn = re.search(r"spans, (\S+) ms", picture)[1]
     assert rounded(step, [drawn]), "run python -m tools.own_script"
+
+
+@pytest.mark.process
+def test_the_plan_is_what_the_page_says(capsys):
+    command, stored = re.search(r"```\n\$ simgpu (plan .*?)\n(.*?)```", TEXT, re.DOTALL).groups()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out == stored

@@ -18,7 +18,7 @@ COLUMNS = {
     "activation_checkpointing", "tokens_per_s_per_gpu", "peak_GiB",
 }  # fmt: skip
 FITTED = (
-    "nothing: FSDP2, flash attention, 8 x 400 Gbit/s; arithmetic as an H100 SXM's. Assumed: "
+    "nothing: FSDP2, FlashAttention-2, 8 x 400 Gbit/s; arithmetic as an H100 SXM's. Assumed: "
     "sequences of 8192 tokens, as many micro-batches as stages, two stages a rank if interleaved; "
     "compiled: pointwise operations in one kernel; float8: products at twice the peak, no casts"
 )
@@ -63,7 +63,7 @@ def predict(row):
         raise UnpredictableError(f"a local batch of {batch} is no multiple of {count} stages")
     program = Program(
         recompute=recompute, sequence_parallel=tensor > 1, overlap=False, chunks=chunks,
-        compiled="compile" in techniques, float8="float8" in techniques,
+        compiled="compile" in techniques, float8="float8" in techniques, attention="flash",
     )  # fmt: skip
     try:
         nodes = -(-gpus // 8)
@@ -76,7 +76,8 @@ def predict(row):
         raise UnpredictableError(str(error)) from None
     found = simulate(job)
     tokens = batch * seq / (tensor * pipeline)
-    memory = row["peak_GiB"].strip() and (positive(row, "peak_GiB") * GIB, found.memory)
+    # torchtitan prints what PyTorch's allocator has reserved.
+    memory = row["peak_GiB"].strip() and (positive(row, "peak_GiB") * GIB, found.reserved)
     return Prediction(
         "torchtitan, H100 96 GB", "h100-96/nvlink4/ndr",
         f"Llama 3 {row['model']}, {row['parallelism']}, {techniques}, "

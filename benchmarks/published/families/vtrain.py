@@ -18,9 +18,9 @@ COLUMNS = {
     "iteration time (ms)",
 }  # fmt: skip
 # Host seconds for each kernel of this program. In it the host is often slower than the GPU: small
-# layers take 3.5 ms each whatever their size. For this value the median ratio of a sample of the
+# layers take 3.5 ms each whatever their size. For this value the median ratio of the
 # rows on one node with hidden size 1024 and micro-batch 1 is 1.
-LAUNCH = 45e-6
+LAUNCH = 46.5e-6
 FITTED = (
     f"host time for each kernel of Megatron-DeepSpeed ({LAUNCH * 1e6:.1f} us), to the rows on one "
     "node with hidden size 1024 and micro-batch 1 (their median)"
@@ -64,9 +64,9 @@ def job_of(row, launch=LAUNCH):
         raise UnpredictableError(str(error)) from None
 
 
-def predict(row, launch=LAUNCH):
-    """Return the `Prediction` of a row; arguments as of `job_of`."""
-    job = job_of(row, launch)
+def predict(row):
+    """Return the `Prediction` of a row."""
+    job = job_of(row)
     nodes, hidden, micro = job.cluster.nodes, job.model.hidden, job.micro_batch
     batch, gpus = job.sequences, job.cluster.world_size
     what = f"h{hidden} L{job.model.layers} TP{job.tensor} DP{job.data} PP{job.pipeline}"
@@ -78,4 +78,5 @@ def predict(row, launch=LAUNCH):
         simulate(job).seconds,
         fitted=nodes == 1 and hidden == 1024 and micro == 1,
         job=f"h{hidden} L{job.model.layers} s{job.model.seq}, {gpus} GPUs, batch {batch}",
+        unfitted=simulate(job_of(row, launch=None)).seconds,
     )

@@ -12,10 +12,6 @@ from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size
 
-STEP_COLUMNS = (
-    "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers",
-    "sequence length", "tensor parallelism", "data parallelism", "pipeline parallelism",
-)  # fmt: skip
 SIZES = [2**power for power in range(15, 35)]
 # What a table calls its source, and the reference for it.
 SOURCES = {"stas00 network": "bekman2024machine", "NVIDIA/nccl issue 812": "nvidia2023issue"}
@@ -115,26 +111,6 @@ def _values(row, p):
     if unit == "B/s":
         values = [_bandwidth(row, seconds) for seconds in values]
     return (*(quantity(value, unit) for value in values), f"{p.ratio:.2f}")
-
-
-def hidden_rows(messages, steps, found=()):
-    """Return rows that a test predicts once more, as comments: a reader does not see them."""
-    columns = ("system", "gpus", "nodes", "collective", "algorithm", "bytes", "source")
-    lines = ["Predicted once more by a test, so that this page does not grow stale:"]
-    for row, p in messages:
-        words = " | ".join(plain(row[column]) for column in columns)
-        lines.append(f"message | {words} | {p.predicted:.6g}")
-    for row, p in _sample(steps):
-        lines.append(f"step | {' | '.join(row[name] for name in STEP_COLUMNS)} | {p.predicted:.6g}")
-    lines += summary.samples(found)
-    return "\n".join(f"% {line}" for line in lines)
-
-
-def _sample(found, count=10):
-    """Return rows at equal distances in the order of their ratios."""
-    order = sorted(found, key=lambda pair: (pair[1].ratio, pair[1].what))
-    places = dict.fromkeys(round(i * (len(order) - 1) / (count - 1)) for i in range(count) if order)
-    return [order[place] for place in places]
 
 
 def _source(pairs, found):

@@ -2,8 +2,7 @@
 
 import itertools
 import statistics
-
-from benchmarks.published.families import vtrain
+from dataclasses import replace
 
 NEAR = 0.05  # a choice is near the best if it costs so much more at most
 SAME_JOB = ("# GPUs", "global batch", "hidden size", "# layers", "sequence length")
@@ -79,7 +78,7 @@ def _costs(job):
 
 def without_fit(found):
     """Return the pairs once more, predicted with the presets' launch overhead."""
-    return [(row, vtrain.predict(row, launch=None)) for row, _ in found]
+    return [(row, replace(p, predicted=p.unfitted)) for row, p in found]
 
 
 def not_fitted(found):

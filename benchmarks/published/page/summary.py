@@ -5,7 +5,6 @@ import statistics
 
 from benchmarks.page import plain
 from benchmarks.published.score import score
-from benchmarks.published.tables import FAMILIES
 from simgpu.units import quantity
 
 # Goals: median error before and after one calibration point, order, memory.
@@ -109,22 +108,6 @@ def rows(table, lay_out):
     return lay_out(head, cells)
 
 
-def samples(tables):
-    """Return a row of each table that ran as a program, the one with the shortest step."""
-    found = []
-    for table in programs(tables):
-        pairs = [
-            pair for pair in zip(table.rows, table.predictions, strict=True)
-            if pair[1].measured is not None
-        ]  # fmt: skip
-        if pairs:
-            row, p = min(pairs, key=lambda pair: pair[1].predicted)
-            columns = sorted(FAMILIES[table.family].COLUMNS)
-            cells = " | ".join(f"{name} = {plain(row[name])}" for name in columns)
-            found.append(f"program | {table.family} | {cells} | {p.predicted:.6g}")
-    return found
-
-
 def numbers(tables):
     """Return the numbers about the programs for the page's text."""
     found = programs(tables)
@@ -143,10 +126,6 @@ def numbers(tables):
         "memory_low": min(peaks),
         "memory_high": max(peaks),
         "memory_most": 1 / min(peaks),
-        "memory_torchtitan": min(
-            (p.memory[1] / p.memory[0] for table in found if table.family == "torchtitan"
-             for p in table.predictions if p.memory), default=float("nan"),
-        ),
         "memory_median": statistics.median(abs(peak - 1) for peak in peaks),
         "programs_rows": len(predictions),
         "programs_tables": len(found),

@@ -1,16 +1,18 @@
 """The page of the book that says how wrong the simulated clock is.
 
-``python -m benchmarks.published.page FOLDER`` (or ``FILE.csv ...``) writes it from tables of
-published measurements, which are not part of the repository. ``--check`` says whether the stored
-page is what they give.
+``python -m benchmarks.published.page`` writes it from the record in records/ (see `record`).
+``... FILE.csv ...`` (or folders of them) first predicts these tables of published measurements, and
+simulates the book's conclusions, for a new record. ``--check`` says whether the stored page is what
+the record gives.
 """
 
 import argparse
+import os
 import re
 from pathlib import Path
 
 from benchmarks.charts import svg
-from benchmarks.published import tables
+from benchmarks.published import record, tables
 from benchmarks.published.page import (
     assumed,
     blocks,
@@ -64,7 +66,6 @@ def render(found, study):
         "study_ranges": blocks.range_table(ranges),
         "study_assumptions": blocks.assumption_table(ranges),
         "study_launches": blocks.launch_table(launches),
-        "hidden_rows": blocks.hidden_rows(messages, steps, found),
     }
     files = {}
     for name, (chart, alt, caption) in _figures(messages, one, more).items():
@@ -101,17 +102,19 @@ def _figures(collectives, one, more):
 def main(arguments=None, root=ROOT):
     """Write the page, or check it; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.published.page")
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE.csv", help="tables of known families, or folders of them"
-    )
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if it is stale")
+    parser.add_argument("files", nargs="*", metavar="FILE.csv", help="tables of known families, or "
+                        "folders of them, for a new record; none: the record as it is")  # fmt: skip
+    parser.add_argument("--check", action="store_true", help="write no page; fail if it is stale")
     options = parser.parse_args(arguments)
-    try:
-        found = [tables.read(path) for path in tables.find_files(options.files)]
-    except tables.UnknownTableError as error:
-        print(error)
-        return 2
-    study = assumed.study()
+    stored = root / record.PATH.relative_to(ROOT)
+    if options.files:
+        try:
+            found = [tables.read(p, os.cpu_count()) for p in tables.find_files(options.files)]
+        except tables.UnknownTableError as error:
+            print(error)
+            return 2
+        record.write(found, assumed.study(), stored)
+    found, study = record.read(stored)
     wrong = claims.broken(findings.all_numbers(found), *study, summary.missed(found))
     if wrong:
         print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")

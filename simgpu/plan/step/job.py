@@ -118,8 +118,9 @@ class Program:
     reduce_bytes : int
         Of a gradient's number that is summed over ranks.
     attention : str
-        ``"chosen"`` (what PyTorch chooses on that GPU), ``"efficient"`` (its memory-efficient
-        kernel, half as fast as FlashAttention-2), ``"unfused"`` (products, softmax, dropout).
+        ``"chosen"`` (what PyTorch chooses on that GPU), ``"flash"`` (FlashAttention-2),
+        ``"efficient"`` (PyTorch's memory-efficient kernel, half as fast), ``"unfused"`` (products,
+        softmax, dropout).
     loss_in_place : bool
         The probabilities take the place of the logits, as in Megatron.
     chunks : int
@@ -156,6 +157,11 @@ class Program:
     def half(self):
         """The torch type of 16 bits."""
         return getattr(torch, self.dtype)
+
+    @property
+    def sharded(self):
+        """Whether FSDP2 runs it."""
+        return self.shard in ("full", "grad_op", "hybrid")
 
     @property
     def reduced(self):

@@ -16,6 +16,12 @@ from torch.utils.checkpoint import (
 from simgpu.plan.step.experts import Experts
 from simgpu.plan.step.products import activate, add_bias, bias, weight
 
+# Fused kernels of attention that a `Program` can name.
+KERNELS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+}
+
 
 def _rotate(x, angles, compiled):
     return x * angles.to(x.dtype) if compiled else (x.float() * angles).type_as(x)
@@ -106,11 +112,11 @@ class Layer(nn.Module):
         return z.permute(2, 0, 1, 3).reshape(length, batch, -1)
 
     def _fused(self, q, k, v, causal):
-        """Attend in the kernel that PyTorch chooses, or in the memory-efficient one."""
+        """Attend in the kernel that PyTorch chooses, or in the one that the program names."""
         options = {"is_causal": causal, "enable_gqa": self.keys != self.heads}
         if self.program.attention == "chosen":
             return F.scaled_dot_product_attention(q, k, v, **options)
-        with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+        with sdpa_kernel(KERNELS[self.program.attention]):
             return F.scaled_dot_product_attention(q, k, v, **options)
 
     def _scores(self, q, k, v, causal):

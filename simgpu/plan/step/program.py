@@ -14,6 +14,7 @@ from simgpu.plan.step.experts import Experts
 from simgpu.plan.step.gradients import Buckets, adam
 from simgpu.plan.step.job import HYBRID
 from simgpu.plan.step.layers import Embedding, Head, Layer
+from simgpu.plan.step.peaks import Peaks
 from simgpu.plan.step.tensor_parallel import Split
 
 
@@ -50,7 +51,7 @@ class Stage(nn.Sequential):
 
 
 def step(rank, job):
-    """Run one step; return when it began and ended, and the peaks of the memory, in bytes."""
+    """Run one step; return when it began and ended, and what `Peaks.take` returns."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
     mesh = dist.init_device_mesh(
@@ -61,7 +62,7 @@ def step(rank, job):
     group = mesh["tp"].get_group() if job.tensor > 1 else None
     context = ContextParallel(_neighbours(job, device, job.context, "cp"))
     expert = _neighbours(job, device, job.expert, "ep")
-    fsdp = job.program.shard in ("full", "grad_op", "hybrid")
+    fsdp = job.program.sharded
     with torch.device("meta"):
         stages = [Stage(job, number, group, context, expert) for number in numbers]
     for stage in stages:
@@ -76,18 +77,15 @@ def step(rank, job):
         begin, finish = _buckets(stages, job, mesh, device)
     run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)
     torch.accelerator.synchronize()
+    peaks = Peaks(device)
+    for stage in stages:
+        peaks.watch(stage, [part for part in stage if isinstance(part, Layer)])
     start = sim.now()
     begin()
     run()
     finish()
     torch.accelerator.synchronize()
-    return start, sim.now(), *peaks(device)
-
-
-def peaks(device):
-    """Return the most bytes that were allocated on a device, and reserved for that."""
-    memory = torch.accelerator
-    return memory.max_memory_allocated(device), memory.max_memory_reserved(device)
+    return start, sim.now(), *peaks.take()
 
 
 def _nothing():

@@ -38,17 +38,29 @@ def test_an_extended_step_is_the_full_one(program, tensor, data, pipeline, micro
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("program", [
+    Program(), Program(recompute="full"), Program("grad_op"), Program("optimizer", recompute="full")
+])  # fmt: skip
+def test_the_peak_of_a_deep_model_is_the_full_one(program):
+    """With few layers it is where the loss is computed, with many where all gradients are there."""
+    job = Job(replace(SMALL, layers=32, vocabulary=131_072), program, NODE, data=8)
+    extended, full = simulate(job), run(job)
+    assert extended.memory == pytest.approx(full.memory, rel=0.01)
+    assert extended.reserved == pytest.approx(full.reserved, rel=0.15)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [{}, {"schedule": "gpipe"}, {"chunks": 2}])
 def test_stages_are_extended_too(kind):
     cluster = build_cluster(40, "a100", "nvlink3", 5, "hdr")
     model = replace(SMALL, layers=10, vocabulary=131_072)  # the last rank needs most in small ones
-    job = Job(model, replace(PLAIN, **kind), cluster, 8, 1, 5, 1, 10)
+    job = Job(model, replace(PLAIN, **kind), cluster, 8, 1, 5, 1, 20)
     extended, full = simulate(job), run(job)
     assert extended.seconds == pytest.approx(full.seconds, rel=0.015)
     assert extended.memory == pytest.approx(full.memory, rel=0.03)
     assert extended.reserved == pytest.approx(full.reserved, rel=0.1)
     for cause, seconds in extended.causes.items():
-        assert seconds == pytest.approx(full.causes[cause], abs=0.02 * full.seconds), cause
+        assert seconds == pytest.approx(full.causes[cause], abs=0.03 * full.seconds), cause
 
 
 def alone(**changes):
@@ -234,7 +246,7 @@ def test_folded_ranks_take_as_long_as_all(degrees):
     start, end = min(found)[0], max(end for _, end, *_ in found)
     folded = run(job)
     assert folded.seconds == pytest.approx(end - start, rel=1e-9)
-    assert folded.memory == max(memory for *_, memory, _ in found)
+    assert folded.memory == max(max(parts) for _, _, *parts, _ in found)
     assert folded.reserved == max(reserved for *_, reserved in found)
 
 
