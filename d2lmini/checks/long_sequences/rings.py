@@ -1,38 +1,13 @@
 """Checkers of what goes round a ring of ranks."""
 
 import torch
-import torch.distributed as dist
 from torch.nn import functional
 
-import simgpu as sim
+from d2lmini.checks.long_sequences.ranks import draw, is_right, on_ranks
 from d2lmini.checks.shared.results import tensor
 from d2lmini.checks.shared.solution import checker
-from simgpu.timeline import Timeline
 
 RANKS = (1, 2, 4)
-HOW = {"gpu": "a100", "link": "nvlink3"}
-
-
-def _draw(*shape, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, generator=generator, dtype=torch.float64)
-
-
-def _on_ranks(given, function, ranks):
-    """Run ``function(rank, device)`` on ranks; return tensors on the host, and the timeline."""
-
-    def program(rank):
-        dist.init_process_group()
-        result = function(rank, torch.accelerator.current_accelerator())
-        return result.detach().cpu() if isinstance(result, torch.Tensor) else result
-
-    with given.running():
-        results = sim.spawn(program, nprocs=ranks, **HOW)
-    return results, Timeline(sim.trace()).lanes()
-
-
-def _is_right(got, right):
-    return torch.allclose(got, right, rtol=0, atol=1e-9)
 
 
 @checker("sum_round(k, v, use)")
@@ -53,7 +28,7 @@ def check_sum_round(sum_round):
     """
     for ranks in RANKS:
         where = f"on {ranks} rank{'s' * (ranks > 1)}"
-        keys, values = (_draw(ranks, 256, 256, seed=i) for i in range(2))
+        keys, values = (draw(ranks, 256, 256, seed=i) for i in range(2))
         right = sum(k @ v for k, v in zip(keys, values, strict=True))
         given = sum_round.at(where)
 
@@ -61,10 +36,10 @@ def check_sum_round(sum_round):
             k, v = (x[rank].to(device) for x in parts)
             return given(k, v, torch.matmul)
 
-        results, lanes = _on_ranks(given, run, ranks)
+        results, lanes = on_ranks(given, run, ranks)
         for rank, got in enumerate(results):
             got = tensor(got, f"{where}: what rank {rank} returns", right.shape)
-            if not _is_right(got, right):
+            if not is_right(got, right):
                 raise AssertionError(
                     f"{where}: rank {rank} has another sum than that over all ranks' parts; "
                     "each must be used once on each rank"
@@ -106,7 +81,7 @@ def check_pass_uneven(pass_uneven):
         ranks = len(lengths)
         where = f"with shards of {'/'.join(map(str, lengths))} tokens"
         given = pass_uneven.at(where)
-        parts = [_draw(1, 2, n, 4, seed=i) for i, n in enumerate(lengths)]
+        parts = [draw(1, 2, n, 4, seed=i) for i, n in enumerate(lengths)]
 
         def run(rank, device, given=given, parts=parts, lengths=lengths):
             x, found = parts[rank].to(device), []
@@ -117,11 +92,11 @@ def check_pass_uneven(pass_uneven):
                     break
             return found
 
-        for rank, found in enumerate(_on_ranks(given, run, ranks)[0]):
+        for rank, found in enumerate(on_ranks(given, run, ranks)[0]):
             for step, got in enumerate(found):
                 right = parts[(rank - step - 1) % ranks]
                 what = f"{where}: what rank {rank} returns in step {step}"
-                if not _is_right(tensor(got, what, right.shape), right):
+                if not is_right(tensor(got, what, right.shape), right):
                     raise AssertionError(f"{what} is not what the previous rank had")
     print("pass_uneven: passed")
 
@@ -145,7 +120,7 @@ def check_grouped_ring(grouped_ring):
     for ranks in RANKS:
         where = f"on {ranks} rank{'s' * (ranks > 1)}"
         q, k, v = (
-            _draw(1, count, n * ranks, size, seed=i)
+            draw(1, count, n * ranks, size, seed=i)
             for i, count in enumerate((heads, kv_heads, kv_heads))
         )
         right = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
@@ -154,11 +129,11 @@ def check_grouped_ring(grouped_ring):
         def run(rank, device, given=given, whole=(q, k, v), ranks=ranks):
             return given(*(x.chunk(ranks, 2)[rank].contiguous().to(device) for x in whole))
 
-        results, lanes = _on_ranks(given, run, ranks)
+        results, lanes = on_ranks(given, run, ranks)
         for rank, got in enumerate(results):
             wanted = right.chunk(ranks, 2)[rank]
             got = tensor(got, f"{where}: what rank {rank} returns", wanted.shape)
-            if not _is_right(got, wanted):
+            if not is_right(got, wanted):
                 raise AssertionError(f"{where}: {_explain_grouped(got, q, k, v, rank, ranks)}")
         _check_bytes(lanes, 2 * kv_heads * n * size * 8 * (ranks - 1), where)
     print("grouped_ring: passed")
@@ -168,10 +143,10 @@ def _explain_grouped(got, q, k, v, rank, ranks):
     groups = q.shape[1] // k.shape[1]
     wrong = [x.repeat(1, groups, 1, 1) for x in (k, v)]
     swapped = functional.scaled_dot_product_attention(q, *wrong, is_causal=True)
-    if _is_right(got, swapped.chunk(ranks, 2)[rank]):
+    if is_right(got, swapped.chunk(ranks, 2)[rank]):
         return "head i uses head i // g of the keys, not head i % (number of heads of keys)"
     blind = functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-    if _is_right(got, blind.chunk(ranks, 2)[rank]):
+    if is_right(got, blind.chunk(ranks, 2)[rank]):
         return "the queries see later keys; attention has to be causal"
     return f"the output of rank {rank} is not that of one GPU"
 
