@@ -5,7 +5,7 @@ const TAUGHT = {
   "pinned memory": "auto-parallelism", "pinned": "auto-parallelism", "stream": "auto-parallelism",
   "torchrun": "multiple-gpus-concise", "ddp": "multiple-gpus-concise", "bucket": "overlap-and-scaling",
   "oom": "memory-and-sharding", "out of memory": "memory-and-sharding", "fsdp": "memory-and-sharding",
-  "gpipe": "pipeline-parallelism", "roofline": "devices",
+  "gpipe": "pipeline-parallelism", "ring attention": "long-sequences", "roofline": "devices",
 };
 const ASKED = (new URLSearchParams(location.search).get("q") || "").trim().toLowerCase();
 var Scorer = {
