@@ -107,9 +107,20 @@ def experts():
     return [*ways, *tokens, *work]
 
 
+def long_sequences():
+    """Draw a causal mask, cut into chunks, which ranks have in zigzag order."""
+    colours = (BLUE, GREEN, PURPLE, PURPLE, GREEN, BLUE)
+    return [
+        box(36 + 15 * key, 3 + 14 * query, 13, 12, colours[query])
+        for query in range(6)
+        for key in range(query + 1)
+    ]
+
+
 CHAPTERS = (
     devices, auto_parallelism, multiple_gpus, multiple_gpus_concise, overlap_and_scaling,
-    memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism, experts,
+    memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism,
+    long_sequences, experts,
 )  # fmt: skip
 
 

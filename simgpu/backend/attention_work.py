@@ -28,7 +28,8 @@ def fused_work(func, args, kwargs) -> FusedAttention:
     since the scores are computed again (T. Dao et al., *FlashAttention*, 2022, algorithm 4).
 
     A causal mask leaves the area under the diagonal: half of the pairs, if there are as many keys
-    as queries. Every other mask is applied to all pairs.
+    as queries. If not, the diagonal ends with the last query and key in flash attention, and begins
+    with the first ones in the other kernels. Every other mask is applied to all pairs.
     """
     kernel, backward = KERNELS[func.overloadpacket.__name__]
     given = arguments(func, args, kwargs)
@@ -37,6 +38,7 @@ def fused_work(func, args, kwargs) -> FusedAttention:
     pairs = length * keys
     if given["is_causal"]:
         most = min(length, keys)
-        pairs = most**2 / 2 + (length - most) * keys
+        before = (keys - most) * length if kernel == "flash" else (length - most) * keys
+        pairs = most**2 / 2 + before
     products = 3 * size + 2 * value_size if backward else size + value_size
     return FusedAttention(kernel, int(2 * batch * heads * pairs * products))

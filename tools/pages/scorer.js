@@ -5,8 +5,8 @@ const TAUGHT = {
   "pinned memory": "auto-parallelism", "pinned": "auto-parallelism", "stream": "auto-parallelism",
   "torchrun": "multiple-gpus-concise", "ddp": "multiple-gpus-concise", "bucket": "overlap-and-scaling",
   "oom": "memory-and-sharding", "out of memory": "memory-and-sharding", "fsdp": "memory-and-sharding",
-  "gpipe": "pipeline-parallelism", "roofline": "devices", "moe": "experts",
-  "mixture of experts": "experts", "expert parallelism": "experts",
+  "gpipe": "pipeline-parallelism", "ring attention": "long-sequences", "roofline": "devices",
+  "moe": "experts", "mixture of experts": "experts", "expert parallelism": "experts",
 };
 const ASKED = (new URLSearchParams(location.search).get("q") || "").trim().toLowerCase();
 var Scorer = {
