@@ -67,7 +67,7 @@ def _explain(got, right, rank, sizes, axis):
             "That would be right if the first axis were the nearest. The last one is: its ranks "
             "are neighbours"
         )
-    if got == list(range(len(got))) and rank not in got:
+    if got == members(0, sizes, axis):
         return "The group depends on the rank"
     if len(got) != len(right):
         return f"A group along {axis} has {sizes[axis]} ranks, one for each place on this axis"

@@ -34,7 +34,8 @@ def same_everywhere(results, where, name):
     """Return the number that all ranks returned."""
     values = [number(value, f"{where}: what {name} returns") for value in results]
     for rank, value in enumerate(values):
-        assert math.isclose(value, values[0], rel_tol=1e-9), (
+        both_nan = math.isnan(value) and math.isnan(values[0])
+        assert both_nan or math.isclose(value, values[0], rel_tol=1e-9), (
             f"{where}: rank 0 returns {values[0]:.6g} and rank {rank} {value:.6g}; all ranks need "
             "the same number"
         )

@@ -7,7 +7,7 @@ from d2lmini.checks.shared.solution import checker
 from d2lmini.checks.tensor_parallel.ranks import draw
 
 AXES = "pipeline", "replicate", "shard", "tensor"
-MESHES = ((1, 1, 1, 1), (1, 1, 1, 2), (1, 2, 1, 1), (2, 1, 1, 2), (1, 2, 2, 2), (2, 1, 2, 2))
+MESHES = ((1, 1, 1, 1), (1, 2, 1, 1), (1, 1, 1, 2), (2, 1, 1, 2), (1, 2, 2, 2), (2, 1, 2, 2))
 PARTS = ({"pipeline", "shard", "tensor"}, {"pipeline", "shard"})  # a weight, a norm's weight
 SHAPES = (4, 3), (5,)
 
@@ -72,10 +72,10 @@ def _explain(got, squares, sizes):
 
     replicas, tensors, stages = sizes["replicate"], sizes["tensor"], sizes["pipeline"]
     copied = replicas * squares[0], replicas * tensors * squares[1]
-    if is_root(*copied):
-        return "Copies are counted as often as there are ranks that have them"
     if is_root(squares[0], tensors * squares[1]):
         return f"The second tensor is the same on {tensors} ranks, and counts once"
+    if is_root(*copied):
+        return "Copies are counted as often as there are ranks that have them"
     if math.isclose(got, sum(squares), rel_tol=1e-9):
         return "That is its square"
     if any(is_root(*_of_stage(stage, sizes)) for stage in range(stages)):
