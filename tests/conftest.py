@@ -25,7 +25,7 @@ NO_BROWSER = "no browser: install Chromium or Chrome (on Debian: apt-get install
 DEAREST = [  # begun first, so that parallel workers end together
     *("multiple-gpus.ipynb", "overlap-and-scaling.ipynb", "accuracies.ipynb"),
     *("pipeline-parallelism.ipynb", "test_built_book.py", "memory-and-sharding.ipynb"),
-    *("tensor-parallelism.ipynb", "multiple-gpus-concise.ipynb"),
+    *("tensor-parallelism.ipynb", "multiple-gpus-concise.ipynb", "putting-it-together.ipynb"),
     *("test_chapters_on_gpus.py", "test_pages.py", "test_failures.py", "test_another_day.py"),
 ]
 CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
