@@ -137,22 +137,31 @@ PLANS = {
 }
 
 
+def own_layers(layers, mesh):
+    p, i = mesh["pipeline"].size(), mesh.get_local_rank("pipeline")
+    own = layers[len(layers) * i // p : len(layers) * (i + 1) // p]
+    return nn.Sequential(*own).to(device())
+
+
 def split(layers, mesh):
     names = "pipeline", "replicate", "fsdp", "tensor"
     ranks = mesh.mesh.flatten(2, 3)  # shard and context together
     weights = DeviceMesh(mesh.device_type, ranks, mesh_dim_names=names)
-    p, i = mesh["pipeline"].size(), mesh.get_local_rank("pipeline")
-    part = layers[len(layers) * i // p : len(layers) * (i + 1) // p]
-    part = nn.Sequential(*part).to(device())
+    part = own_layers(layers, mesh)
     for layer in part:
         parallelize_module(layer, weights["tensor"], PLANS[type(layer)])
-    both = mesh["replicate"].size() > 1
+    shard(part, weights)
+    return part
+
+
+def shard(part, weights):
+    both = weights["replicate"].size() > 1
     data = weights[("replicate", "fsdp") if both else "fsdp"]
+    alone = weights["pipeline"].size() == 1
     for module in *part, part:
-        fully_shard(module, mesh=data, reshard_after_forward=p == 1)
+        fully_shard(module, mesh=data, reshard_after_forward=alone)
         module.set_gradient_divide_factor(1.0)  # adds gradients, no mean
         module.set_force_sum_reduction_for_comms(True)  # gloo can only add
-    return part
 
 
 def make_schedule(part, mesh, valid, micro_batches=2):

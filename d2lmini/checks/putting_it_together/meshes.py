@@ -37,7 +37,7 @@ def same_everywhere(results, where, name):
         both_nan = math.isnan(value) and math.isnan(values[0])
         assert both_nan or math.isclose(value, values[0], rel_tol=1e-9), (
             f"{where}: rank 0 returns {values[0]:.6g} and rank {rank} {value:.6g}; all ranks need "
-            "the same number"
+            "the same number. Is the sum over an axis missing?"
         )
     return values[0]
 
