@@ -66,8 +66,8 @@ def on_gloo(ranks, *axes):
         on_gloo(4, "--context=2", "--tensor=2"),
         pytest.param(on_gloo(4, "--pipeline=2", "--replicate=2"), marks=pytest.mark.exhaustive),
         pytest.param(
-            [*SIMULATED, "--nproc-per-node=8", "--nnodes=2", str(SCRIPT), "--shard=2",
-             "--pipeline=2", "--context=2", "--tensor=2"],
+            [*SIMULATED, "--nproc-per-node=8", "--nnodes=2", "--network=ndr", str(SCRIPT),
+             "--shard=2", "--pipeline=2", "--context=2", "--tensor=2"],
             marks=pytest.mark.exhaustive,
         ),
     ],
