@@ -26,7 +26,7 @@ DEAREST = [  # begun first, so that parallel workers end together
     *("multiple-gpus.ipynb", "overlap-and-scaling.ipynb", "accuracies.ipynb"),
     *("pipeline-parallelism.ipynb", "test_built_book.py", "memory-and-sharding.ipynb"),
     *("tensor-parallelism.ipynb", "multiple-gpus-concise.ipynb", "experts.ipynb"),
-    "long-sequences.ipynb",
+    *("long-sequences.ipynb", "putting-it-together.ipynb"),
     *("test_chapters_on_gpus.py", "test_pages.py", "test_failures.py", "test_another_day.py"),
 ]
 CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was

@@ -117,10 +117,26 @@ def long_sequences():
     ]
 
 
+def putting_it_together():
+    """Draw sixteen GPUs in two nodes, of which two stages have two shards each."""
+    colours = (BLUE, GREEN, PURPLE, ORANGE)
+    return [
+        box(
+            16 + 16 * column + 10 * (column // 4),
+            14 + 30 * row,
+            13,
+            24,
+            colours[2 * row + column // 4],
+        )
+        for row in range(2)
+        for column in range(8)
+    ]
+
+
 CHAPTERS = (
     devices, auto_parallelism, multiple_gpus, multiple_gpus_concise, overlap_and_scaling,
     memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism,
-    long_sequences, experts,
+    long_sequences, experts, putting_it_together,
 )  # fmt: skip
 
 

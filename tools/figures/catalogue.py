@@ -29,6 +29,7 @@ FIGURES = {
     "alexnet-split.svg": splitting.alexnet_split,
     "split-mlp.svg": tensor.split_mlp,
     "two-all-to-alls.svg": experts.two_all_to_alls,
+    "mesh.svg": processes.mesh,
     "data-parallel.svg": collectives.data_parallel,
     "allreduce-star.svg": collectives.allreduce_star,
     "allreduce-ring.svg": collectives.allreduce_ring,

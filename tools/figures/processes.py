@@ -1,11 +1,15 @@
-"""Processes: who is started by ``torchrun`` on two machines, and how its ranks are numbered."""
+"""Processes: who starts them, how their ranks are numbered, and which of them form a mesh."""
 
 from __future__ import annotations
 
 from simgpu.units import MUTED
-from tools.figures.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
 LEFT, PANEL_W, BOX_W = (14, 226), 200, 86
+SIDE, GAP, MESH_LEFT = 40, 8, 12
+NODE_H = 2 * SIDE + GAP + 46
+AXES = {"tensor": 1, "context": 2, "shard": 4, "pipeline": 8}  # what is added to a rank
+COLOURS = dict(zip(AXES, GPU, strict=True))
 
 
 def ddp_processes() -> Canvas:
@@ -35,3 +39,42 @@ def ddp_processes() -> Canvas:
     canvas.line((first, 267), (last, 267), colour=LINK, width=3)
     canvas.text(WIDTH / 2, 290, "allreduce of gradients, world size 4", fill=LINK_TEXT, fit=300)
     return canvas
+
+
+def mesh() -> Canvas:
+    """Draw two nodes of eight ranks; marks join rank 0 with its partner on each axis."""
+    canvas = Canvas(
+        WIDTH,
+        2 * NODE_H + 34,
+        "A mesh of 2 x 2 x 2 x 2 ranks",
+        "Ranks 0 to 7 in node 0 are the first stage of the pipeline, ranks 8 to 15 in node 1 the "
+        "second. In a node, two rows of four are shards; in a row, two pairs are contexts; in a "
+        "pair, two neighbours share tensors. Rank 0 shares tensors with rank 1, a context with "
+        "rank 2, shards with rank 4, and the pipeline with rank 8.",
+    )
+    for node in range(2):
+        top = 10 + node * (NODE_H + 14)
+        canvas.panel(MESH_LEFT - 4, top, 4 * SIDE + 5 * GAP + 24, NODE_H)
+        canvas.text(MESH_LEFT + 6, top + 18, f"node {node}: stage {node}", LARGE, anchor="start")
+        for local in range(8):
+            _mesh_rank(canvas, 8 * node + local, *_mesh_at(local, top))
+    for row, (axis, step) in enumerate(AXES.items()):
+        y = 40 + 34 * row
+        canvas.box(250, y, 26, 22, str(step), COLOURS[axis], 0.5)
+        canvas.text(284, y + 11, f"{axis}: 0 and {step}", anchor="start", fit=150)
+    for row, line in enumerate(
+        ("The last axis is", "the nearest one:", "neighbours share", "tensors.")
+    ):
+        canvas.text(250, 196 + 22 * row, line, anchor="start", fill=MUTED)
+    return canvas
+
+
+def _mesh_at(local, top):
+    column, row = local % 4, local // 4
+    return MESH_LEFT + 8 + column * (SIDE + GAP) + 8 * (column // 2), top + 30 + row * (SIDE + GAP)
+
+
+def _mesh_rank(canvas, rank, x, y):
+    axis = next((name for name, step in AXES.items() if step == rank), None)
+    colour, share = (COLOURS[axis], 0.5) if axis else (HOST, 0.3 if rank == 0 else 0.05)
+    canvas.box(x, y, SIDE, SIDE, str(rank), colour, share, bold=rank == 0)
