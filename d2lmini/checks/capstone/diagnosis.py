@@ -40,7 +40,7 @@ def faulty_runs(seed):
 
 
 @checker("diagnose(run)")
-def check_diagnose(diagnose, seed):
+def check_diagnose(diagnose, seed="example"):
     """Check what is wrong in the five jobs of `faulty_runs`.
 
     Parameters
@@ -48,7 +48,7 @@ def check_diagnose(diagnose, seed):
     diagnose : callable
         ``diagnose(run)``, called with each `Run`, returning the rank that has the fault and the
         fault: "slow GPU", "slow card", "skipped sum" or "wrong scale".
-    seed : str
+    seed : str, default "example"
         As for `faulty_runs`.
 
     Raises
@@ -56,8 +56,8 @@ def check_diagnose(diagnose, seed):
     AssertionError
         If a rank or a fault is wrong; the message says where to look.
     """
-    for run, fault in zip(faulty_runs(seed), draw_faults(seed), strict=True):
-        where = f"run {run.name}"
+    for name, fault in zip(NAMES, draw_faults(seed), strict=True):
+        run, where = run_with(fault, name), f"run {name}"
         given = diagnose.at(where)
         rank, kind = given.items(given(run), 2)
         rank = whole_number(rank, f"{where}: the rank")

@@ -6,6 +6,7 @@ ranks (`ROUNDS`), so that the spans of a round say which two ranks took part.
 
 import random
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import torch
 import torch.distributed as dist
@@ -81,7 +82,7 @@ def draw_faults(seed):
 
 def _fault(kind, rank, draw):
     if kind == "skipped sum":
-        at = draw.randrange(STEPS), draw.randrange(PARAMETERS), draw.choice([*ROUNDS])
+        at = 0, draw.randrange(PARAMETERS), draw.choice([*ROUNDS])  # sums follow in a later step
         return Fault(kind, rank, at=at)
     factors = {"slow GPU": (1.5, 2.0, 3.0), "slow card": (3.0, 4.0, 6.0)}
     return Fault(kind, rank, draw.choice(factors.get(kind, (RANKS, 1 / RANKS))))
@@ -89,6 +90,13 @@ def _fault(kind, rank, draw):
 
 def run_with(fault, name="healthy") -> Run:
     """Run the job with a fault, and return what is known of it."""
+    spans, log, ended = _record(fault)
+    return Run(name, spans, [dict(row) for row in log], ended)
+
+
+@lru_cache(maxsize=16)
+def _record(fault):
+    """Return the trace of a job with a fault, its log, and whether it has ended."""
     log, slow, cards = [], {}, {}
     if fault.kind == "slow GPU":
         slow = {fault.rank: fault.factor}
@@ -97,13 +105,13 @@ def run_with(fault, name="healthy") -> Run:
     with apart():
         try:
             sim.spawn(
-                _train, (fault, log), RANKS, "v100", nodes=NODES, network="edr", slow=slow,
+                _train, (fault, log), RANKS, "t4", nodes=NODES, network="12.5GB/s:2", slow=slow,
                 slow_cards=cards,
             )  # fmt: skip
             ended = True
         except sim.RanksError:
             ended = False
-        return Run(name, tuple(sim.trace()), log, ended)
+        return tuple(sim.trace()), tuple(log), ended
 
 
 def _train(rank, fault, log):
@@ -126,5 +134,5 @@ def _train(rank, fault, log):
                     dist.all_reduce(gradient, group=mesh[part].get_group())
         torch.optim.SGD(model.parameters(), lr=0.1).step()
         model.zero_grad()
-        row = {"step": step, "rank": rank, "loss": loss.item(), "norm": norm.item()}
-        log.append(row)
+        found = {"loss": round(loss.item(), 3), "norm": round(norm.item(), 5)}
+        log.append({"step": step, "rank": rank} | found)

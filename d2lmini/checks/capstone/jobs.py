@@ -1,7 +1,6 @@
-"""The jobs that can be drawn: a model, a cluster, offers of other clusters, and plans that solve it.
+"""The jobs that can be drawn: a model, a cluster, and offers of other clusters.
 
-Whoever reads on sees solutions. The prices are made up for the exercise: they are those of no
-provider.
+The prices are made up for the exercise: they are those of no provider.
 """
 
 from dataclasses import dataclass
@@ -34,7 +33,9 @@ class Offer:
 
     def __str__(self):
         memory = f" with {self.memory}" if self.memory else ""
-        return f"{self.gpu}{memory}, nodes of 8 joined by {self.network}, {self.price:.2f} $/h a GPU"
+        return (
+            f"{self.gpu}{memory}, nodes of 8 joined by {self.network}, {self.price:.2f} $/h a GPU"
+        )
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,6 @@ class Job:
         By name.
     rate : float
         Tokens a second, of all GPUs, that the deadline asks for.
-    fits, fast, cheapest : dict
-        Plans that pass.
     """
 
     model: str
@@ -68,14 +67,6 @@ class Job:
     mfu: float
     offers: dict
     rate: float
-    fits: dict
-    fast: dict
-    cheapest: dict
-
-
-def _plan(tp, shard, micro_batch, recompute, offer=None, gpus=None):
-    plan = {"tp": tp, "shard": shard, "micro_batch": micro_batch, "recompute": recompute}
-    return plan if offer is None else plan | {"offer": offer, "gpus": gpus}
 
 
 JOBS = (
@@ -87,6 +78,50 @@ JOBS = (
             "C": Offer("rtx4090", "ethernet100", 0.60),
         },
         130e3,
-        _plan(8, 1, 1, "none"), _plan(2, 1, 4, "full"), _plan(1, 3, 1, "none", "B", 16),
+    ),
+    Job(
+        "gpt3-13b", 256, "A", 32, 0.56,
+        {
+            "A": Offer("v100", "edr", 0.45, "32GB"),
+            "B": Offer("a100", "hdr", 1.90),
+            "C": Offer("h100", "ethernet100", 2.40),
+        },
+        40e3,
+    ),
+    Job(
+        "llama2-13b", 128, "A", 32, 0.17,
+        {
+            "A": Offer("h100", "ethernet100", 2.30),
+            "B": Offer("a100", "hdr", 1.80),
+            "C": Offer("v100", "edr", 0.75, "32GB"),
+        },
+        60e3,
+    ),
+    Job(
+        "llama3-8b", 128, "A", 32, 0.58,
+        {
+            "A": Offer("a100", "hdr", 1.40, "40GB"),
+            "B": Offer("h100", "ethernet100", 3.00),
+            "C": Offer("rtx4090", "ethernet100", 0.40),
+        },
+        60e3,
+    ),
+    Job(
+        "gpt3-6.7b", 256, "A", 32, 0.50,
+        {
+            "A": Offer("rtx4090", "ethernet100", 0.45),
+            "B": Offer("a100", "hdr", 1.50, "40GB"),
+            "C": Offer("h100", "ndr", 3.60),
+        },
+        400e3,
+    ),
+    Job(
+        "mpt-30b", 256, "A", 32, 0.55,
+        {
+            "A": Offer("h100", "ndr", 3.30),
+            "B": Offer("a100", "hdr", 1.40, "40GB"),
+            "C": Offer("a100", "ethernet100", 0.90),
+        },
+        60e3,
     ),
 )  # fmt: skip

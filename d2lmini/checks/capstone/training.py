@@ -88,7 +88,7 @@ def draw_task(seed) -> Task:
 
 
 @checker("train(model, x, y, mesh)", may_change=("model",))
-def check_train(train, seed):
+def check_train(train, seed="example"):
     """Check that a step on several ranks gives the loss and the gradients of one GPU.
 
     Parameters
@@ -99,7 +99,7 @@ def check_train(train, seed):
         inputs, all targets (those of -100 do not count), and a mesh with dimensions "dp" and "tp";
         returning the loss, a mean over all targets that count, and a dictionary of gradients by the
         names of ``model.named_parameters()``: each whole, or this tensor parallel rank's part.
-    seed : str
+    seed : str, default "example"
         Your name: it decides the sizes and the mesh.
 
     Raises
@@ -119,7 +119,9 @@ def check_train(train, seed):
         got = number(got, f"{at}: the loss")
         if not abs(got - loss) < 1e-9:
             hint = _explain_loss(got, rank, task, model, x, y)
-            raise AssertionError(f"{at}: the loss is {got:.6f}; on one GPU it is {loss:.6f}. {hint}")
+            raise AssertionError(
+                f"{at}: the loss is {got:.6f}; on one GPU it is {loss:.6f}. {hint}"
+            )
         _check_gradients(gradients, right, rank % task.tp, task, at)
     _check_work(work, _flops_of_one(task, x, y), task, where)
     print("train: passed")
@@ -222,7 +224,9 @@ def _explain_loss(got, rank, task, model, x, y):
 
 def _check_gradients(gradients, right, tp_rank, task, where):
     missing = [name for name in right if name not in gradients]
-    assert not missing, f"{where}: there is no gradient of {missing[0]} (and {len(missing) - 1} more)"
+    assert not missing, (
+        f"{where}: there is no gradient of {missing[0]} (and {len(missing) - 1} more)"
+    )
     for name in right:
         got, wanted = gradients[name], right[name]
         if not isinstance(got, torch.Tensor):
