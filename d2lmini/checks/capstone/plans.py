@@ -95,9 +95,10 @@ def check_cheapest(plan, seed="example"):
     known = KNOWN[case.job.model].cheapest
     best = case.outcome(known)
     if found.dollars > NEAR * best.dollars:
+        less, hint = 1 - best.dollars / found.dollars, _explain_price(given, found, known)
         raise AssertionError(
             f"it costs {number(found.dollars)} dollars, and a plan is known that costs "
-            f"{percent(1 - best.dollars / found.dollars)} less. {_explain_price(given, found, known)}"
+            f"{percent(less)} less. {hint}"
         )
     print(f"plan: passed, {number(found.days)} days and {number(found.dollars)} dollars")
 
@@ -138,8 +139,8 @@ def _explain_memory(report, given):
             "numbers alone)"
         )
     return (
-        f"{text}, and activations most of the rest: take a smaller micro_batch, recompute, or split "
-        "the layers (tp)"
+        f"{text}, and activations most of the rest: take a smaller micro_batch, recompute, or "
+        "split the layers (tp)"
     )
 
 
@@ -170,7 +171,7 @@ def _explain_price(given, found, known):
         )
     if given["gpus"] > known["gpus"]:
         return (
-            f"{given['gpus']} GPUs are more than the deadline needs, and each of them computes less "
-            f"in an hour than fewer would (MFU {percent(found.mfu)})"
+            f"{given['gpus']} GPUs are more than the deadline needs, and each of them computes "
+            f"less in an hour than fewer would (MFU {percent(found.mfu)})"
         )
     return f"The same GPUs can do more in an hour: your plan has an MFU of {percent(found.mfu)}"

@@ -183,8 +183,8 @@ def _check_work(work, whole, task, where):
         part = flops / whole
         if part > MOST_WORK * share:
             raise AssertionError(
-                f"{where}: {device.rpartition(' ')[0]} computes {part:.2f} of the FLOPs of one GPU; "
-                f"its share is {share:.2f}. {_explain_work(part, task)}"
+                f"{where}: {device.rpartition(' ')[0]} computes {part:.2f} of the FLOPs of one "
+                f"GPU; its share is {share:.2f}. {_explain_work(part, task)}"
             )
 
 
@@ -223,10 +223,8 @@ def _explain_loss(got, rank, task, model, x, y):
 
 
 def _check_gradients(gradients, right, tp_rank, task, where):
-    missing = [name for name in right if name not in gradients]
-    assert not missing, (
-        f"{where}: there is no gradient of {missing[0]} (and {len(missing) - 1} more)"
-    )
+    missing = ", ".join(name for name in right if name not in gradients)
+    assert not missing, f"{where}: there is no gradient of {missing}"
     for name in right:
         got, wanted = gradients[name], right[name]
         if not isinstance(got, torch.Tensor):
@@ -256,8 +254,8 @@ def _explain_gradient(got, wanted, name, task):
         (task.dp, "It is dp times too large: summed where a mean was due, or divided too rarely"),
         (1 / task.dp, "It is dp times too small: it is divided by the ranks, and the loss was "
          "divided by all targets already"),
-        (task.tp, "It is tp times too large: ranks of one tensor parallel group hold the same loss, "
-         "and its gradient was summed over them"),
+        (task.tp, "It is tp times too large: ranks of one tensor parallel group hold the same "
+         "loss, and its gradient was summed over them"),
         (1 / task.tp, "It is tp times too small"),
     ):  # fmt: skip
         if _close(got, factor * wanted):
