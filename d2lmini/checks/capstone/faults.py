@@ -17,7 +17,7 @@ import simgpu as sim
 from d2lmini.checks.shared.apart import apart
 from simgpu.timeline import Timeline
 
-RANKS, NODES, STEPS, WIDTH, BATCH = 8, 4, 2, 512, 256
+RANKS, NODES, STEPS, WIDTH, BATCH = 8, 4, 2, 512, 512
 ROUNDS = {"node": 1, "near": 2, "far": 4}  # partner: the rank with this bit of its number changed
 PARAMETERS = 4
 KINDS = ("slow GPU", "slow card", "skipped sum", "wrong scale")
@@ -84,7 +84,7 @@ def _fault(kind, rank, draw):
     if kind == "skipped sum":
         at = 0, draw.randrange(PARAMETERS), draw.choice([*ROUNDS])  # sums follow in a later step
         return Fault(kind, rank, at=at)
-    factors = {"slow GPU": (1.5, 2.0, 3.0), "slow card": (3.0, 4.0, 6.0)}
+    factors = {"slow GPU": (2.0, 2.5, 3.0), "slow card": (3.0, 4.0, 6.0)}
     return Fault(kind, rank, draw.choice(factors.get(kind, (RANKS, 1 / RANKS))))
 
 
