@@ -108,6 +108,8 @@ def _simulated(plan, case, needed=()):
     given = plan(case)
     if not isinstance(given, dict):
         plan.fail(f"returned {describe(given)}; a dictionary of options is needed")
+    if not given:
+        plan.fail("returned an empty plan; say at least how the work is split, as by tp and shard")
     missing = [key for key in needed if key not in given]
     if missing:
         plan.fail(f"says nothing of {missing[0]!r}; give one")
