@@ -1,6 +1,7 @@
 """What a reader has to plan, and what a plan costs: drawn from a name, out of `JOBS`."""
 
 import random
+import textwrap
 from dataclasses import dataclass, replace
 
 from d2lmini.checks.capstone.jobs import JOBS, Job
@@ -121,7 +122,9 @@ class Case:
         offer = self.job.offers[plan.get("offer", self.job.cluster)]
         options = {"gpus": self.job.gpus, **offer.hardware, "global_batch": self.job.batch, **plan}
         words = (f"--{k.replace('_', '-')} {v}" for k, v in options.items() if k != "offer")
-        return " ".join([f"python -m simgpu plan {self.job.model}", *words])
+        text = " ".join([f"python -m simgpu plan {self.job.model}", *words])
+        lines = textwrap.wrap(text, 76, subsequent_indent="  ", break_on_hyphens=False)
+        return " \\\n".join(lines)
 
     def __str__(self):
         job = self.job

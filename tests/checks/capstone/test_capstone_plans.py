@@ -141,7 +141,7 @@ def test_the_command_of_a_case_is_the_simulation(capsys):
 
     case = checks.case_of("example")
     plan = {"tp": 8, "shard": 1}
-    words = case.command(plan).split()
+    words = case.command(plan).replace("\\\n", "").split()
     assert words[:3] == ["python", "-m", "simgpu"]
     assert main(words[3:]) == 0
     mfu = re.search(r"MFU +([\d.]+) %", capsys.readouterr().out)[1]
