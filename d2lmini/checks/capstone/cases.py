@@ -55,7 +55,7 @@ class Outcome:
              + ("" if self.fits else ": DOES NOT FIT")),
             ("step", f"{quantity(found.step_time_seconds, 's')} (simulated)"),
             ("MFU", percent(self.mfu)),
-            ("time goes to", causes),
+            ("limited by", causes),
             ("training", f"{number(self.days)} days, {number(self.dollars)} dollars"),
         ]  # fmt: skip
         return "\n".join(f"{name:13} {text}" for name, text in rows)

@@ -125,6 +125,7 @@ def test_a_step_that_is_right_passes(seed, capsys):
     assert capsys.readouterr().out == "train: passed\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("message", WRONG)
 def test_a_wrong_step_is_explained(message):
     with pytest.raises(AssertionError) as caught:
