@@ -133,10 +133,21 @@ def putting_it_together():
     ]
 
 
+def capstone():
+    """Draw eight ranks at the corners of a cube, one of them with a fault."""
+    corners = [(30 + 62 * (r & 1) + 38 * (r >> 2), 66 - 36 * (r >> 1 & 1) - 18 * (r >> 2))
+               for r in range(8)]  # fmt: skip
+    edges = [line([corners[r], corners[r | bit]]) for bit in (1, 2, 4) for r in range(8)
+             if not r & bit]  # fmt: skip
+    colours = [VERMILION if r == 5 else BLUE for r in range(8)]
+    ranks = zip(corners, colours, strict=True)
+    return edges + [box(x - 8, y - 8, 16, 16, colour) for (x, y), colour in ranks]
+
+
 CHAPTERS = (
     devices, auto_parallelism, multiple_gpus, multiple_gpus_concise, overlap_and_scaling,
     memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism,
-    long_sequences, experts, putting_it_together,
+    long_sequences, experts, putting_it_together, capstone,
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ presets in ``presets.py``, numbers that no data sheet gives in ``assumptions.py`
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simgpu.hardware.assumptions import (
     COLLECTIVE_LAUNCH_OVERHEAD,
@@ -194,6 +194,15 @@ class GPU:
         """
         efficiency, taken = self.efficiency(dtype, products), (multiprocessors, memory)
         return self.kernel_overhead + _roofline(self, flops, nbytes, dtype, efficiency, taken)
+
+    def slower(self, factor):
+        """Return a GPU like this one whose kernels all take `factor` times as long."""
+        return replace(
+            self,
+            flops={dtype: rate / factor for dtype, rate in self.flops.items()},
+            memory_bandwidth=self.memory_bandwidth / factor,
+            kernel_overhead=self.kernel_overhead * factor,
+        )
 
     def matmul_seconds(self, m, n, k, batch=1, dtype="float32"):
         """Return the device time of `batch` products ``(m, k) @ (k, n)`` in one kernel, in seconds.

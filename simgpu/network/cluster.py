@@ -4,7 +4,7 @@ Start with `build_cluster` (from the names of a GPU, a link and a network) or `f
 systems by name). The cost of collectives is in ``collective_costs.py``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simgpu.hardware.default import find_gpu_and_link
 from simgpu.hardware.link import Link
@@ -29,6 +29,8 @@ class Cluster:
     gpus_per_node, nodes : int
     network : Network, optional
         What connects the nodes; a single node needs none.
+    slow_cards : tuple
+        Triples of node, card and a factor: how many times as long bytes take on that card.
 
     Raises
     ------
@@ -44,6 +46,7 @@ class Cluster:
     gpus_per_node: int
     nodes: int = 1
     network: Network | None = None
+    slow_cards: tuple = ()
 
     def __post_init__(self):
         for name in ("gpus_per_node", "nodes"):
@@ -88,6 +91,31 @@ class Cluster:
     def nic(self, rank):
         """Return the index of the network card that a rank uses on its node."""
         return self.local(rank) * self.network.nics // self.gpus_per_node
+
+    def card_rate(self, node, card):
+        """Return the bytes/s per direction that collectives reach on a card of a node."""
+        factors = (factor for *place, factor in self.slow_cards if place == [node, card])
+        return self.network.nic_rate / max(factors, default=1.0)
+
+    def with_slow_cards(self, factors):
+        """Return the cluster with slower cards.
+
+        Parameters
+        ----------
+        factors : dict of int to float
+            For a rank, how many times as long bytes take on the network card that it uses.
+
+        Raises
+        ------
+        ValueError
+            If there is no such rank, or nothing joins the nodes.
+        """
+        if factors and self.network is None:
+            raise ValueError(
+                f"{self.name} has no network cards that could be slow; give several nodes"
+            )
+        cards = ((self.node(rank), self.nic(rank), f) for rank, f in sorted(factors.items()))
+        return replace(self, slow_cards=tuple(cards))
 
 
 def build_cluster(world_size, gpu=None, link=None, nodes=1, network=None) -> Cluster:

@@ -83,11 +83,12 @@ class _Loads:
 
     def across(self, node, load, ways=WAYS, senders=None):
         """Add a `load` that leaves and enters `node` on the cards of its members, or `senders`."""
-        cluster, network = self.cluster, self.cluster.network
+        cluster = self.cluster
         cards = {cluster.nic(rank) for rank in senders or self.nodes[node]}
+        rates = {card: cluster.card_rate(node, card) for card in cards}
         for way in ways:
             for card in cards:
-                self.edges["nic", node, card, way] += load / len(cards) / network.nic_rate
+                self.edges["nic", node, card, way] += load / len(cards) / rates[card]
 
     def uplinks(self, load):
         """Add a `load` that leaves and enters every leaf switch, if there are several."""

@@ -11,4 +11,10 @@ of the comparison with published measurements.
 Start with ``step/`` (the program) and ``simulate.py`` (its time and memory). ``presets.py``,
 ``model_file.py`` and ``user_model.py`` say where models come from; ``options.py``, ``command.py``
 and ``report.py`` are the command. `simgpu.search` looks for the fastest plan (``--search``).
+`predict` is the command as a function.
 """
+
+from simgpu.plan.interface import predict
+from simgpu.plan.step.job import PlanError
+
+__all__ = ["PlanError", "predict"]

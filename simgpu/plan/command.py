@@ -18,13 +18,18 @@ def main(argv=None) -> int:
     """Print what a plan's step takes; return the exit code."""
     parser = options.make_parser()
     args = parser.parse_args(argv)
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     try:
-        report = plan_own(args) if args.model.endswith(".py") else plan(args)
+        report = report_of(args)
     except ValueError as error:
         parser.error(str(error))
     print(json.dumps(report.to_dict()) if args.json else report)
     return 0
+
+
+def report_of(args) -> Report:
+    """Return the report of a plan."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+    return plan_own(args) if args.model.endswith(".py") else plan(args)
 
 
 def plan(args) -> Report:

@@ -1,5 +1,7 @@
 """`spawn`: run a `torch.distributed` program on simulated GPUs, one per rank."""
 
+import math
+
 import torch.distributed as dist
 
 from simgpu.backend import tensor as backend
@@ -28,7 +30,7 @@ from simgpu.ranks.pytorch.patches import patched
 
 def spawn(
     fn, args=(), nprocs=1, gpu=None, link=None, nodes=1, network=None, numerics=True,
-    ranks=None,
+    ranks=None, slow=None, slow_cards=None,
 ) -> list:  # fmt: skip
     """Run ``fn(rank, *args)`` on `nprocs` ranks, each with its own simulated GPU.
 
@@ -94,6 +96,11 @@ def spawn(
         than 1 % (as with shards of different size), an error is raised. If all ranks are listed,
         the program runs once. ``"auto"`` finds such ranks, by running the program several times:
         it halves ranges until the first and the last rank of each do the same.
+    slow : dict of int to float, optional
+        For a rank, how many times as long all kernels of its GPU take: a fault. Needs all ranks.
+    slow_cards : dict of int to float, optional
+        For a rank, how many times as long bytes take on the network card that it uses, which other
+        ranks of its node may share. Needs all ranks, and several nodes.
 
     Returns
     -------
@@ -105,7 +112,7 @@ def spawn(
     RanksError
         If the ranks do not match or deadlock; the message names ranks, calls and lines.
     ValueError
-        If the ranks, GPUs, or links are invalid.
+        If the ranks, GPUs, links or faults are invalid.
     RuntimeError
         If called in a rank, or if PyTorch lacks private names that it needs.
     Exception
@@ -132,10 +139,11 @@ def spawn(
     for name, number in (("nprocs", nprocs), ("nodes", nodes)):
         if not isinstance(number, int) or number < 1:
             raise ValueError(f"sim.spawn({name}={number!r}): give a positive int")
-    cluster = build_cluster(nprocs, gpu, link, nodes, network)
+    slow, slow_cards = _factors(slow, nprocs, ranks), _factors(slow_cards, nprocs, ranks)
+    cluster = build_cluster(nprocs, gpu, link, nodes, network).with_slow_cards(slow_cards)
 
     def run(numbers, firsts, checks=True):
-        return _run(fn, args, numbers, firsts, cluster, numerics, checks)
+        return _run(fn, args, numbers, firsts, cluster, numerics, checks, slow)
 
     numbers = folding.check_ranks(ranks, nprocs, numerics)
     if ranks == "auto":
@@ -162,7 +170,21 @@ def spawn(
     return results
 
 
-def _run(fn, args, numbers, firsts, cluster, numerics, checks):
+def _factors(given, nprocs, ranks) -> dict:
+    """Return checked factors of slow parts by rank."""
+    given = {} if given is None else dict(given)
+    if given and ranks is not None:
+        raise ValueError("slow GPUs and cards need all ranks; leave `ranks` out")
+    for rank, factor in given.items():
+        if rank not in range(nprocs) or not 0 < factor < math.inf:
+            raise ValueError(
+                f"rank {rank!r} cannot be {factor!r} times as slow; give a rank from 0 to "
+                f"{nprocs - 1} and a positive factor"
+            )
+    return given
+
+
+def _run(fn, args, numbers, firsts, cluster, numerics, checks, slow):
     """Run the ranks `numbers` of a cluster; return their results and what their devices did.
 
     Each represents the ranks from its entry of `firsts` up to the next entry. `checks`: the run
@@ -180,6 +202,9 @@ def _run(fn, args, numbers, firsts, cluster, numerics, checks):
             _make_rank(machine, i, number, cluster, modules.of_rank())
             for i, number in enumerate(numbers)
         ]
+        for rank in ranks:
+            if rank.number in slow:
+                machine.devices[rank.index].gpu = machine.gpu.slower(slow[rank.number])
         scheduler = CooperativeScheduler(ranks)
         world.active = current.ranks = World(scheduler, machine, communication)
         world.active.checks = checks

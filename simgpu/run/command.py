@@ -24,7 +24,7 @@ def main(argv=None) -> int:
     try:
         notes = options.notes(args)
         page.check(args.timeline)
-        wrong, work = faults.parse(args.slow, args.kill), options.per_step(args)
+        wrong, work = faults.parse(args.slow, args.kill, args.slow_card), options.per_step(args)
         script = Script(args.script, args.args, args.module)
         start = Driver if options.starts_itself(args, script) else Torchrun
         job = start(script, args, wrong)

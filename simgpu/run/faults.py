@@ -1,4 +1,4 @@
-"""Faults that the launcher makes: a rank that is killed, a GPU that is slower than the others.
+"""Faults that the launcher makes: a rank that is killed, a GPU or a network card that is slow.
 
 A killed rank does what a process does after SIGKILL: nothing more, not even its ``finally:``. The
 others go on until they need it. On real GPUs they would hang there until NCCL's time-out, or until
@@ -7,7 +7,7 @@ torchrun's agent, which sees the dead process, ends them too.
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -24,8 +24,8 @@ class Faults:
 
     Attributes
     ----------
-    slow : dict of int to float
-        How many times as long the kernels of a rank's GPU take.
+    slow, cards : dict of int to float
+        How many times as long the kernels of a rank's GPU, or bytes on its network card, take.
     killed : int, optional
         The rank that is killed.
     step : int
@@ -33,6 +33,7 @@ class Faults:
     """
 
     slow: dict = field(default_factory=dict)
+    cards: dict = field(default_factory=dict)
     killed: int | None = None
     step: int = 0
 
@@ -45,6 +46,7 @@ class Faults:
             Names the option.
         """
         named = [("--slow", rank) for rank in self.slow]
+        named += [("--slow-card", rank) for rank in self.cards]
         if self.killed is not None:
             named.append(("--kill", self.killed))
         for option, rank in named:
@@ -53,36 +55,23 @@ class Faults:
                     f"{option} {rank}: there is no such rank; give one from 0 to {world_size - 1}"
                 )
 
-    def slow_down(self) -> None:
-        """Slow down the GPU of the current rank, if it is one of `slow`; called when it begins."""
-        rank, machine = world.active.rank, world.active.machine
-        if rank.number in self.slow:
-            machine.devices[rank.index].gpu = self.gpu(rank.number, machine.gpu)
-
     def gpu(self, rank, usual) -> GPU:
         """Return the GPU of a rank, where the others have the `usual` one."""
-        factor = self.slow.get(rank, 1.0)
-        if factor == 1:
-            return usual
-        return replace(
-            usual,
-            flops={dtype: rate / factor for dtype, rate in usual.flops.items()},
-            memory_bandwidth=usual.memory_bandwidth / factor,
-            kernel_overhead=usual.kernel_overhead * factor,
-        )
+        return usual.slower(self.slow[rank]) if rank in self.slow else usual
 
     def __str__(self):
         return "".join(
-            f"; the GPU of rank {rank} is {factor:g} times as slow"
-            for rank, factor in sorted(self.slow.items())
+            f"; the {what} of rank {rank} is {factor:g} times as slow"
+            for what, slow in (("GPU", self.slow), ("network card", self.cards))
+            for rank, factor in sorted(slow.items())
         )
 
 
 NONE = Faults()
 
 
-def parse(slow, kill) -> Faults:
-    """Return the faults that the options ``--slow`` and ``--kill`` describe.
+def parse(slow, kill, cards=()) -> Faults:
+    """Return the faults that the options ``--slow``, ``--kill`` and ``--slow-card`` describe.
 
     Raises
     ------
@@ -95,18 +84,23 @@ def parse(slow, kill) -> Faults:
     >>> faults.slow, faults.killed, faults.step
     ({2: 1.5}, 3, 5)
     """
-    factors = {}
-    for text in slow:
-        found = re.fullmatch(r"(\d+):(\d+(?:\.\d+)?)x?", text)
-        if not found or not float(found[2]):
-            raise ValueError(f"--slow {text}: give a rank and a factor, such as 2:1.5x")
-        factors[int(found[1])] = float(found[2])
+    factors = _factors("--slow", slow), _factors("--slow-card", cards)
     if kill is None:
-        return Faults(factors)
+        return Faults(*factors)
     found = re.fullmatch(r"(\d+)@step([1-9]\d*)", kill)
     if not found:
         raise ValueError(f"--kill {kill}: give a rank and a step from 1 on, such as 3@step5")
-    return Faults(factors, int(found[1]), int(found[2]))
+    return Faults(*factors, int(found[1]), int(found[2]))
+
+
+def _factors(option, texts):
+    factors = {}
+    for text in texts:
+        found = re.fullmatch(r"(\d+):(\d+(?:\.\d+)?)x?", text)
+        if not found or not float(found[2]):
+            raise ValueError(f"{option} {text}: give a rank and a factor, such as 2:1.5x")
+        factors[int(found[1])] = float(found[2])
+    return factors
 
 
 class Killing:

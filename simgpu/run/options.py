@@ -86,6 +86,10 @@ def _add_hardware(parser):
         help="make all kernels of a rank's GPU slower: --slow 2:1.5x",
     )  # fmt: skip
     add(
+        "--slow-card", action="append", default=[], metavar="RANK:FACTORx",
+        help="make the network card that a rank uses slower: --slow-card 9:4x",
+    )  # fmt: skip
+    add(
         "--kill", metavar="RANK@stepN",
         help="kill a rank as it begins its N-th optimizer.step(), counting from 1: --kill 3@step5",
     )  # fmt: skip
@@ -202,7 +206,7 @@ def node_of(args):
     ValueError
         If the hardware is unknown, or an option makes no sense for such a script.
     """
-    for name in ("ranks", "kill", "local_ranks_filter", "max_restarts"):
+    for name in ("ranks", "kill", "slow_card", "local_ranks_filter", "max_restarts"):
         if getattr(args, name):
             raise ValueError(
                 f"--{name.replace('_', '-')}: this script starts its ranks itself; give "

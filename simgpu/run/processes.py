@@ -215,12 +215,11 @@ class Driver:
         self._faults.check(len(calls))
         sim.spawn(
             self._run_one, (calls,), len(calls), self._node.gpu, self._node.link,
-            numerics=self._numerics,
+            numerics=self._numerics, slow=self._faults.slow,
         )  # fmt: skip
 
     def _run_one(self, rank, calls):
         self._time.begin_rank()
-        self._faults.slow_down()
         for name in _OF_RANKS:  # sim.spawn sets them, as torchrun does; here the script does
             os.environ.pop(name, None)
         os.environ.update(self._environment)

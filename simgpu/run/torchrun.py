@@ -42,9 +42,11 @@ class Torchrun:
         self.cluster, self.notes = cluster_of(args), []
         self._options = spawn_options(args, self.cluster)
         faults.check(self.cluster.world_size)
-        for option, is_given in (("--kill", args.kill), ("--slow", args.slow)):
-            if is_given and args.ranks:
-                raise ValueError(f"{option}: needs all ranks; leave --ranks out")
+        self.cluster.with_slow_cards(faults.cards)
+        for name in ("kill", "slow", "slow_card"):
+            if getattr(args, name) and args.ranks:
+                option = name.replace("_", "-")
+                raise ValueError(f"--{option}: needs all ranks; leave --ranks out")
         shown = args.local_ranks_filter
         self._shown = shown and numbers("--local-ranks-filter", shown)
         self._killed = False  # --kill kills a rank once, and not again after a restart
@@ -68,6 +70,7 @@ class Torchrun:
                 sim.spawn(
                     self._run_one, (restart, time, failures), cluster.world_size, cluster.gpu,
                     cluster.link, cluster.nodes, cluster.network, **self._options,
+                    slow=self._faults.slow, slow_cards=self._faults.cards,
                 )  # fmt: skip
             except KeyboardInterrupt:
                 raise
@@ -85,7 +88,6 @@ class Torchrun:
 
     def _run_one(self, rank, restart, time, failures):
         time.begin_rank()
-        self._faults.slow_down()
         self._set_environment(rank, restart)
         seed(rank)
         with open(os.devnull, "w") as nothing, failures.recorded(rank):

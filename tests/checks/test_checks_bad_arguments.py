@@ -10,6 +10,7 @@ import torch
 
 from d2lmini import sim
 from d2lmini.checks import (
+    capstone,
     collectives,
     concise,
     devices,
@@ -23,7 +24,7 @@ from d2lmini.checks import (
 )
 
 MODULES = [collectives, concise, devices, overlap, parallelism, pipeline, scratch, sharding]
-MODULES += [tensor_parallel, unequal]
+MODULES += [tensor_parallel, unequal, capstone]
 CHECKERS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": checker
     for module in MODULES

@@ -36,6 +36,7 @@ FIGURES = {
     "collectives.svg": eight_collectives.eight_collectives,
     "dataparallel.svg": devices.dataparallel,
     "ddp-processes.svg": processes.ddp_processes,
+    "three-rounds.svg": processes.three_rounds,
     "ddp-buckets.svg": timelines.ddp_buckets,
     "gpu-model.svg": devices.gpu_model,
     "what-to-try.svg": decisions.what_to_try,

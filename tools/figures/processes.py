@@ -1,8 +1,8 @@
-"""Processes: who starts them, how their ranks are numbered, and which of them form a mesh."""
+"""Processes: who starts them, their ranks, which of them form a mesh, and what they add up."""
 
 from __future__ import annotations
 
-from simgpu.units import MUTED
+from simgpu.units import INK, MUTED
 from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
 LEFT, PANEL_W, BOX_W = (14, 226), 200, 86
@@ -78,3 +78,36 @@ def _mesh_rank(canvas, rank, x, y):
     axis = next((name for name, step in AXES.items() if step == rank), None)
     colour, share = (COLOURS[axis], 0.5) if axis else (HOST, 0.3 if rank == 0 else 0.05)
     canvas.box(x, y, SIDE, SIDE, str(rank), colour, share, bold=rank == 0)
+
+
+def three_rounds() -> Canvas:
+    """Draw eight ranks at the corners of a cube, whose edges are rounds of a sum."""
+    canvas = Canvas(
+        WIDTH,
+        300,
+        "A sum over eight ranks in three rounds",
+        "Eight ranks at the corners of a cube. Horizontal edges join the two ranks of a node: 0 "
+        "and 1, 2 and 3, 4 and 5, 6 and 7; they are the round node. Vertical edges join ranks "
+        "whose numbers differ by two: 0 and 2, 1 and 3, 4 and 6, 5 and 7; they are the round "
+        "near. Slanting edges join ranks whose numbers differ by four: 0 and 4, 1 and 5, 2 and 6, "
+        "3 and 7; they are the round far.",
+    )
+    middles = [_corner(rank) for rank in range(8)]
+    for bit, colour in ((4, GPU[2]), (2, LINK), (1, HOST)):
+        for rank in range(8):
+            if not rank & bit:
+                ends = middles[rank], middles[rank | bit]
+                canvas.line(*ends, colour=colour, width=3, dash="7 4" if bit == 4 else None)
+    for rank, (x, y) in enumerate(middles):
+        canvas.box(x - 17, y - 14, 34, 28, str(rank), GPU[rank // 2], 0.3, bold=True)
+    for (x, y), label, colour in (
+        ((157, 268), "node", HOST), ((36, 165), "near", LINK_TEXT), ((330, 232), "far", INK),
+    ):  # fmt: skip
+        canvas.text(x, y, label, fill=colour, bold=True, fit=50)
+    return canvas
+
+
+def _corner(rank):
+    """Return the middle of a rank's box: one axis of the cube for each bit of its number."""
+    right, up, back = rank & 1, rank >> 1 & 1, rank >> 2
+    return 70 + 175 * right + 125 * back, 240 - 150 * up - 55 * back

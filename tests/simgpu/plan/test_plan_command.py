@@ -5,6 +5,7 @@ import json
 import pytest
 
 from simgpu.__main__ import main
+from simgpu.plan import predict
 from simgpu.plan.model_file import find_model, read
 from simgpu.plan.presets import PRESETS, SOURCES
 from simgpu.plan.step.job import PlanError
@@ -252,3 +253,20 @@ def test_what_a_file_must_have(tmp_path, capsys, text, options, message):
     code, printed = plan(capsys, path, *options.split())
     assert code == 2
     assert message in printed
+
+
+def test_the_command_as_a_function(capsys):
+    options = {"gpus": 4, "gpu": "a100", "tp": 2, "global_batch": 8, "recompute": "full"}
+    found = predict("gpt2-124m", **options, compiled=True, network=None)
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    assert main(["plan", "gpt2-124m", *words, "--compiled", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.to_dict()))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"tpp": 2}, "--tpp"), ({"tp": 5}, "--tp 5"), ({"gpu": "a101"}, "a101")],
+)
+def test_the_function_raises_errors(options, message):
+    with pytest.raises(ValueError, match=message):
+        predict("gpt2-124m", gpus=4, **options)

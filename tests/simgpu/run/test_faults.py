@@ -34,7 +34,7 @@ LARGE = PLAIN.replace("16, 64", "4096, 2048")
 
 @pytest.fixture
 def summary(simgpu_run):
-    """Run a script on 4 ranks; return the summary."""
+    """Run a script on 4 ranks (unless the options say otherwise); return the summary."""
 
     def run(source, *options):
         options = "--nproc-per-node", "4", "--shapes-only", "--summary", "json", *options
@@ -76,6 +76,13 @@ def test_the_others_wait_for_a_slow_rank(summary):
     assert slow["peak_flop_per_second"] == plain["peak_flop_per_second"]
 
 
+def test_a_slow_network_card(summary):
+    two = "--nnodes", "2", "--nproc-per-node", "2", "--network", "25GB/s:2"
+    plain, slow = summary(LARGE, *two), summary(LARGE, *two, "--slow-card", "3:8x")
+    assert slow["hardware"] == f"{plain['hardware']}; the network card of rank 3 is 8 times as slow"
+    assert slow["step_time_seconds"] > 1.5 * plain["step_time_seconds"]
+
+
 def test_of_a_slow_gpu_it_is_still_known_what_limits_a_kernel(summary):
     bound = "import torch\ndevice = torch.accelerator.current_accelerator()\n"
     bound += "x = torch.ones(8192, 8192, device=device)\nfor _ in range(9):\n    y = x @ x[:, :2]\n"
@@ -107,6 +114,8 @@ def test_what_cannot_be_read(slow, kill, message):
         (["--kill", "9@step1"], "--kill 9: there is no such rank; give one from 0 to 3"),
         (["--kill", "0@step1", "--ranks", "0"], "--kill: needs all ranks"),
         (["--slow", "2:1.5x", "--ranks", "0", "--shapes-only"], "--slow: needs all ranks"),
+        (["--slow-card", "2:2"], "has no network cards that could be slow"),
+        (["--slow-card", "7:2x"], "--slow-card 7: there is no such rank"),
     ],
 )
 def test_ranks_that_do_not_run(summary, capsys, options, message):
