@@ -46,15 +46,17 @@ def check_mask(mask):
 def _compare(got, queries, keys, where):
     if got.dtype is not torch.bool:
         raise AssertionError(f"{where}: the mask must be of bools, not of {got.dtype}")
+    in_shard = torch.ones(len(queries), len(keys), dtype=torch.bool).tril()
+    hint = ". Where the keys come from decides, not the place in the shard"
+    hint = hint if torch.equal(got.cpu(), in_shard) else ""
     for i, query in enumerate(queries):
         for j, key in enumerate(keys):
             if got[i, j] and key > query:
                 raise AssertionError(
-                    f"{where}: the query at position {query} sees the later key at {key}"
+                    f"{where}: the query at position {query} sees the later key at {key}{hint}"
                 )
             if not got[i, j] and key <= query:
                 what = "its own key" if key == query else f"the earlier key at {key}"
                 raise AssertionError(
-                    f"{where}: the query at position {query} does not see {what}. "
-                    "Where the keys come from decides, not the place in the shard"
+                    f"{where}: the query at position {query} does not see {what}{hint}"
                 )

@@ -132,9 +132,9 @@ RIGHT["pass_uneven"] = (
 WRONG["pass_uneven"] = {
     "with shards of 750/750/750/749 tokens": (as_long_as_mine, by_its_rank),
     "shape": padded,
-    "is not what the previous rank had": lambda x, lengths, source: x
-    if len(set(lengths)) == 1
-    else pass_uneven(x, lengths, source),
+    "is not what the previous rank had": lambda x, lengths, source: (
+        x if len(set(lengths)) == 1 else pass_uneven(x, lengths, source)
+    ),
     "must be a tensor": returns_nothing,
 }
 
