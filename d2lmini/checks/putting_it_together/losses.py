@@ -5,9 +5,9 @@ import math
 import torch
 
 from d2lmini.checks.putting_it_together.meshes import describe_mesh, run_on, same_everywhere
+from d2lmini.checks.shared.ranks import draw
 from d2lmini.checks.shared.results import describe
 from d2lmini.checks.shared.solution import checker
-from d2lmini.checks.shared.ranks import draw
 
 AXES = "replicate", "shard", "context", "tensor"
 MESHES = ((1, 1, 1, 1), (1, 1, 2, 2), (2, 2, 1, 1), (1, 2, 1, 4), (1, 2, 2, 2))

@@ -5,8 +5,8 @@ import math
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 
-from d2lmini.checks.shared.results import number
 from d2lmini.checks.shared.ranks import on_ranks
+from d2lmini.checks.shared.results import number
 
 
 def run_on(solution, sizes, arguments):

@@ -3,8 +3,8 @@
 import math
 
 from d2lmini.checks.putting_it_together.meshes import describe_mesh, run_on, same_everywhere
-from d2lmini.checks.shared.solution import checker
 from d2lmini.checks.shared.ranks import draw
+from d2lmini.checks.shared.solution import checker
 
 AXES = "pipeline", "replicate", "shard", "tensor"
 MESHES = ((1, 1, 1, 1), (1, 2, 1, 1), (1, 1, 1, 2), (2, 1, 1, 2), (1, 2, 2, 2), (2, 1, 2, 2))
