@@ -13,6 +13,7 @@ from d2lmini.checks import (
     collectives,
     concise,
     devices,
+    long_sequences,
     overlap,
     parallelism,
     pipeline,
@@ -23,7 +24,7 @@ from d2lmini.checks import (
 )
 
 MODULES = [collectives, concise, devices, overlap, parallelism, pipeline, scratch, sharding]
-MODULES += [tensor_parallel, unequal]
+MODULES += [tensor_parallel, unequal, long_sequences]
 CHECKERS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": checker
     for module in MODULES
