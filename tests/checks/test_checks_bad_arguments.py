@@ -14,6 +14,7 @@ from d2lmini.checks import (
     collectives,
     concise,
     devices,
+    long_sequences,
     overlap,
     parallelism,
     pipeline,
@@ -24,7 +25,7 @@ from d2lmini.checks import (
 )
 
 MODULES = [collectives, concise, devices, overlap, parallelism, pipeline, scratch, sharding]
-MODULES += [tensor_parallel, unequal, capstone]
+MODULES += [tensor_parallel, unequal, capstone, long_sequences]
 CHECKERS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": checker
     for module in MODULES
