@@ -77,7 +77,8 @@ PYTEST = $(RUN) -m pytest
 NOTEBOOKS = --nbval --nbval-cell-timeout 300
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
-  --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py"
+  --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py" \
+  --ignore-glob "*/scripts/mesh.py"
 
 check: lint  ## three minutes, for every save: lint and unit tests
 	$(PYTEST) $(TWO) -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
