@@ -2,14 +2,14 @@
 
 import ast
 import re
-import subprocess
 import sys
 
 import nbformat
 import pytest
 from support.paths import CHAPTERS, SCRIPTS
+from support.scripts import losses_and_norms
 
-from d2lmini.ddp import launcher_environment, torchrun_command
+from d2lmini.ddp import torchrun_command
 
 PAGE = nbformat.read(CHAPTERS / "putting-it-together.ipynb", as_version=4)
 TEXT = "\n".join(cell.source for cell in PAGE.cells if cell.cell_type == "markdown")
@@ -41,13 +41,6 @@ def test_the_functions_of_the_script_are_those_of_the_page():
     assert len(script) > 10
     script.pop("device")  # the CPU, with --cpu
     assert script == {name: cells[name] for name in script}
-
-
-def losses_and_norms(command):
-    env = launcher_environment(threads=1) | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr
-    return [float(x) for x in re.findall(r"(?:loss|norm) ([0-9.]+)", done.stdout)]
 
 
 @pytest.fixture(scope="module")

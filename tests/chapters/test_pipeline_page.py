@@ -1,14 +1,14 @@
 """The page on pipelines: its script is the file that it starts, and trains as one process does."""
 
 import re
-import subprocess
 import sys
 
 import nbformat
 import pytest
 from support.paths import CHAPTERS, SCRIPTS
+from support.scripts import losses_and_norms
 
-from d2lmini.ddp import launcher_environment, torchrun_command
+from d2lmini.ddp import torchrun_command
 
 PAGE = nbformat.read(CHAPTERS / "pipeline-parallelism.ipynb", as_version=4)
 TEXT = "\n".join(cell.source for cell in PAGE.cells if cell.cell_type == "markdown")
@@ -25,13 +25,6 @@ def test_each_numbered_line_is_explained():
     numbered = list(dict.fromkeys(re.findall(r"  # (\d+)$", BODY, re.MULTILINE)))
     explained = re.findall(r"^(\d+)\. ", TEXT.partition("```\n")[2], re.MULTILINE)
     assert numbered == explained == [str(n + 1) for n in range(8)]
-
-
-def losses_and_norms(command):
-    env = launcher_environment(threads=1) | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    return [float(x) for x in re.findall(r"(?:loss|norm) ([0-9.]+)", done.stdout)]
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,12 @@ from d2lmini.checks import (
     collectives,
     concise,
     devices,
+    experts,
     long_sequences,
     overlap,
     parallelism,
     pipeline,
+    putting_it_together,
     scratch,
     sharding,
     tensor_parallel,
@@ -25,7 +27,7 @@ from d2lmini.checks import (
 )
 
 MODULES = [collectives, concise, devices, overlap, parallelism, pipeline, scratch, sharding]
-MODULES += [tensor_parallel, unequal, capstone, long_sequences]
+MODULES += [tensor_parallel, unequal, capstone, experts, long_sequences, putting_it_together]
 CHECKERS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": checker
     for module in MODULES

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2lmini.checks.long_sequences.ranks import draw, is_right, on_ranks
+from d2lmini.checks.shared.ranks import differ, draw, on_ranks
 from d2lmini.checks.shared.results import tensor
 from d2lmini.checks.shared.solution import checker
 
@@ -41,7 +41,7 @@ def check_whole_again(whole_again):
 
         for rank, got in enumerate(on_ranks(given, run, len(places))[0]):
             got = tensor(got, f"{where}: what rank {rank} returns", whole.shape)
-            if not is_right(got, whole):
+            if differ(got, whole):
                 raise AssertionError(f"{where}: {_explain(got, whole, places, rank)}")
     print("whole_again: passed")
 
@@ -49,15 +49,15 @@ def check_whole_again(whole_again):
 def _explain(got, whole, places, rank):
     every = torch.tensor(places).flatten()
     joined = whole[:, :, every]
-    if is_right(got, joined):
+    if not differ(got, joined):
         return "the tokens stand in the order of the ranks; put each at its place"
-    if is_right(got, joined[:, :, every]):
+    if not differ(got, joined[:, :, every]):
         return (
             "`places` says where a token belongs, not where it is: write to whole[:, :, places], "
             "do not read from there"
         )
     elsewhere = torch.ones(whole.shape[2], dtype=torch.bool)
     elsewhere[places[rank]] = False
-    if is_right(got[:, :, ~elsewhere], whole[:, :, ~elsewhere]):
+    if not differ(got[:, :, ~elsewhere], whole[:, :, ~elsewhere]):
         return f"rank {rank} has its own tokens right, and not those of other ranks"
     return f"rank {rank} does not return the output of the whole sequence"

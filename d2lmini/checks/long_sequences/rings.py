@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional
 
-from d2lmini.checks.long_sequences.ranks import draw, is_right, on_ranks
+from d2lmini.checks.shared.ranks import differ, draw, messages, on_ranks
 from d2lmini.checks.shared.results import tensor
 from d2lmini.checks.shared.solution import checker
 
@@ -39,7 +39,7 @@ def check_sum_round(sum_round):
         results, lanes = on_ranks(given, run, ranks)
         for rank, got in enumerate(results):
             got = tensor(got, f"{where}: what rank {rank} returns", right.shape)
-            if not is_right(got, right):
+            if differ(got, right):
                 raise AssertionError(
                     f"{where}: rank {rank} has another sum than that over all ranks' parts; "
                     "each must be used once on each rank"
@@ -52,9 +52,8 @@ def check_sum_round(sum_round):
 def _check_overlap(lanes, where):
     """Check that each product but the last runs while a message is under way."""
     products = [s for s in lanes["rank 0 sim:0", "compute"] if s.name in ("mm", "matmul")]
-    messages = lanes["rank 0 sim:0", "comm"]
     for number, product in enumerate(products[:-1]):
-        if not any(m.start < product.end and product.start < m.end for m in messages):
+        if not any(m.start < product.end and product.start < m.end for m in messages(lanes)):
             raise AssertionError(
                 f"{where}: while `use` computes in step {number}, no message is under way; start "
                 "the messages before `use`, and wait for them after it"
@@ -96,7 +95,7 @@ def check_pass_uneven(pass_uneven):
             for step, got in enumerate(found):
                 right = parts[(rank - step - 1) % ranks]
                 what = f"{where}: what rank {rank} returns in step {step}"
-                if not is_right(tensor(got, what, right.shape), right):
+                if differ(tensor(got, what, right.shape), right):
                     raise AssertionError(f"{what} is not what the previous rank had")
     print("pass_uneven: passed")
 
@@ -133,7 +132,7 @@ def check_grouped_ring(grouped_ring):
         for rank, got in enumerate(results):
             wanted = right.chunk(ranks, 2)[rank]
             got = tensor(got, f"{where}: what rank {rank} returns", wanted.shape)
-            if not is_right(got, wanted):
+            if differ(got, wanted):
                 raise AssertionError(f"{where}: {_explain_grouped(got, q, k, v, rank, ranks)}")
         _check_bytes(lanes, 2 * kv_heads * n * size * 8 * (ranks - 1), where)
     print("grouped_ring: passed")
@@ -143,10 +142,10 @@ def _explain_grouped(got, q, k, v, rank, ranks):
     groups = q.shape[1] // k.shape[1]
     wrong = [x.repeat(1, groups, 1, 1) for x in (k, v)]
     swapped = functional.scaled_dot_product_attention(q, *wrong, is_causal=True)
-    if is_right(got, swapped.chunk(ranks, 2)[rank]):
+    if not differ(got, swapped.chunk(ranks, 2)[rank]):
         return "head i uses head i // g of the keys, not head i % (number of heads of keys)"
     blind = functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-    if is_right(got, blind.chunk(ranks, 2)[rank]):
+    if not differ(got, blind.chunk(ranks, 2)[rank]):
         return "the queries see later keys; attention has to be causal"
     return f"the output of rank {rank} is not that of one GPU"
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from d2lmini.checks.putting_it_together.meshes import describe_mesh, run_on, same_everywhere
+from d2lmini.checks.putting_it_together.meshes import each, run_on, same_everywhere
 from d2lmini.checks.shared.ranks import draw
 from d2lmini.checks.shared.results import describe
 from d2lmini.checks.shared.solution import checker
@@ -30,15 +30,12 @@ def check_shown_loss(shown_loss):
     AssertionError
         If it returns another one; the message names the usual mistakes.
     """
-    for shape in MESHES:
-        sizes = dict(zip(AXES, shape, strict=True))
-        where = f"on a mesh of {describe_mesh(sizes)}"
+    for sizes, where in each(AXES, MESHES):
         parts = _parts(sizes)
         given = shown_loss.at(where)
         results = run_on(given, sizes, lambda at, parts=parts: (parts[_data(at)].clone(),))
-        right = sum(part.item() for part in parts.values())
         got = same_everywhere(results, where, "shown_loss")
-        _check_loss(got, right, sizes, where)
+        _check_loss(got, parts, sizes, where)
     print("shown_loss: passed")
 
 
@@ -58,9 +55,7 @@ def check_loss_everywhere(loss_everywhere):
     AssertionError
         If it returns another one; the message names the usual mistakes.
     """
-    for shape in PIPELINES:
-        sizes = dict(zip(("pipeline", "shard", "tensor"), shape, strict=True))
-        where = f"on a mesh of {describe_mesh(sizes)}"
+    for sizes, where in each(("pipeline", "shard", "tensor"), PIPELINES):
         parts = _parts(sizes)
         last = sizes["pipeline"] - 1
 
@@ -73,9 +68,8 @@ def check_loss_everywhere(loss_everywhere):
                 f"{where}: rank {rank} returns {describe(value)}; the loss, a tensor, is needed on "
                 "all stages"
             )
-        right = sum(part.item() for part in parts.values())
         got = same_everywhere(results, where, "loss_everywhere")
-        _check_loss(got, right, sizes, where)
+        _check_loss(got, parts, sizes, where)
     print("loss_everywhere: passed")
 
 
@@ -94,13 +88,11 @@ def check_token_mean(token_mean):
     AssertionError
         If it returns another mean; the message names the usual mistakes.
     """
-    for shape in MESHES:
-        sizes = dict(zip(AXES, shape, strict=True))
-        where = f"on a mesh of {describe_mesh(sizes)}"
+    for sizes, where in each(AXES, MESHES):
         texts = {key: _text(i, len(_parts(sizes))) for i, key in enumerate(_parts(sizes))}
 
         def arguments(at, texts=texts):
-            return tuple(each.clone() for each in texts[_data(at)])
+            return tuple(tensor.clone() for tensor in texts[_data(at)])
 
         results = run_on(token_mean.at(where), sizes, arguments)
         got = same_everywhere(results, where, "token_mean")
@@ -135,7 +127,7 @@ def _text(i, count):
 def _means(texts):
     """Return the mean over valid tokens, that of the ranks' means, and that over all tokens."""
     valid = [losses[targets != -100] for losses, targets in texts]
-    means = [each.mean().item() for each in valid if len(each)]
+    means = [losses.mean().item() for losses in valid if len(losses)]
     everything = torch.cat([losses for losses, _ in texts]).mean().item()
     return torch.cat(valid).mean().item(), means, everything
 
@@ -152,7 +144,8 @@ def _explain_mean(got, right, means, everything, copies):
     return "Add up the losses that count and their number, both over all ranks, and divide once"
 
 
-def _check_loss(got, right, sizes, where):
+def _check_loss(got, parts, sizes, where):
+    right = sum(part.item() for part in parts.values())
     if math.isclose(got, right, rel_tol=1e-9):
         return
     ratio, ranks = got / right, math.prod(sizes.values())

@@ -30,6 +30,13 @@ def run_on(solution, sizes, arguments):
     return on_ranks(solution, run, math.prod(sizes.values()))[0]
 
 
+def each(axes, shapes):
+    """Yield the sizes of each mesh, axis -> size, and a phrase that names it."""
+    for shape in shapes:
+        sizes = dict(zip(axes, shape, strict=True))
+        yield sizes, f"on a mesh of {describe_mesh(sizes)}"
+
+
 def same_everywhere(results, where, name):
     """Return the number that all ranks returned."""
     values = [number(value, f"{where}: what {name} returns") for value in results]

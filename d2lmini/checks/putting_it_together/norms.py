@@ -2,7 +2,7 @@
 
 import math
 
-from d2lmini.checks.putting_it_together.meshes import describe_mesh, run_on, same_everywhere
+from d2lmini.checks.putting_it_together.meshes import each, run_on, same_everywhere
 from d2lmini.checks.shared.ranks import draw
 from d2lmini.checks.shared.solution import checker
 
@@ -28,9 +28,7 @@ def check_mesh_norm(mesh_norm):
     AssertionError
         If it returns another norm; the message names the usual mistakes.
     """
-    for shape in MESHES:
-        sizes = dict(zip(AXES, shape, strict=True))
-        where = f"on a mesh of {describe_mesh(sizes)}"
+    for sizes, where in each(AXES, MESHES):
 
         def arguments(at):
             tensors = [_tensor(i, at) for i in range(len(PARTS))]

@@ -21,7 +21,7 @@ def differ(got, right):
 
 
 def on_ranks(solution, function, t):
-    """Run ``function(rank, device)`` on t ranks; return the results, and rank 0's messages."""
+    """Run ``function(rank, device)`` on t ranks; return the results, and the timeline's lanes."""
 
     def program(rank):
         dist.init_process_group()
@@ -29,7 +29,12 @@ def on_ranks(solution, function, t):
 
     with solution.running():  # with its time limit
         results = sim.spawn(program, nprocs=t, gpu="a100", link="nvlink3")
-    return results, Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
+    return results, Timeline(sim.trace()).lanes()
+
+
+def messages(lanes):
+    """Return rank 0's messages."""
+    return lanes.get(("rank 0 sim:0", "comm"), [])
 
 
 def _to_host(result):

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional
 
-from d2lmini.checks.shared.ranks import DEGREES, differ, draw, on_ranks
+from d2lmini.checks.shared.ranks import DEGREES, differ, draw, messages, on_ranks
 from d2lmini.checks.shared.results import number, tensor
 from d2lmini.checks.shared.solution import checker
 
@@ -40,8 +40,8 @@ def check_gated_mlp(gated_mlp):
         def run(rank, device, given=given):
             return given(*(part.to(device) for part in (x, gate_up, down, bias)))
 
-        results, spans = on_ranks(given, run, t)
-        sent = [span.name for span in spans]
+        results, lanes = on_ranks(given, run, t)
+        sent = [span.name for span in messages(lanes)]
         for got in results:
             got = tensor(got, f"{where}: what gated_mlp returns", right.shape)
             if differ(got, right):
@@ -103,13 +103,13 @@ def check_smooth_loss(smooth_loss):
                 own = logits.chunk(t, 1)[rank].contiguous()
                 return given(own.to(device), targets.to(device), eps)
 
-            results, spans = on_ranks(given, run, t)
+            results, lanes = on_ranks(given, run, t)
             for got in results:
                 got = number(got, f"{where}: what smooth_loss returns")
                 if not math.isclose(got, right, rel_tol=1e-9):
                     hint = _explain_loss(got, right, logits, targets, t, eps)
                     raise AssertionError(f"{where}: it is {right:.6g}, not {got:.6g}. {hint}")
-            _refuse_large(where, spans)
+            _refuse_large(where, messages(lanes))
     print("smooth_loss: passed")
 
 
