@@ -14,6 +14,7 @@ usage: simgpu COMMAND ...
   simgpu run SCRIPT    run a torchrun script on simulated GPUs
   simgpu plan MODEL    simulate a training step of a model on up to thousands of GPUs, or
                        search the fastest way to split it (--search)
+  simgpu compare MODEL  say whether the speed of a run of yours is reasonable
   simgpu gpus          list the hardware that can be simulated, and its sources
   simgpu calibrate     measure a GPU, for `simgpu run --gpu FILE.json`
 
@@ -27,7 +28,17 @@ def plan(arguments) -> int:
     return main(arguments)
 
 
-COMMANDS = {"run": command.main, "plan": plan, "gpus": list_gpus.main, "calibrate": calibrate}
+def compare(arguments) -> int:
+    """Run the command ``simgpu compare``, which imports them, too."""
+    from simgpu.compare.command import main
+
+    return main(arguments)
+
+
+COMMANDS = {
+    "run": command.main, "plan": plan, "compare": compare, "gpus": list_gpus.main,
+    "calibrate": calibrate,
+}  # fmt: skip
 
 
 def main(argv=None) -> int:

@@ -33,6 +33,7 @@ simgpu.timeline
 simgpu.run
 simgpu.plan
 simgpu.search
+simgpu.compare
 simgpu.__main__
 d2lmini.devices  d2lmini.streams  d2lmini.plotting  d2lmini.data  d2lmini.resnet
 d2lmini.timing  d2lmini.training  d2lmini.evaluation
@@ -46,7 +47,7 @@ benchmarks
 PLACES = {name: i for i, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "torch.utils.benchmark"}
 SLOW_TO_IMPORT |= {"d2lmini.data.cache"}  # pooch
-SLOW_TO_IMPORT |= {"simgpu.plan.command", "simgpu.search.command"}  # torch.distributed.pipelining
+SLOW_TO_IMPORT |= {"simgpu.plan.command", "simgpu.search.command", "simgpu.compare.command"}  # torch.distributed.pipelining
 FOLDERS = ("simgpu", "d2lmini", "benchmarks", "tools", "chapters")
 MOST_MODULES = 14  # in one folder, __init__.py included
 

@@ -1,0 +1,1 @@
+"""The command ``simgpu compare``: is a run reasonable? Start reading in `command`."""

@@ -1,0 +1,35 @@
+"""What the time of a run says beside the predicted one."""
+
+from simgpu.search.errors import TIME, TIME_EXPERTS
+
+ACCOUNT = "check how tokens, padding, GPUs and FLOPs are counted, and that the options are yours"
+
+
+def band_of(experts) -> tuple:
+    """Return between which multiples of the predicted time nine of ten published steps took."""
+    return TIME_EXPERTS if experts else TIME
+
+
+def judge(ratio, experts) -> str:
+    """Return the verdict on a run that took `ratio` times the predicted time."""
+    low, high = band_of(experts)
+    if ratio > high:
+        return f"slower than predicted: {ratio:.2f} times the predicted time"
+    if ratio < low:
+        return f"faster than predicted: {ratio:.2f} times the predicted time; {ACCOUNT}"
+    return f"reasonable: {ratio:.2f} times the predicted time, within the band"
+
+
+def measured_time(args, report) -> float:
+    """Return the seconds of the run's step, from the one number that is given."""
+    if args.step_time is not None:
+        return args.step_time
+    if args.tokens_per_second is not None:
+        return report.tokens_per_step / args.tokens_per_second
+    return report.step_time_seconds * 100 * report.mfu_share / args.mfu
+
+
+def bubble(job) -> float:
+    """Return the share of the time that a pipeline of equal stages is idle."""
+    idle = (job.pipeline - 1) / job.program.chunks
+    return idle / (job.micro_batches + idle)

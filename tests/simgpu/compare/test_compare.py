@@ -1,0 +1,64 @@
+"""A run beside published and simulated ones."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from simgpu.__main__ import main
+from simgpu.compare.published import distance, nearest, published
+from simgpu.compare.verdict import judge
+
+
+def test_a_row_is_nearest_to_itself():
+    for row in published():
+        assert nearest(row, 1)[0][0] == 0
+        assert distance(row, row) == 0
+
+
+def test_the_same_gpu_comes_before_the_same_sizes():
+    row = published()[0]
+    other = replace(row, gpu="another")
+    far = replace(row, billions=row.billions * 500, gpus=row.gpus * 64, sequence=131_072)
+    assert nearest(row, 2, [other, far])[0][1] is far
+    assert distance(row, replace(row, experts=not row.experts)) > distance(row, far)
+
+
+def test_distance_is_symmetric_and_has_no_short_cuts():
+    rows = published()[::20]
+    for a in rows:
+        for b in rows:
+            assert distance(a, b) == pytest.approx(distance(b, a))
+            assert all(distance(a, b) <= distance(a, c) + distance(c, b) + 1e-9 for c in rows)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "experts", "word"),
+    [(1.0, False, "reasonable"), (1.3, False, "reasonable"), (1.3, True, "slower"),
+     (1.4, False, "slower"), (0.85, False, "faster"), (0.85, True, "reasonable")],
+)  # fmt: skip
+def test_the_verdict_follows_the_band(ratio, experts, word):
+    assert judge(ratio, experts).startswith(word)
+
+
+RUN = ["compare", "gpt2-124m", "--gpus", "8", "--gpu", "a100", "--json"]
+
+
+def test_time_rate_and_mfu_are_one_number(capsys):
+    def found(*words):
+        assert main([*RUN, *words]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    first = found("--step-time", "0.1")
+    rate, mfu = first["measured_tokens_per_second"], 100 * first["measured_mfu_share"]
+    for words in (("--tokens-per-second", str(rate)), ("--mfu", str(mfu))):
+        assert found(*words)["measured_step_time_seconds"] == pytest.approx(0.1)
+    predicted = first["predicted_step_time_seconds"]
+    assert found("--step-time", str(predicted))["verdict"].startswith("reasonable")
+
+
+@pytest.mark.parametrize("words", [("--mfu", "120"), ("--step-time", "0"), ("--mfu", "nan")])
+def test_bad_numbers_are_named(words, capsys):
+    with pytest.raises(SystemExit):
+        main([*RUN, *words])
+    assert " ".join(words) in capsys.readouterr().err
