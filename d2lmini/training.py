@@ -303,9 +303,11 @@ def train_networks(nets, X, y, devices, lr):
     torch.Size([])
     """
     losses = []
-    for net, X_shard, y_shard in zip(nets, *split_batch(X, y, devices), strict=True):
+    shards = split_batch(X, y, devices)
+    for net, X_shard, y_shard in zip(nets, *shards, strict=True):
         logits = net(X_shard).flatten(0, -2)  # (examples, classes)
-        losses.append(F.cross_entropy(logits, y_shard.flatten(), reduction="sum"))
+        loss = F.cross_entropy(logits, y_shard.flatten(), reduction="sum")
+        losses.append(loss)
     for loss in losses:
         loss.backward()
     replicas = [list(net.parameters()) for net in nets]
