@@ -34,6 +34,15 @@ RULES = [
         r'(?="><div class="d2l-tl">(?:(?!\n</div>).)*?<div class="d2l-tl-note")',
         r"\1 full-width",
     ),
+    # The chevron beside a page with pages below it has a name.
+    (
+        r'(<a class="reference internal" href="[^"]*">([^<]+)</a><details[^>]*><summary)'
+        r'(?=><span class="toctree-toggle")',
+        r'\1 aria-label="Pages below: \2"',
+    ),
+    # A column without a name.
+    (r'<th class="head"></th>', '<td class="head"></td>'),
+    (r"<th class=\"head\"><p></p></th>", '<td class="head"></td>'),
     # No advertisement will ever stand there.
     (r'(?s)<div class="sidebar-primary-item">\s*<div id="ethical-ad-placement".*?</div></div>', ""),
 ]
