@@ -61,7 +61,7 @@ def build_page(book, page, cache=None):
         say_whose_numbers(built)
     files = dict(words.files)
     if page.is_chapter:
-        files |= scripts(book, built)
+        files |= scripts(book, built) | style(book, built)
     return Built(page.path.stem, page.name, notebook(built), files)
 
 
@@ -87,6 +87,13 @@ def scripts(book, built):
     if not any("scripts/" in cell.source for cell in built):
         return {}
     return {f"scripts/{path.name}": path for path in sorted(folder.glob("*.py"))}
+
+
+def style(book, built):
+    """Return the file that says how plots look if any cell draws one."""
+    path = book.root / "chapters" / "matplotlibrc"
+    draws = any("pyplot" in cell.source for cell in built)
+    return {path.name: path} if draws and path.exists() else {}
 
 
 def build_all(book, cache=None):
