@@ -9,7 +9,6 @@ from html import escape
 
 import torch
 import torch.distributed as dist
-from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
@@ -19,35 +18,16 @@ from d2lmini import Timeline, Timer, sim
 COUNTS, GPU, LINK, STEPS = (1, 2, 8), "a100", "pcie4", 3
 IMAGES = 256  # all GPUs together
 SEQUENCES, LENGTH = 8, 512  # of each GPU
-WIDTH, LAYERS, HEADS, WORDS = 512, 6, 8, 8192
+SIZES = {"words": 8192, "width": 512, "heads": 8, "layers": 6, "length": LENGTH}
 NAMES = {"language": "language model", "lenet": "LeNet"}
 UNITS = {"language": "tokens", "lenet": "images"}
-
-
-class Block(nn.Module):
-    """Attention and a feed-forward part, each added to what comes in."""
-
-    def __init__(self):
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-    def forward(self, x):
-        """Return what the next block gets; x is (sequences, tokens, width)."""
-        parts = self.qkv(self.norms[0](x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(*parts, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).flatten(2))
-        return x + self.down(functional.gelu(self.up(self.norms[1](x))))
 
 
 def train(rank):
     """Train the language model on one rank; return how long the last step took."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
-    blocks = [Block() for _ in range(LAYERS)]
-    network = nn.Sequential(nn.Embedding(WORDS, WIDTH), *blocks, nn.Linear(WIDTH, WORDS))
-    network = DistributedDataParallel(network.to(device))
+    network = DistributedDataParallel(d2lmini.LanguageModel(**SIZES).to(device))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     tokens = torch.zeros(SEQUENCES, LENGTH + 1).long().to(device)
     timer = Timer(device)
