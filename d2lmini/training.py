@@ -306,8 +306,7 @@ def train_networks(nets, X, y, devices, lr):
     shards = split_batch(X, y, devices)
     for net, X_shard, y_shard in zip(nets, *shards, strict=True):
         logits = net(X_shard).flatten(0, -2)  # (examples, classes)
-        loss = F.cross_entropy(logits, y_shard.flatten(), reduction="sum")
-        losses.append(loss)
+        losses += [F.cross_entropy(logits, y_shard.flatten(), reduction="sum")]
     for loss in losses:
         loss.backward()
     replicas = [list(net.parameters()) for net in nets]
