@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tools.figures.strips.film import EMPTY, PASSED, TEXT, Film, runs
-from tools.figures.strips.schedules import bubble, live, most_live, run, virtual
+from tools.figures.strips.schedules import UNIT, bubble, live, most_live, run, virtual
 
 SKY = PASSED  # the pale colours of the GPUs stand behind the full ones
 LOOKS = {"F": SKY, "B": 3, "W": 1}
@@ -25,22 +25,22 @@ def film(schedule, p, m):
     for work in passes:
         x, y, wide = LEFT + scale * work.start, TOP + ROW * work.rank, work.end - work.start
         colour = LOOKS[work.kind] + (2 if work.chunk % 2 and work.kind == "F" else 0)
-        label = work.micro if scale * wide >= 9.5 else ""
+        label = work.micro if scale * wide >= 9 else ""
         gap = min(1, 0.15 * scale * wide)
         made.box(x, y, scale * wide - gap, 30, colour, label, times.index(work.start))
-    for i, time in enumerate(times):
-        made.says.append(_words(passes, p, time, i, len(times)))
+    for time in times:
+        made.says.append(_words(passes, p, time))
     _live(made, passes, p, times)
     _legend(made, passes, schedule, p, m)
     return made
 
 
-def _words(passes, p, time, number, count):
+def _words(passes, p, time):
     now = [work for work in passes if work.start <= time < work.end]
     did = [f"GPU {w.rank}: {WORDS[w.kind]} {w.micro}" for w in sorted(now, key=lambda w: w.rank)]
     idle = p - len({work.rank for work in now})
     held = ", ".join(str(live(passes, rank, time)) for rank in range(p))
-    return f"Moment {number + 1} of {count}. {'; '.join(did)}; {idle} idle. Live: {held}."
+    return f"At {time / UNIT:g} forward passes. {'; '.join(did)}; {idle} idle. Live: {held}."
 
 
 def _live(made, passes, p, times):
