@@ -1,13 +1,14 @@
 """The pictures of the front page: ``python -m tools.poster`` draws them.
 
-The timelines are those of real programs on simulated GPUs (`tools.hero`). The one that stands there
-without JavaScript, on paper and in notebooks is a step of the language model on eight GPUs.
+The timelines are those of real programs on simulated GPUs (`tools.figures.hero`). The one that
+stands there without JavaScript, on paper and in notebooks is a step of the language model on
+eight GPUs.
 """
 
 from pathlib import Path
 
 from simgpu.units import BLUE, MUTED
-from tools import hero
+from tools.figures import hero
 from tools.figures.canvas import FONT, LINK
 from tools.pictographs import pictographs
 

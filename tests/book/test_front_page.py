@@ -8,8 +8,9 @@ import yaml
 from nbformat.v4 import new_markdown_cell, new_notebook
 from support.paths import ROOT
 
-from tools import front_page, hero, poster
+from tools import front_page, poster
 from tools.chromium.visits import new_visitor
+from tools.figures import hero
 from tools.pictographs import pictographs
 
 TEXT = (ROOT / "intro.md").read_text(encoding="utf-8")
@@ -98,6 +99,7 @@ def test_a_reader_chooses_a_run(built, tab, runs):
     assert visitor.said() == []
 
 
+@pytest.mark.process
 def test_the_page_shows_a_picture_without_scripts(built):
     page = (built / "intro.html").read_text(encoding="utf-8")
     assert re.search(r'<div class="hero" hidden', page)

@@ -41,16 +41,19 @@ def test_heads_divide_the_width():
 
 def test_the_text_is_printable_and_none_of_it_is_lost():
     text = load_text()
-    assert 0 <= text.min() and text.max() == 95
+    assert text.min() >= 0
+    assert text.max() == 95
     lines = to_text(text).split("\n")
-    assert len(lines) == 403 and all(line.isprintable() and len(line) >= 60 for line in lines)
+    assert len(lines) == 403
+    assert all(line.isprintable() and len(line) >= 60 for line in lines)
 
 
 def test_pieces_are_followed_by_the_next_token_and_reach_both_ends():
     text = torch.arange(10)
     X, y = text_batch(text, size=200, length=4)
     assert torch.equal(y, X + 1)
-    assert X.min() == 0 and y.max() == 9
+    assert X.min() == 0
+    assert y.max() == 9
     assert torch.equal(X, text_batch(text, 200, 4)[0])
     assert not torch.equal(X, text_batch(text, 200, 4, seed=1)[0])
     with pytest.raises(ValueError, match="a text of 10 tokens has no pieces of 11"):
