@@ -11,6 +11,7 @@ from tools.figures import (
     eight_collectives,
     graphs,
     logo,
+    networks,
     processes,
     timelines,
 )
@@ -38,6 +39,7 @@ STRIPS = {
 
 FIGURES = {
     "logo.svg": logo.logo,
+    "transformer-block.svg": networks.transformer_block,
     "three-lines.svg": graphs.three_lines,
     "mlp-graph.svg": graphs.mlp_graph,
     "overlap.svg": timelines.overlap,
