@@ -58,7 +58,7 @@ def setup(app):
         if app.builder.format != "html" or "pathto" not in context:
             return
         said[:] = said or [", ".join(filter(None, (f"Version {version()}", date())))]
-        front = context["pathto"](app.config.root_doc)
+        front = context["pathto"](app.config.root_doc).rstrip("#")  # "#" on the page itself
         repository = app.config.html_theme_options.get("repository_url", "")
         context["theme_extra_footer"] = foot(front, repository, page, said[0])
 
