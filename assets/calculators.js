@@ -45,9 +45,17 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 
 /* Fields */
 
-const names = (table) => Object.keys(table).map((name) => [name, name]);
+const LINKS = { pcie: "PCIe ", nvlink: "NVLink ", edr: "InfiniBand EDR", hdr: "InfiniBand HDR", ndr: "InfiniBand NDR",
+  efa: "EFA", hdr4: "InfiniBand HDR, 4 cards", ethernet: "Ethernet " };
+/** A name as people write it: nvlink3 is NVLink 3. */
+function proper(name) {
+  const [, word, number, rest] = /^([a-z]+)(\d*)(?:_(\w+))?$/.exec(name);
+  return `${LINKS[name] ?? (LINKS[word] ?? word) + number}${rest ? `, ${rest}` : ""}`;
+}
+const names = (table) => Object.entries(table).map(([key, value]) => [key, value.name ?? proper(key)]);
 const FIELDS = {
-  width: ["Width of a layer", 4096, 64, 65536], layers: ["Layers", 12, 3, 400],
+  model: ["Model", "", [["", "my own numbers"], ...names(P.models)]],
+  width: ["Width of a layer", 4096, 64, 65536], layers: ["Layers", 12, 3, 2000],
   batch: ["Batch of each GPU", 512, 1, 1048576], together: ["Batch", 4096, 1, 1048576],
   dtype: ["Number format", "bfloat16", [["float32", "float32"], ["tf32", "float32 as TF32"],
     ["bfloat16", "bfloat16"], ["float16", "float16"]]],
@@ -62,14 +70,15 @@ const FIELDS = {
     ["bfloat16", "all bfloat16"]]],
 };
 const USES = {
-  step: ["width", "layers", "batch", "dtype", "gpu", "link", "perNode", "nodes", "network", "bucket"],
-  scaling: ["width", "layers", "together", "dtype", "gpu", "link", "network", "bucket"],
-  memory: ["width", "layers", "batch", "gpus", "gpu", "stage", "optimizer", "precision"],
+  step: ["model", "width", "layers", "batch", "dtype", "gpu", "link", "perNode", "nodes", "network", "bucket"],
+  scaling: ["model", "width", "layers", "together", "dtype", "gpu", "link", "network", "bucket"],
+  memory: ["model", "width", "layers", "batch", "gpus", "gpu", "stage", "optimizer", "precision"],
 };
 const OWN = { memory: { width: 16384, layers: 24, batch: 4096, stage: "3", precision: "mixed" } };
 
 function field(kind, name, change) {
-  const [label, usual, ...rest] = FIELDS[name], value = OWN[kind]?.[name] ?? usual;
+  const [label, usual, ...rest] = FIELDS[name], shared = new URLSearchParams(location.search).get(`${kind}.${name}`);
+  const value = shared ?? OWN[kind]?.[name] ?? usual;
   let made;
   if (Array.isArray(rest[0])) {
     made = html("select", { name, onchange: change },
@@ -183,11 +192,12 @@ function showMemory(input, room) {
   const limit = capacity * scale;
   parts.unshift(svg("rect", { x: 0, y: 20, width: limit, height: 28, class: "d2l-ground" }));
   parts.push(svg("path", { d: `M${limit} 14V54`, class: "d2l-limit" }));
-  parts.push(text(Math.min(limit, room - 2), 11, `${input.gpu}: ${memorySize(capacity)}`, "end"));
+  const { name: gpu } = P.gpus[input.gpu];
+  parts.push(text(Math.min(limit, room - 2), 11, `${gpu}: ${memorySize(capacity)}`, "end"));
   return [
     answer([
       ["peak of each GPU", memorySize(found.peak)],
-      [`on ${/^[aeiou8]/.test(input.gpu) ? "an" : "a"} ${input.gpu}`, found.peak <= capacity ? "fits" : "does not fit"],
+      [`on ${/^([AH8]\d|RTX)/.test(gpu) ? "an" : "a"} ${gpu}`, found.peak <= capacity ? "fits" : "does not fit"],
       ["parameters", quantity(found.parameters, "").replace("G", "billion").replace("M", "million").trim()],
       ["bytes a parameter", number(found.peak / found.parameters)],
     ]),
@@ -203,8 +213,12 @@ const SHOW = { step: showStep, scaling: showScaling, memory: showMemory };
 function show(root) {
   const kind = root.dataset.of, output = html("div", {});
   const calculate = (event) => {
-    const bad = [...form.elements].find((e) => e.name && !e.checkValidity());
+    const changed = event?.target?.name, model = P.models[form.elements.model.value];
+    if (changed === "model" && model) {
+      for (const name of ["width", "layers"]) form.elements[name].value = model[name];
+    } else if (changed === "width" || changed === "layers") form.elements.model.value = "";
     if (event?.target?.name === "gpu" && form.elements.link) form.elements.link.value = P.gpus[event.target.value].link;
+    const bad = [...form.elements].find((e) => e.name && !e.checkValidity());
     if (bad) {
       const [label, , min, max] = FIELDS[bad.name];
       output.replaceChildren(html("p", { className: "d2l-problem" },
@@ -213,6 +227,8 @@ function show(root) {
     }
     const input = {};
     for (const e of form.elements) if (e.name) input[e.name] = e.tagName === "SELECT" ? e.value : Number(e.value);
+    const setting = new URLSearchParams(Object.entries(input).map(([name, value]) => [`${kind}.${name}`, value]));
+    link.href = `?${setting}${root.id ? `#${root.id}` : ""}`;
     // Drawn in the pixels of the page, so that letters keep their size on phones.
     output.replaceChildren(...SHOW[kind](input, Math.max(root.clientWidth - 34, 220)));
   };
@@ -222,7 +238,9 @@ function show(root) {
   root.setAttribute("aria-label", { step: "Time of a step", scaling: "Scaling", memory: "Memory" }[kind]);
   output.className = "d2l-output";
   output.setAttribute("aria-live", "polite");
-  root.replaceChildren(form, output);
+  const link = html("a", { className: "d2l-share", title: "Opens this page with these numbers" }, "Link to this setting");
+  root.id ||= `calculator-${kind}`;
+  root.replaceChildren(form, output, link);
   calculate();
   let before = root.clientWidth;
   new ResizeObserver(() => {

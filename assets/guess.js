@@ -53,16 +53,18 @@
     return cells;
   }
 
+  // A short paragraph that says the answer; whatever teaches stays in sight: formulas, bold rules.
+  function isVerdict(element) {
+    if (!element?.matches("p") || element.querySelector(".math, strong")) return false;
+    return element.textContent.trim().split(/\s+/).length <= 30;
+  }
+
   // What is covered of them: outputs, checks whose first line gives the answer away, and the
-  // paragraph that follows and says it, with its formulas.
+  // verdict that follows.
   function spoilers(cells) {
-    const said = [];
     let after = cells.at(-1)?.nextElementSibling;
-    for (let more = after?.matches("p"); more; after = after.nextElementSibling) {
-      said.push(after);
-      const next = after.nextElementSibling;
-      more = next && (next.matches(".math") || (after.matches(".math") && next.matches("p")));
-    }
+    const said = isVerdict(after) ? [after] : [];
+    if (said.length) after = after.nextElementSibling;
     const isCheck = (cell) => cell.matches(".cell") && /^\s*Checked:/.test(cell.textContent);
     const checks = [...cells, after].filter((cell) => cell && isCheck(cell));
     const open = cells.filter((cell) => !cell.querySelector("details.hide .cell_output"));
@@ -103,7 +105,7 @@
     const show = element("button", "Show", more);
     const all = element("button", "", more);
     const covers = loud.map((output) => {
-      const cover = element("button", "The answer is covered until you have guessed. Show", null, "d2l-cover");
+      const cover = element("button", "Guess first, or show the answer", null, "d2l-cover");
       output.before(cover);
       cover.onclick = () => {
         reveal();
@@ -148,7 +150,7 @@
       }
       if (result.textContent !== text) result.textContent = text;
       show.hidden = open;
-      all.textContent = read(ALL) ? "Cover all answers again" : "Show all answers, on every page";
+      all.textContent = read(ALL) ? "Cover answers again" : "Always show answers";
       for (const covered of [...loud, ...quiet]) {
         covered.classList.toggle("d2l-covered", !open);
       }
@@ -160,6 +162,8 @@
 
     guesses.push({
       update,
+      reveal,
+      covers: (place) => [...loud, ...quiet].some((covered) => covered.contains(place)),
       cover: () => {
         seen = false;
       },
@@ -167,5 +171,13 @@
     update();
   }
 
+  // A link to something that is covered shows it.
+  function uncoverTarget() {
+    const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (place) guesses.filter((guess) => guess.covers(place)).forEach((guess) => guess.reveal());
+  }
+
   document.querySelectorAll(".d2l-guess").forEach(make);
+  addEventListener("hashchange", uncoverTarget);
+  uncoverTarget();
 })();

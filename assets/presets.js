@@ -2,6 +2,7 @@
 globalThis.d2lPresets = {
  "gpus": {
   "k80": {
+   "name": "Tesla K80",
    "flops": {
     "float64": 1455000000000.0,
     "float32": 4370000000000.0,
@@ -21,6 +22,7 @@ globalThis.d2lPresets = {
    "link": "pcie3"
   },
   "t4": {
+   "name": "Tesla T4",
    "flops": {
     "float64": 254000000000.0,
     "float32": 8100000000000.0,
@@ -40,6 +42,7 @@ globalThis.d2lPresets = {
    "link": "pcie3"
   },
   "v100": {
+   "name": "Tesla V100 SXM2 16GB",
    "flops": {
     "float64": 7800000000000.0,
     "float32": 15700000000000.0,
@@ -59,6 +62,7 @@ globalThis.d2lPresets = {
    "link": "nvlink2"
   },
   "a100": {
+   "name": "A100 SXM4 80GB",
    "flops": {
     "float64": 19500000000000.0,
     "float32": 19500000000000.0,
@@ -78,6 +82,7 @@ globalThis.d2lPresets = {
    "link": "nvlink3"
   },
   "rtx4090": {
+   "name": "GeForce RTX 4090",
    "flops": {
     "float64": 1290000000000.0,
     "float32": 82600000000000.0,
@@ -98,6 +103,7 @@ globalThis.d2lPresets = {
    "link": "pcie4_staged"
   },
   "h100": {
+   "name": "H100 80GB HBM3",
    "flops": {
     "float64": 66900000000000.01,
     "float32": 66900000000000.01,
@@ -118,6 +124,7 @@ globalThis.d2lPresets = {
    "link": "nvlink4"
   },
   "h200": {
+   "name": "H200",
    "flops": {
     "float64": 66900000000000.01,
     "float32": 66900000000000.01,
@@ -138,6 +145,7 @@ globalThis.d2lPresets = {
    "link": "nvlink4"
   },
   "b200": {
+   "name": "B200",
    "flops": {
     "float64": 37000000000000.0,
     "float32": 75000000000000.0,
@@ -420,6 +428,48 @@ globalThis.d2lPresets = {
    "latency": 1.5e-05,
    "cpu": null,
    "ordered": true
+  }
+ },
+ "models": {
+  "gpt2-124m": {
+   "name": "GPT-2 124M",
+   "width": 768,
+   "layers": 211
+  },
+  "gpt2-1.5b": {
+   "name": "GPT-2 1.5B",
+   "width": 1600,
+   "layers": 608
+  },
+  "llama2-7b": {
+   "name": "Llama 2 7B",
+   "width": 4096,
+   "layers": 402
+  },
+  "llama3-8b": {
+   "name": "Llama 3 8B",
+   "width": 4096,
+   "layers": 479
+  },
+  "llama2-13b": {
+   "name": "Llama 2 13B",
+   "width": 5120,
+   "layers": 496
+  },
+  "llama3-70b": {
+   "name": "Llama 3 70B",
+   "width": 8192,
+   "layers": 1051
+  },
+  "llama3-405b": {
+   "name": "Llama 3 405B",
+   "width": 16384,
+   "layers": 1512
+  },
+  "gpt3-175b": {
+   "name": "GPT-3 175B",
+   "width": 12288,
+   "layers": 1156
   }
  },
  "itemBytes": {

@@ -4,6 +4,7 @@
   const MARGIN = 8;
   let box = null;
   let owner = null;
+  let touched = false; // the last pointer was a finger, which cannot hover
 
   function hide() {
     if (box) box.remove();
@@ -29,6 +30,12 @@
     box.textContent = definition.textContent;
     box.setAttribute("aria-hidden", "true"); // aria-describedby says it already
     owner = link;
+    if (touched) {
+      const more = document.createElement("a");
+      more.href = link.href;
+      more.textContent = "Glossary";
+      box.append(" ", more);
+    }
     document.body.append(box);
     place();
     box.addEventListener("mouseleave", leave);
@@ -46,8 +53,19 @@
     link.addEventListener("mouseenter", () => show(link));
     link.addEventListener("focus", () => show(link));
     link.addEventListener("mouseleave", leave);
-    link.addEventListener("blur", hide);
+    link.addEventListener("blur", (event) => {
+      if (!(box && box.contains(event.relatedTarget))) hide();
+    });
+    link.addEventListener("click", (event) => {
+      if (!touched) return;
+      event.preventDefault(); // the definition appears in place; its own link leads to the glossary
+      show(link);
+    });
   }
+  document.addEventListener("pointerdown", (event) => {
+    touched = event.pointerType === "touch";
+    if (touched && box && !box.contains(event.target) && !owner.contains(event.target)) hide();
+  }, true);
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") hide();
   });

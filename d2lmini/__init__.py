@@ -1,7 +1,7 @@
 """Helpers of the book *Dive into Multi-GPU Training*."""
 
 import simgpu as sim
-from d2lmini.data import load_data_fashion_mnist
+from d2lmini.data import load_data_fashion_mnist, load_text, text_batch, to_text
 from d2lmini.devices import (
     device_name,
     devices_in_use,
@@ -11,6 +11,7 @@ from d2lmini.devices import (
     try_gpu,
 )
 from d2lmini.evaluation import accuracy, evaluate_accuracy
+from d2lmini.language_model import LanguageModel
 from d2lmini.plotting import Animator
 from d2lmini.recording import record
 from d2lmini.resnet import Residual, group_norm, resnet18
@@ -25,6 +26,7 @@ from d2lmini.training import (
     sgd,
     split_batch,
     train_batch,
+    train_networks,
     train_shards,
 )
 from simgpu.timeline import Timeline
@@ -35,6 +37,7 @@ __all__ = [
     "Animator",
     "Benchmark",
     "Event",
+    "LanguageModel",
     "Residual",
     "Stream",
     "Timeline",
@@ -53,6 +56,7 @@ __all__ = [
     "is_simulated",
     "lenet",
     "load_data_fashion_mnist",
+    "load_text",
     "loss_sum",
     "now",
     "record",
@@ -61,7 +65,10 @@ __all__ = [
     "sim",
     "split_batch",
     "synchronize",
+    "text_batch",
+    "to_text",
     "train_batch",
+    "train_networks",
     "train_shards",
     "try_all_gpus",
     "try_gpu",

@@ -272,3 +272,47 @@ def train_batch(X, y, device_params, devices, lr):
     True
     """
     train_shards(*split_batch(X, y, devices), device_params, lr)
+
+
+def train_networks(nets, X, y, devices, lr):
+    """Make one update of a network of which every device has a replica.
+
+    Parameters
+    ----------
+    nets : list of torch.nn.Module
+        One replica on each device, all with the same parameters. Changed in place.
+    X, y : torch.Tensor
+        Examples, and the class of each, (batch,), or of each part of it, such as the tokens of a
+        text: (batch, parts).
+    devices : list of torch.device
+        Devices of the replicas.
+    lr : float
+        Learning rate.
+
+    Returns
+    -------
+    list of torch.Tensor
+        The sum of the losses of each device's shard, without gradients.
+
+    Examples
+    --------
+    >>> net = torch.nn.Linear(2, 3)
+    >>> X, y = torch.ones(4, 2), torch.tensor([0, 1, 2, 0])
+    >>> [loss] = train_networks([net], X, y, ["cpu"], lr=0.1)
+    >>> loss.shape
+    torch.Size([])
+    """
+    losses = []
+    shards = split_batch(X, y, devices)
+    for net, X_shard, y_shard in zip(nets, *shards, strict=True):
+        logits = net(X_shard).flatten(0, -2)  # (examples, classes)
+        losses += [F.cross_entropy(logits, y_shard.flatten(), reduction="sum")]
+    for loss in losses:
+        loss.backward()
+    replicas = [list(net.parameters()) for net in nets]
+    with torch.no_grad():
+        for params in zip(*replicas, strict=True):
+            allreduce([p.grad for p in params])
+    for params in replicas:
+        sgd(params, lr, y.numel())
+    return [loss.detach() for loss in losses]

@@ -35,14 +35,16 @@ simgpu.plan
 simgpu.search
 simgpu.compare
 simgpu.__main__
-d2lmini.devices  d2lmini.streams  d2lmini.plotting  d2lmini.data  d2lmini.resnet
+d2lmini.devices  d2lmini.streams  d2lmini.plotting  d2lmini.data
+d2lmini.resnet  d2lmini.language_model
 d2lmini.timing  d2lmini.training  d2lmini.evaluation
 d2lmini.recording  d2lmini.collectives
 d2lmini.ddp  d2lmini.checks.shared
 d2lmini.checks
 d2lmini
-chapters  tools
+chapters
 benchmarks
+tools
 """
 PLACES = {name: i for i, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "torch.utils.benchmark"}

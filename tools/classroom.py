@@ -8,6 +8,7 @@ runs notebooks and has the book's checkers judge what they define.
 import argparse
 import ast
 import csv
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,13 @@ class Exercise:
     @property
     def hint(self):
         """Return what stands in the cell for one's own work."""
-        called = "".join(f"# {checker}({arguments})\n" for _, checker, arguments in self.calls)
-        return f"# Your solution. Then check it:\n{called}".strip() if called else "# Your solution"
+        if not self.calls:
+            return "# Your solution"
+        called = []
+        for _, checker, arguments in self.calls:
+            spelled = re.search(rf"[\w.]*\b{checker}(?=\()", self.solution)[0]  # checks.check_...
+            called.append(f"# {spelled}({arguments})")
+        return "\n".join(["# Your solution. Then check it:", *called])
 
 
 @dataclass

@@ -1,7 +1,7 @@
-"""The minutes on the front page: ``python -m tools.front_page`` copies them from the chapters.
+"""Numbers on the front page: ``python -m tools.front_page`` writes them.
 
 Each card of a chapter says how long the chapter takes to read, as the line under the chapter's
-title does.
+title does. One line says what simulated times were compared with, from the record in records/.
 """
 
 import re
@@ -9,25 +9,40 @@ from pathlib import Path
 
 import nbformat
 
+from benchmarks.published import record
+from benchmarks.published.page import findings
 from tools.notebooks import TIME_LINE
 
 ROOT = Path(__file__).parents[1]
 CARD = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\)\*\*, )\d+((?: |&nbsp;)minutes)")
 
+TRUST = re.compile(r"(?<=Simulated times were compared with )[^\n]+(?=\*\n)")
+
+
+def compared():
+    """Return what simulated times were compared with, and how far off they were."""
+    found = findings.all_numbers(record.read(ROOT / record.PATH)[0])
+    half = f"half of {found['programs_rows']} training steps are within "
+    return (
+        f"{found['total_rows']} published measurements: {half}{found['programs_median']:.0%}. "
+        "[How far to trust the clock](chapters/how-far-to-trust-the-clock.md) has all of them."
+    )
+
 
 def update(text, root=ROOT):
-    """Return the front page with the minutes of the chapters that are there."""
+    """Return the front page with the minutes of the chapters that are there, and the comparison."""
 
     def minutes(card):
         path = root / card[2]
         line = path.exists() and TIME_LINE.search(nbformat.read(path, 4).cells[0].source)
         return f"{card[1]}{line[1]}{card[3]}" if line else card[0]
 
-    return CARD.sub(minutes, text)
+    text = CARD.sub(minutes, text)
+    return TRUST.sub(lambda _: compared(), text)
 
 
 def main():
-    """Write the minutes."""
+    """Write the numbers."""
     page = ROOT / "intro.md"
     page.write_text(update(page.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -1,55 +1,24 @@
 """The pictures of the front page: ``python -m tools.poster`` draws them.
 
-The timeline is that of a real program on simulated GPUs: one step of ResNet-18 on four A100s.
+The timelines are those of real programs on simulated GPUs (`tools.figures.hero`). The one that
+stands there without JavaScript, on paper and in notebooks is a step of the language model on
+eight GPUs.
 """
 
 from pathlib import Path
 
 from simgpu.units import BLUE, MUTED
+from tools.figures import hero
 from tools.figures.canvas import FONT, LINK
 from tools.pictographs import pictographs
 
 FOLDER = Path(__file__).parents[1] / "assets" / "front"
-RANKS, IMAGES, STEPS = 4, 256, 3
-WIDTH, LANE, ROW, LEFT, RIGHT, TOP, BOTTOM = 960, 20, 62, 84, 12, 40, 34
+RANKS = max(hero.COUNTS)
+WIDTH, LANE, ROW, LEFT, RIGHT, TOP, BOTTOM = 960, 15, 44, 84, 12, 40, 34
 CLOSE = 2e-5  # seconds: spans nearer than that look like one
 STYLE = (
     f"text{{fill:#24292f}}.faint{{fill:{MUTED.lower()}}}line{{stroke:#8c959f;stroke-opacity:.5}}"
 )
-
-
-def train(rank):
-    """Train on one rank, as a script would; return how long the last step took."""
-    import torch
-    import torch.distributed as dist
-    from torch.nn import functional
-    from torch.nn.parallel import DistributedDataParallel
-
-    from d2lmini import Timer, resnet18
-
-    dist.init_process_group()
-    device = torch.accelerator.current_accelerator()
-    network = DistributedDataParallel(resnet18(10, 1).to(device))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
-    X, y = torch.zeros(IMAGES, 1, 28, 28), torch.zeros(IMAGES).long()
-    X, y, timer = X.to(device), y.to(device), Timer(device)
-    for _ in range(STEPS):
-        timer.start()
-        functional.cross_entropy(network(X), y).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        timer.stop()
-    dist.destroy_process_group()
-    return timer.times[-1]
-
-
-def simulate():
-    """Return the timeline of a step, and what it shows of each rank."""
-    from d2lmini import Timeline, sim
-
-    how = {"nprocs": RANKS, "gpu": "a100", "link": "pcie4", "ranks": list(range(RANKS))}
-    seconds = sim.spawn(train, (), numerics=False, **how)
-    return Timeline(sim.trace()).last(max(seconds))
 
 
 def joined(spans):
@@ -122,10 +91,10 @@ def head(left, size):
 
 def document(height, seconds, drawn):
     """Return the drawing as a document, with what it shows in words."""
-    title = "One training step on four GPUs"
+    title = f"One training step of a small language model on {RANKS} GPUs"
     words = (
-        f"A timeline of {seconds * 1e3:.1f} ms. Each of four GPUs computes nearly all the time; "
-        "while it computes backwards, it already sends its gradients to the others."
+        f"A timeline of {seconds * 1e3:.1f} ms. Each GPU computes nearly all the time; "
+        "during the backward pass it already sends its gradients to the others."
     )
     style = STYLE + "text{text-anchor:middle}.key{text-anchor:start}"
     style += ".gpu,.end{text-anchor:end}.gpu{font-weight:600}.small{display:none}"
@@ -140,7 +109,9 @@ def document(height, seconds, drawn):
 
 def render_all():
     """Return every picture of the front page, by its file's name."""
-    return {"timeline.svg": draw(simulate()), **pictographs()}
+    found = hero.runs()
+    static = draw(found["language", RANKS].whole)
+    return {"timeline.svg": static, "runs.html": hero.page(found), **pictographs()}
 
 
 def main():

@@ -10,6 +10,7 @@ from pathlib import Path
 from simgpu.clock.contention import MOST
 from simgpu.hardware import matmul_efficiency
 from simgpu.hardware.default import find_gpu_and_link
+from simgpu.hardware.device_properties import properties_of
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.hardware.specs import ITEM_BYTES
 from simgpu.network import measured
@@ -17,14 +18,21 @@ from simgpu.network import nccl_parameters as nccl
 from simgpu.network.boards import board_of
 from simgpu.network.collective_costs import NETWORK_CHANNELS
 from simgpu.network.networks import NETWORKS
+from simgpu.plan.presets import PRESETS
 
 PATH = Path(__file__).parents[1] / "assets" / "presets.js"
+MODELS = {
+    "gpt2-124m": "GPT-2 124M", "gpt2-1.5b": "GPT-2 1.5B", "llama2-7b": "Llama 2 7B",
+    "llama3-8b": "Llama 3 8B", "llama2-13b": "Llama 2 13B", "llama3-70b": "Llama 3 70B",
+    "llama3-405b": "Llama 3 405B", "gpt3-175b": "GPT-3 175B",
+}  # fmt: skip
 HEAD = "/* Written by `python -m tools.presets` from simgpu.hardware; do not edit. */\n"
 
 
 def gpu(spec):
     """Return what the calculators need of a GPU."""
     return {
+        "name": properties_of(spec).name.removeprefix("NVIDIA ").replace("-", " "),
         "flops": dict(spec.flops),
         "memory": spec.memory,
         "bandwidth": spec.memory_bandwidth,
@@ -37,6 +45,13 @@ def gpu(spec):
         "memoryEfficiency": spec.memory_efficiency,
         "link": find_gpu_and_link(spec.name, None)[1].name,
     }
+
+
+def model(name):
+    """Return the stack of square layers that has a model's width and as many weights."""
+    found = PRESETS[name]
+    layers = round(found.parameters / found.hidden**2)
+    return {"name": MODELS[name], "width": found.hidden, "layers": layers}
 
 
 def link(spec):
@@ -92,6 +107,7 @@ def presets():
         "gpus": {name: gpu(spec) for name, spec in GPUS.items()},
         "links": {name: link(spec) for name, spec in LINKS.items()},
         "networks": {name: network(spec) for name, spec in NETWORKS.items()},
+        "models": {name: model(name) for name in MODELS},
         "itemBytes": ITEM_BYTES,
         "matmul": {
             "tiles": matmul_efficiency.TILES,

@@ -65,7 +65,7 @@ def compare(args) -> dict:
         "predicted_step_time_seconds": report.step_time_seconds,
         "predicted_tokens_per_second": report.rate, "predicted_mfu_share": report.mfu_share,
         "band": band_of(run.experts), "fits": report.fits,
-        "verdict": judge(seconds / report.step_time_seconds, run.experts),
+        "verdict": judge(seconds / report.step_time_seconds, run.experts, report.gpus),
         "published": [{"distance": d, **vars(row)} for d, row in nearest(run)],
         "time_shares": report.time_shares, "bubble_share": bubble(job),
         "try": changes(args, report) if args.changes else None,

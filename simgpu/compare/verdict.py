@@ -10,9 +10,14 @@ def band_of(experts) -> tuple:
     return TIME_EXPERTS if experts else TIME
 
 
-def judge(ratio, experts) -> str:
-    """Return the verdict on a run that took `ratio` times the predicted time."""
+def judge(ratio, experts, gpus=1) -> str:
+    """Return the verdict on a run of `gpus` GPUs that took `ratio` times the predicted time."""
     low, high = band_of(experts)
+    if gpus > 2 and low <= ratio / gpus <= high:
+        return (
+            f"slower than predicted: {ratio:.3g} times the predicted time, about as many times as "
+            f"there are GPUs. Was the rate that of one GPU? Give that of all {gpus}"
+        )
     if ratio > high:
         return f"slower than predicted: {ratio:.2f} times the predicted time"
     if ratio < low:

@@ -64,8 +64,10 @@ def plan_own(args) -> Report:
         raise PlanError(f"--sequence {args.sequence}: batch(size) in {args.model} says how long")
     if args.shard in (1, 2):
         raise PlanError(f"--shard {args.shard} comes later for a .py file; give 0 or 3")
-    if args.recompute == "selective":
-        raise PlanError("--recompute selective comes later for a .py file; give full or none")
+    if args.recompute not in ("none", "full"):
+        raise PlanError(
+            f"--recompute {args.recompute} comes later for a .py file; give full or none"
+        )
     cluster = options.cluster_of(args)
     dtype = options.dtype_of(args, cluster.gpu)
     if dtype == "float8":

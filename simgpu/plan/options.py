@@ -9,7 +9,9 @@ from simgpu.plan.presets import PRESETS
 from simgpu.plan.step.job import Job, PlanError, Program
 
 SHARDS = ("none", "optimizer", "grad_op", "full")  # by ZeRO's stage
-RECOMPUTE = {"none": "none", "selective": "products", "full": "full"}
+RECOMPUTE = {
+    "none": "none", "core_attn": "attention", "selective": "products", "full": "full",
+}  # fmt: skip
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
 PER_STAGE = 4  # micro-batches for each stage, if no batch is given
 DTYPES = ("bfloat16", "float16", "float8")
@@ -68,8 +70,9 @@ def make_parser():
     add("--sequence", type=int, metavar="N", help="tokens a sequence (default: the model's)")
     add(
         "--recompute", choices=(*RECOMPUTE,), default="none",
-        help="full: all of a layer; selective: all but attention and every second product "
-        "(default: none)",
+        help="full: all of a layer; selective, as in torchtitan (option op): all but attention and "
+        "every second product; core_attn, what Megatron calls selective: attention alone, fused "
+        "or not (default: none)",
     )  # fmt: skip
     add("--dtype", choices=DTYPES, help="default: bfloat16 if the GPU has it, else float16")
     add("--compiled", action="store_true", help="chains of pointwise operations are one kernel")

@@ -16,7 +16,7 @@ def flags(program, plan, job) -> str:
 
 def _torchtitan(plan, job):
     p, sharded = "parallelism.", plan.zero in (2, 3)
-    replicas = job.replicas
+    replicas, core = job.replicas, plan.recompute == "core_attn"
     schedule = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}[plan.schedule]
     pairs = [
         (p + "tensor_parallel_degree", plan.tp), (p + "context_parallel_degree", plan.cp),
@@ -25,7 +25,7 @@ def _torchtitan(plan, job):
         (p + "data_parallel_shard_degree", replicas if plan.zero else 1),
         ("training.seq_len", job.model.seq), ("training.global_batch_size", job.sequences),
         ("training.local_batch_size", plan.mb * (job.micro_batches if plan.pp > 1 else 1)),
-        ("activation_checkpoint.mode", plan.recompute),
+        ("activation_checkpoint.mode", "none" if core else plan.recompute),
     ]  # fmt: skip
     remarks = []
     if plan.pp > 1:
@@ -41,6 +41,8 @@ def _torchtitan(plan, job):
         pairs.append((p + "fsdp_reshard_after_forward", always))
     if plan.recompute == "selective":
         pairs.append(("activation_checkpoint.selective_ac_option", "op"))
+    if core:
+        remarks.append("torchtitan cannot recompute attention alone; it recomputes nothing here")
     if plan.zero == 1:
         remarks.append("torchtitan has no ZeRO-1; it shards gradients and parameters, too")
     return pairs, remarks
@@ -73,9 +75,13 @@ def _megatron(plan, job):
     if plan.recompute == "full":
         pairs += [("recompute-granularity", "full"), ("recompute-method", "uniform"),
                   ("recompute-num-layers", 1)]  # fmt: skip
+    elif plan.recompute == "core_attn":
+        pairs += [("recompute-granularity", "selective"), ("recompute-modules", "core_attn")]
     elif plan.recompute == "selective":
-        pairs.append(("recompute-granularity", "selective"))
-        remarks.append("Megatron's selective recomputation keeps more than the one simulated here")
+        remarks.append(
+            "Megatron cannot recompute all but attention and every second product (torchtitan's "
+            "selective); its own selective is core_attn here; without a flag it recomputes nothing"
+        )
     if plan.schedule == "gpipe":
         remarks.append("Megatron has no GPipe; its 1F1B with few micro-batches takes its place")
     return pairs, remarks

@@ -13,6 +13,7 @@ CHOSEN = {
     "tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "etp": "etp", "micro_batch": "mb",
     "recompute": "recompute", "shard": "zero", "schedule": "schedule", "chunks": "chunks",
 }  # fmt: skip
+RECOMPUTE = "none", "selective", "full"  # core_attn saves little of fused attention
 SCHEDULES = (("1f1b", 1), ("interleaved", 2), ("interleaved", 4))
 
 
@@ -25,7 +26,8 @@ class Plan:
     tp, pp, cp, ep, mb : int
         Degrees of tensor, pipeline, context and expert parallelism; sequences of a micro-batch.
     recompute : str
-        ``"none"``, ``"selective"`` or ``"full"``, as for ``simgpu plan --recompute``.
+        ``"none"``, ``"core_attn"``, ``"selective"`` or ``"full"``, as for ``simgpu plan
+        --recompute``.
     zero : int, optional
         ZeRO's stage. None: as ``simgpu plan`` chooses it.
     etp : int, optional
@@ -206,7 +208,7 @@ def _places(model, tp, values):
 def _ways(plan, data, batch, values):
     """Go through what is computed again, sharded, and when, for a mesh and a micro-batch."""
     few = batch * plan.cp // (data * plan.mb) < plan.pp
-    for recompute in values("recompute", tuple(options.RECOMPUTE)):
+    for recompute in values("recompute", RECOMPUTE):
         for zero in values("zero", _stages_of_zero(plan, data)):
             for schedule, chunks in _schedules(plan, few, values):
                 yield replace(

@@ -57,6 +57,8 @@ _BY_ENGINE = {
 _PATTERNS = (
     ("copy within a GPU", r"^memcpy"),
     ("fill", r"^memset"),
+    ("pad", r"^constant_pad"),
+    ("cut or join", r"^_?chunk_cat|^split_with_sizes"),
     ("collective", r"nccl|all_?reduce|all_?gather|reduce_?scatter|broadcast_"),
     ("convolution", r"conv|winograd|fprop|dgrad|wgrad"),
     ("matrix product", r"(^|_)(add)?(mm|bmm|mv|matmul|linear)(_|$|backward)|gemm|gemv|attention"),

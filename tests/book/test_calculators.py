@@ -235,3 +235,36 @@ def test_every_field_has_a_label_and_fits_a_phone(tab):
         tab.ask("new Promise(done => setTimeout(done, 300))")
         assert tab.ask("document.documentElement.scrollWidth") <= width
     tab.call("Emulation.clearDeviceMetricsOverride")
+
+
+FORM = "document.querySelector('.d2l-calculator[data-of={}] form').elements"
+
+
+def test_a_model_fills_the_fields_and_a_link_keeps_them(tab):
+    form = FORM.format("memory")
+    change = ".dispatchEvent(new Event('change'))"
+    tab.ask(f"{form}.model.value = 'llama3-8b'; {form}.model{change}")
+    width, layers = (int(tab.ask(f"{form}.{name}.value")) for name in ("width", "layers"))
+    assert width == 4096
+    assert layers * width**2 == pytest.approx(8.03e9, rel=0.01), "as many weights as the model"
+    link = "document.querySelector('[data-of=memory] .d2l-share').href"
+    address = tab.ask(link)
+    assert "memory.model=llama3-8b" in address
+    tab.open(address)
+    tab.wait(f"{form}?.layers.value == '{layers}'")
+    assert tab.ask(f"{FORM.format('step')}.width.value") == "4096"
+    assert tab.ask(f"{FORM.format('step')}.layers.value") == "12", "other calculators stay"
+    assert tab.ask(f"{form}.model.value") == "llama3-8b"
+    tab.ask(f"{form}.width.value = 64; {form}.width.dispatchEvent(new Event('input'))")
+    assert tab.ask(f"{form}.model.value") == "", "these are no longer that model's numbers"
+
+
+def test_hardware_has_the_names_that_people_write(tab):
+    named = "Object.fromEntries([...{}.{}.options].map(o => [o.value, o.text]))"
+    gpus, links = (tab.ask(named.format(FORM.format("step"), n)) for n in ("gpu", "link"))
+    assert gpus["a100"] == "A100 SXM4 80GB"
+    assert gpus["rtx4090"] == "GeForce RTX 4090"
+    assert (links["nvlink3"], links["pcie4"]) == ("NVLink 3", "PCIe 4")
+    networks = tab.ask(named.format(FORM.format("step"), "network"))
+    assert networks["hdr"] == "InfiniBand HDR"
+    assert networks["ethernet100"] == "Ethernet 100"

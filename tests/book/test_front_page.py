@@ -9,6 +9,8 @@ from nbformat.v4 import new_markdown_cell, new_notebook
 from support.paths import ROOT
 
 from tools import front_page, poster
+from tools.chromium.visits import new_visitor
+from tools.figures import hero
 from tools.pictographs import pictographs
 
 TEXT = (ROOT / "intro.md").read_text(encoding="utf-8")
@@ -23,6 +25,11 @@ def glued(path):
     return {o.metadata.scrapbook.name: o.data[key].strip("'") for o in records}
 
 
+@pytest.fixture(scope="module")
+def runs():
+    return hero.runs()
+
+
 def test_numbers_come_from_chapters():
     assert GLUED
     for path, name in GLUED:
@@ -31,10 +38,72 @@ def test_numbers_come_from_chapters():
     assert typed == [], "a number that no chapter computes"
 
 
-def test_the_puzzle_is_one():
-    values = glued("chapters/multiple-gpus.ipynb")
-    assert float(values["speedup"]) < 1, "the front page says that two GPUs are slower than one"
-    assert float(values["there_eight"]) > 4, "and that eight can be much faster"
+def test_the_first_sentences_are_what_the_runs_show(runs):
+    assert "training takes *twice as long*" in TEXT
+    assert 1.9 < runs["lenet", 1].rate / runs["lenet", 2].rate < 2.1
+    assert "seven times as fast" in TEXT
+    assert 6.7 < runs["language", 8].rate / runs["language", 1].rate < 7.3
+
+
+def test_the_stored_runs_are_those_of_the_simulator(runs):
+    assert hero.page(runs) == (poster.FOLDER / "runs.html").read_text(encoding="utf-8")
+    for (model, count), run in runs.items():
+        assert len([k for k in run.timeline.lanes() if k[1] == "compute"]) == count, model
+        assert run.timeline.end - run.timeline.start == pytest.approx(run.seconds)
+    assert runs["lenet", 2].seconds > runs["lenet", 1].seconds
+    alone = runs["language", 1]
+    assert "7 times as many tokens" in hero.says("language", 8, runs["language", 8], alone)
+    assert "twice as long" in hero.says("lenet", 2, runs["lenet", 2], runs["lenet", 1])
+
+
+def test_a_number_of_the_front_page_has_two_digits():
+    assert [hero.round_off(x) for x in (7.04, 0.456, 90_432.1, 14.6)] == [
+        "7",
+        "0.46",
+        "90,000",
+        "15",
+    ]
+    said = (poster.FOLDER / "runs.html").read_text(encoding="utf-8")
+    numbers = re.findall(r"\d[\d.,]*", " ".join(re.findall(r'data-(?:says|rate)="([^"]*)"', said)))
+    assert numbers
+    assert all(len(re.sub(r"[.,]|^0\.", "", n).rstrip("0")) <= 2 for n in numbers), numbers
+
+
+def test_what_was_compared_with_measurements_is_that_of_the_record():
+    (line,) = re.findall(front_page.TRUST, TEXT)
+    assert line == front_page.compared(), "python -m tools.front_page writes it"
+    page = (ROOT / "chapters/how-far-to-trust-the-clock.md").read_text(encoding="utf-8")
+    total, steps, share = re.match(r"(\d+) .* half of (\d+) .* within (\d+%)", line).groups()
+    assert f"predicts {total} of those" in page
+    assert f"Half of {steps} published steps" in page
+    assert f"are within {share};" in page
+
+
+CLICK = "document.querySelector('.hero [data-{}=\"{}\"]').click()"
+SHOWN = "document.querySelector('.hero-says').textContent"
+
+
+def test_a_reader_chooses_a_run(built, tab, runs):
+    visitor = new_visitor(tab)
+    visitor.visit((built / "intro.html").as_uri())
+    assert visitor.ask(SHOWN) == hero.says("language", 1, runs["language", 1], None)
+    assert visitor.ask("document.querySelectorAll('.hero .d2l-tl-live').length") == 1
+    assert visitor.ask("document.querySelector('img[src*=timeline]').offsetWidth") == 0
+    for model, count in (("model", "lenet"), ("count", "8"), ("model", "language")):
+        visitor.ask(CLICK.format(model, count))
+    assert visitor.ask(SHOWN) == hero.says("language", 8, runs["language", 8], runs["language", 1])
+    bars = visitor.ask("[...document.querySelectorAll('.hero-bars b')].map(b => b.textContent)")
+    assert bars == ["90,000 tokens/s", "?", f"{hero.round_off(runs['language', 8].rate)} tokens/s"]
+    lanes = "document.querySelectorAll('.hero rect.d2l-tl-lane').length"
+    assert visitor.ask(lanes) == len(runs["language", 8].timeline.lanes())
+    assert visitor.said() == []
+
+
+@pytest.mark.process
+def test_the_page_shows_a_picture_without_scripts(built):
+    page = (built / "intro.html").read_text(encoding="utf-8")
+    assert re.search(r'<div class="hero" hidden', page)
+    assert re.search(r'<img alt="A timeline of one training step[^>]*timeline.svg', page)
 
 
 def test_minutes_are_those_of_the_chapters():
@@ -43,18 +112,23 @@ def test_minutes_are_those_of_the_chapters():
 
 def test_every_chapter_has_a_card_with_its_number_picture_and_finding():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = [entry["file"] for part in toc["parts"][:-1] for entry in part["chapters"]]
+    chapters = [
+        entry["file"] for part in toc["parts"] if "numbered" in part for entry in part["chapters"]
+    ]
     cards = re.findall(r":::\{grid-item-card\}\n(!.*?)\n:::", TEXT, re.DOTALL)
     assert len(cards) == len(chapters)
     for number, (card, chapter) in enumerate(zip(cards, chapters, strict=True), 1):
         title = nbformat.read(ROOT / f"{chapter}.ipynb", 4).cells[0].source.splitlines()[0][2:]
         assert f"**{number} [{title}]({chapter}.ipynb)**, " in card
-        assert f"{{glue:text}}`{chapter}.ipynb::" in card, f"{title}: a finding of its own"
+        words = re.sub(r"\{glue:text\}`[^`]*`", "N", card.rpartition("\n\n")[2])
+        assert re.fullmatch(r"[^.!?]+[.?]", words), f"{title}: one sentence"
+        assert card.count("{glue") == card.count(f"{{glue:text}}`{chapter}.ipynb::")
+        assert card.count("{glue") <= 1
         assert (ROOT / re.match(r"!\[\]\((.*)\)", card)[1]).exists()
 
 
-def test_the_timeline_is_what_the_simulator_says():
-    timeline = poster.simulate()
+def test_the_timeline_is_what_the_simulator_says(runs):
+    timeline = runs["language", poster.RANKS].whole
     assert poster.draw(timeline) == (poster.FOLDER / "timeline.svg").read_text(encoding="utf-8")
     lanes = timeline.lanes()
     for rank in range(poster.RANKS):

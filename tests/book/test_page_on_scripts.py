@@ -59,3 +59,12 @@ def test_the_plan_is_what_the_page_says(capsys):
     command, stored = re.search(r"```\n\$ simgpu (plan .*?)\n(.*?)```", TEXT, re.DOTALL).groups()
     assert main(command.split()) == 0
     assert capsys.readouterr().out == stored
+
+
+@pytest.mark.slow
+def test_the_search_is_what_the_page_says(capsys):
+    command, stored = re.search(
+        r"```\n\$ simgpu (plan [^\n]* --search)\n(.*?)```", TEXT, re.DOTALL
+    ).groups()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out == stored

@@ -3,16 +3,19 @@
 import ast
 import re
 
+import matplotlib
 import nbformat
 import pytest
 import yaml
 from support.paths import ROOT
 
+from simgpu.units import BLUE, GREEN, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from tools import notebooks
 
 PAGES = sorted((ROOT / "chapters").glob("*.ipynb"))
-*TEACHING, _TO_LOOK_THINGS_UP = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
-MOST_CELLS, LONGEST_OUTPUT = 60, 12
+PARTS = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
+TEACHING = [part for part in PARTS if "numbered" in part]
+MOST_CELLS, LONGEST_OUTPUT = 75, 12
 FOLDED = {"hide-cell", "remove-cell"}
 CORE = [ROOT / f"{entry['file']}.ipynb" for part in TEACHING for entry in part["chapters"]]
 
@@ -147,3 +150,10 @@ def test_time_to_read_stands_under_the_title(path):
     assert line[2], "how long it runs: python -m tools.notebooks --run"
     notebooks.update_time_line(notebook)
     assert notebook.cells[0].source == stored, "python -m tools.notebooks"
+
+
+def test_plots_have_the_colours_of_the_figures():
+    style = matplotlib.rc_params_from_file(ROOT / "chapters" / "matplotlibrc")
+    colours = {c["color"] for c in style["axes.prop_cycle"]}
+    assert colours == {BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY}
+    assert style["axes.edgecolor"] == MUTED

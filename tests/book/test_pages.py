@@ -150,6 +150,21 @@ def test_a_bad_page_would_be_found(tab, tmp_path):
     assert "color-contrast" in wrong
 
 
+WIDE = "[...document.querySelectorAll('.cell_input pre')]"
+WIDE += ".filter(e => e.scrollWidth > e.clientWidth + 4)"
+
+
+def test_code_that_scrolls_on_a_phone_fades_where_there_is_more(site, tab):
+    visitor = new_visitor(tab)
+    visitor.call("Emulation.setDeviceMetricsOverride", **PHONE)
+    visitor.visit(f"{site}/chapters/multiple-gpus.html")
+    assert visitor.wait(f"{WIDE}.length > 3 && {WIDE}.every(e => e.matches('.d2l-more'))", 10)
+    assert "gradient" in visitor.ask(f"getComputedStyle({WIDE}[0]).maskImage")
+    visitor.ask(f"{WIDE}[0].scrollLeft = 9999")
+    assert visitor.wait(f"!{WIDE}[0].matches('.d2l-more')", 10), "its end is seen"
+    visitor.call("Emulation.clearDeviceMetricsOverride")
+
+
 SEARCHES = {
     "allreduce": "chapters/collectives.html",
     "NCCL": "chapters/collectives.html",

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from support.samples import small_book
 
-from tools.readers import build, cells, pictures
+from tools.readers import build, cells, numbers, pictures
 from tools.readers.book import Book
 
 
@@ -36,7 +36,7 @@ def is_folded(cell):
 
 
 def test_scaffolding_is_folded_everywhere(built):
-    for start in ("# Imports", "# Numbers for the text\nglue(", "assert math", "# Solution"):
+    for start in ("# Imports", "assert math", "# Solution"):
         cell = built[find(built, start)]
         assert is_folded(cell), start
         assert cell.metadata["cellView"] == "form", "in Colab"
@@ -66,13 +66,30 @@ def test_an_exercise_has_an_empty_cell_and_one_folded_solution(built):
     assert [is_folded(cell) for cell in empty] == [False, False]
 
 
-def test_numbers_need_no_tool_of_the_book(built):
-    source = built[find(built, "# Imports")].source
-    assert "myst_nb" not in source
-    space = {}
-    exec(source, space)
-    assert space["glue"]("a", 1, display=False) is None
+def test_what_hands_numbers_to_the_text_is_gone(built):
+    code = [cell.source for cell in built if cell.cell_type == "code"]
+    assert not any("glue" in source or "myst_nb" in source for source in code)
     assert not any("papermill" in str(cell.get("outputs")) for cell in built)
+
+
+def program(source, *tags):
+    return small_book.code(source, tags=tags)
+
+
+def test_of_a_cell_for_the_text_only_what_is_needed_later_stays():
+    found = numbers.without_numbers(
+        [
+            program("from myst_nb import glue\nimport math"),
+            program("a = 1\nglue('a', a)", "remove-cell"),
+            program("b = 2\nglue('b', f'{b:.1f}',\n     display=False)", "remove-cell"),
+            program("for x in 1, 2:\n    glue('x', x)\n%time pass"),
+            program("for y in 1, 2:\n    c = y\n    glue('y', y)"),
+            program("print(b, c)"),
+        ]
+    )
+    assert [cell.source for cell in found] == [
+        "import math", "b = 2", "%time pass", "for y in 1, 2:\n    c = y", "print(b, c)",
+    ]  # fmt: skip
 
 
 def test_running_all_goes_on_after_an_expected_error(built):

@@ -1,5 +1,7 @@
 """The readers' notebooks of all pages: nothing left of MyST, pictures, room for exercises."""
 
+import ast
+import builtins
 import itertools
 import json
 import re
@@ -11,6 +13,7 @@ from support.paths import ROOT
 from tools import notebooks
 from tools.readers import build, pictures
 from tools.readers.book import Book, page_numbers
+from tools.readers.numbers import without_numbers
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +51,25 @@ def test_nothing_is_left_of_the_books_markup(name, pages):
     for source in sources(pages[name], "markdown"):
         left = MARKUP.search(CODE.sub("", source))
         assert not left, f"{left[0]!r} in {source[:200]}"
+
+
+@page_parameters()
+def test_every_name_that_a_cell_uses_is_bound_in_the_notebook(name, pages):
+    used, bound = set(), {*dir(builtins), "__name__", "display"}
+    for source in sources(pages[name], "code"):
+        plain = re.sub(r"^[%!].*$", "pass", source, flags=re.MULTILINE)
+        for node in ast.walk(ast.parse(plain)):
+            if isinstance(node, ast.Name):
+                (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                bound.add(node.name)
+            elif isinstance(node, ast.arg):
+                bound.add(node.arg)
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                bound |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ExceptHandler) and node.name:
+                bound.add(node.name)
+    assert used <= bound, f"not defined: {sorted(used - bound)}"
 
 
 @pytest.mark.parametrize("left", ["a {glue:text}`b`", "{cite:p}`a`", "x\n:::{note}", "(a)=", ":::"])
@@ -119,6 +141,7 @@ def test_no_cell_needs_the_books_tools(name, pages):
 @page_parameters()
 def test_scaffolding_is_folded_as_on_the_page(name, pages):
     source = Book().pages[name].notebook
+    source.cells = without_numbers(source.cells)
     tagged = [bool(HIDDEN & notebooks.tags(cell)) for cell in code_before_exercises(source)]
     own = code_before_exercises(pages[name].notebook)
     assert [c.metadata.get("jupyter", {}).get("source_hidden", False) for c in own] == tagged

@@ -2,6 +2,7 @@
 
 import re
 
+import nbformat
 import pytest
 from support.samples import small_book
 
@@ -78,6 +79,16 @@ def test_figures_are_pictures_with_files_beside_the_notebook(first, book):
     page = build.build_page(book, book.pages["chapters/one"])
     assert page.files["img/a.svg"].read_text() == small_book.PICTURE
     assert set(page.files) == {"img/a.svg", "scripts/run.py"}
+
+
+def test_a_notebook_that_draws_plots_has_their_style(book):
+    page, style = book.pages["chapters/one"], book.root / "chapters" / "matplotlibrc"
+    style.write_text("axes.grid: True\n")
+    assert build.style(book, page.notebook.cells) == {}
+    cell = nbformat.v4.new_code_cell("from matplotlib import pyplot as plt")
+    assert build.style(book, [cell]) == {"matplotlibrc": style}
+    style.unlink()
+    assert build.style(book, [cell]) == {}
 
 
 def test_boxes_are_block_quotes_and_folds_are_details(first):

@@ -269,6 +269,9 @@ def test_a_kind_looks_the_same_in_every_figure():
         ("native_batch_norm", "reduce, pool, normalise"),
         ("max_pool2d_with_indices", "reduce, pool, normalise"),
         ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", "collective"),
+        ("constant_pad_nd", "pad"),
+        ("fsdp::split_with_sizes_copy", "cut or join"),
+        ("_chunk_cat", "cut or join"),
         ("my own step", "my own step"),
     ],
 )

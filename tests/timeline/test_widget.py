@@ -383,6 +383,24 @@ def test_keys_zoom_and_move_the_view(opened):
     check_drawn(shown)
 
 
+def test_a_key_lists_the_keys(opened):
+    focus(opened)
+    press(opened, "?")
+    assert state(opened)["tip"].startswith("Keys")
+    assert "Enter: zoom to the span" in state(opened)["tip"]
+    opened.ask("dispatchEvent(new Event('scroll'))")
+    press(opened, "Escape")
+    assert state(opened)["tip"] == ""
+
+
+def test_a_note_names_the_buttons_that_are_there(tab):
+    note = f'<div class="d2l-tl-note">{svg._NOTE}</div>'
+    show(tab, page([svg.html(TIMELINES[0]).removesuffix("</div>") + note + "</div>"]))
+    said = tab.ask("document.querySelector('.d2l-tl-note').textContent")
+    assert ".between" not in said
+    assert "zoom in with +" in said
+
+
 # Read-outs
 
 

@@ -1,7 +1,7 @@
 """Helpers of a page in one fold, and the room between the letters of formulas."""
 
 from tools.pages import mended
-from tools.pages.folds import group
+from tools.pages.folds import group, keep_folded
 from tools.pages.formulas import mathml
 
 
@@ -38,7 +38,7 @@ def helpers(*names, prompt="Helper: counts"):
 
 def test_three_helpers_in_a_row_are_one_fold():
     page = group(f"<p>x</p>{helpers('a', 'b', 'c')}<p>y</p>{helpers('d', 'e')}")
-    assert page.count('<details class="cell d2l-helpers">') == 1
+    assert page.count('<details class="cell d2l-helpers unprinted">') == 1
     names = "<code>a</code>, <code>b</code>, <code>c</code>"
     assert f"<summary>3 helpers: {names}</summary>" in page
     assert page.count("</details>") == 6
@@ -50,6 +50,15 @@ def test_three_helpers_in_a_row_are_one_fold():
 def test_checks_are_not_folded_with_helpers():
     page = helpers("a", "b") + helpers("c", prompt="Checked: all is well") + helpers("d", "e")
     assert group(page) == page
+
+
+def test_imports_helpers_and_solutions_stay_folded_on_paper():
+    for prompt in ("Imports", "Helper: counts", "Solution"):
+        kept = keep_folded(helpers("a", prompt=prompt))
+        assert '<details class="admonition hide unprinted above-input">' in kept
+        assert keep_folded(kept) == kept
+    for prompt in ("Checked: all is well", "For the curious: why", "How this picture is drawn"):
+        assert "unprinted" not in keep_folded(helpers("a", prompt=prompt))
 
 
 def test_names_of_a_term_are_words_of_their_own_and_defaults_are_values():

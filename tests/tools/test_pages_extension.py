@@ -47,6 +47,16 @@ def test_the_theme_is_mended():
     assert "searchtools" in mended.mend(page + '<div id="search-results"></div>')
 
 
+def test_what_the_theme_leaves_without_a_name_gets_one():
+    page = '<a class="reference internal" href="x.html">A page</a><details><summary>'
+    page += '<span class="toctree-toggle"></span></summary></details>'
+    assert '<summary aria-label="Pages below: A page">' in mended.mend(page)
+    page = '<div class="sidebar-primary-item">\n<a class="navbar-brand logo" href="x"></a></div>'
+    assert 'role="navigation" aria-label="Front page"' in mended.mend(page)
+    row = '<tr><th class="head"><p></p></th><th class="head"><p>GPUs</p></th></tr>'
+    assert mended.mend(row).count("<th") == 1
+
+
 def test_a_semicolon_has_room_behind_it():
     (mark,) = (m for m in ET.fromstring(mathml("f(w; x)")).iter() if m.text == ";")
     assert mark.tag == f"{MATHML}mo"

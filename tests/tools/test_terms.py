@@ -216,6 +216,29 @@ def test_readers_notebooks_have_the_entries_and_their_sections(tmp_path):
     assert "{glossary}" not in own.source
 
 
+def test_a_finger_opens_the_definition_in_place(built, tab):
+    address = (built / "chapters" / "uses.html").as_uri()
+    tab = new_visitor(tab)
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    tab.call("Emulation.setDeviceMetricsOverride", **size)
+    tab.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    tab.open(address)
+    tab.wait(f"location.href == {address!r} && document.readyState == 'complete'")
+
+    def tap(x, y):
+        tab.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    tab.ask(f"{LINK}.scrollIntoView({{block: 'center'}})")
+    where = [tab.ask(f"{LINK}.getBoundingClientRect().{side} + 3") for side in ("x", "y")]
+    tap(*where)
+    assert tab.wait(SEEN, 10) == "A library. Glossary"
+    assert tab.ask("location.href") == address, "the page is not left"
+    assert "glossary.html#term-" in tab.ask("document.querySelector('.term-box a').href")
+    tap(385, 795)
+    assert tab.wait(f"{SEEN} == ''", 10)
+
+
 def test_a_search_finds_the_entry_first_by_any_of_its_names(built, tab):
     for query, entry in (("NCCL", "term-NCCL"), ("gradient bucket", "term-gradient-bucket")):
         address = f"{(built / 'search.html').as_uri()}?q={query.replace(' ', '+')}"

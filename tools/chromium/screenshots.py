@@ -72,7 +72,7 @@ def readme_picture(built=BUILT):
     def part():
         box = f"(box => [box.left, box.top + scrollY])({cell}.getBoundingClientRect())"
         left, top = visitor.ask(box)
-        return left - 20, top - 165, 770, 590
+        return left - 44, top - 165, 820, 590
 
     with browser_and(built) as (tab, address):
         visitor = new_visitor(tab)

@@ -11,15 +11,35 @@ from tools.figures import (
     eight_collectives,
     graphs,
     logo,
+    networks,
     processes,
     timelines,
 )
-from tools.figures.splits import experts, splitting, tensor
+from tools.figures.splits import experts, pipeline, splitting, tensor
+from tools.figures.strips.film import drawn
+from tools.figures.strips.kinds import films, title
 
 IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
+# One step of a strip: its kind, what is chosen, which step.
+STRIPS = {
+    "strip-ddp.svg": ("zero", ("DDP",), 12),
+    "strip-zero.svg": ("zero", ("ZeRO-2",), 8),
+    "strip-zero3.svg": ("zero", ("ZeRO-3",), 18),
+    "strip-tensor.svg": ("tensor", ("tensor parallelism",), -1),
+    "strip-sequence-parallel.svg": ("tensor", ("with sequence parallelism",), -1),
+    "strip-pipeline.svg": ("pipeline", ("GPipe", "4", "1"), -1),
+    "strip-1f1b.svg": ("pipeline", ("1F1B", "4", "8"), -1),
+    "strip-ring.svg": ("sequence", ("neighbouring chunks",), 2),
+    "strip-zigzag.svg": ("sequence", ("zigzag",), -1),
+    "strip-experts.svg": ("experts", (), 3),
+    "strip-expert-mesh.svg": ("mesh", ("experts: 2 replicas x 4 of experts",), 2),
+    "strip-mesh.svg": ("mesh", ("2 stages x 2 shards x 2 tensor",), 2),
+}
+
 FIGURES = {
     "logo.svg": logo.logo,
+    "transformer-block.svg": networks.transformer_block,
     "three-lines.svg": graphs.three_lines,
     "mlp-graph.svg": graphs.mlp_graph,
     "overlap.svg": timelines.overlap,
@@ -27,6 +47,7 @@ FIGURES = {
     "split-network.svg": splitting.split_network,
     "split-layers.svg": splitting.split_layers,
     "alexnet-split.svg": splitting.alexnet_split,
+    "cut-network.svg": pipeline.cut_network,
     "split-mlp.svg": tensor.split_mlp,
     "two-all-to-alls.svg": experts.two_all_to_alls,
     "mesh.svg": processes.mesh,
@@ -46,3 +67,10 @@ FIGURES = {
 def render_all() -> dict[str, str]:
     """Return the text of every SVG file, by file name."""
     return {name: draw().svg() for name, draw in FIGURES.items()}
+
+
+def _strip(kind, chosen, step):
+    return lambda: drawn(films(kind)[chosen], step, title(kind))
+
+
+FIGURES |= {name: _strip(*strip) for name, strip in STRIPS.items()}

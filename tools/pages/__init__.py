@@ -1,14 +1,14 @@
 """The book's pages: lighter, and readable for everybody.
 
 An extension of Sphinx. `formulas` writes MathML, `icons` brings what the pages need of an icon set,
-`mended` repairs what the theme leaves to be wished for; `tables` and `plots` make pages fit for
-phones.
+`mended` repairs what the theme leaves to be wished for, `footer` stands below each page; `tables`
+and `plots` make pages fit for phones.
 """
 
 import runpy
 from pathlib import Path
 
-from tools.pages import formulas, icons, mended, plots
+from tools.pages import footer, formulas, icons, mended, plots
 
 WIDGET = Path(__file__).parents[2] / "simgpu" / "timeline" / "widget.py"
 
@@ -23,6 +23,13 @@ def start(app):
     script = runpy.run_path(str(WIDGET))["script"]()  # without the package, and so without PyTorch
     (static / "timeline.js").write_text(script, encoding="utf-8")
     app.add_css_file("icons.css")
+
+
+def add_front(app, page, *_):
+    """Link what the front page alone needs."""
+    if app.builder.format == "html" and page == app.config.root_doc:
+        app.add_css_file("front.css")
+        app.add_js_file("front.js", loading_method="defer")
 
 
 def finish(app, exception):
@@ -47,7 +54,9 @@ def finish(app, exception):
 
 def setup(app):
     """Register with Sphinx."""
+    footer.setup(app)
     formulas.setup(app)
     app.connect("builder-inited", start)
+    app.connect("html-page-context", add_front)
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

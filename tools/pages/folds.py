@@ -1,7 +1,8 @@
 """Helpers that follow one another in the finished pages, folded into one line.
 
 A page that needs many helpers would show a heap of folds that nobody opens. Where three or more
-stand in a row, one line names what they define, and each is a fold inside. An extension of Sphinx.
+stand in a row, one line names what they define, and each is a fold inside. Imports, helpers and
+solutions stay folded on paper. An extension of Sphinx.
 """
 
 import re
@@ -13,12 +14,16 @@ CELL = re.compile(
     r"<summary[^>]*>\n<p[^>]*>(?P<prompt>.*?)</p>.*?</details>\n</div>\n"
 )
 PROMPT = "Helper: "
+UNPRINTED = re.compile(
+    r'(<details class="admonition hide)(?! unprinted)(?=[^"]*">\n<summary[^>]*>\n<p[^>]*>'
+    r"(?:Imports|Solution|Helper: ))"
+)
 DEFINED = re.compile(
     r'(?m)^(?:<span></span>)?<span class="k">(?:def|class)</span><span class="w"> </span>'
     r'<span class="n[fc]">(\w+)</span>'
 )
 GROUP = """\
-<details class="cell d2l-helpers">
+<details class="cell d2l-helpers unprinted">
 <summary>{count} helpers: {names}</summary>
 {cells}</details>
 """
@@ -42,6 +47,11 @@ def without_prompt(cell):
     return re.sub(rf">{PROMPT}(\w?)", lambda first: f">{first[1].upper()}", cell[0])
 
 
+def keep_folded(page):
+    """Return the HTML of a page that says which folds stay closed on paper."""
+    return UNPRINTED.sub(r"\1 unprinted", page)
+
+
 def group(page):
     """Return the HTML of a page whose helpers in a row are one fold."""
     for row in reversed(rows(page)):
@@ -61,7 +71,7 @@ def finish(app, exception):
         return
     for path in Path(app.outdir).rglob("*.html"):
         page = path.read_text(encoding="utf-8")
-        made = group(page)
+        made = group(keep_folded(page))
         if made != page:
             path.write_text(made, encoding="utf-8")
 

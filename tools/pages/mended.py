@@ -34,6 +34,19 @@ RULES = [
         r'(?="><div class="d2l-tl">(?:(?!\n</div>).)*?<div class="d2l-tl-note")',
         r"\1 full-width",
     ),
+    # The chevron beside a page with pages below it has a name.
+    (
+        r'(<a class="reference internal" href="[^"]*">([^<]+)</a><details[^>]*><summary)'
+        r'(?=><span class="toctree-toggle")',
+        r'\1 aria-label="Pages below: \2"',
+    ),
+    # The logo leads to the front page: it is part of the navigation.
+    (
+        r'<div class="sidebar-primary-item">(?=\s*<a class="navbar-brand logo")',
+        '<div class="sidebar-primary-item" role="navigation" aria-label="Front page">',
+    ),
+    # A column without a name.
+    (r'<th class="head">(?:<p></p>)?</th>', '<td class="head"></td>'),
     # No advertisement will ever stand there.
     (r'(?s)<div class="sidebar-primary-item">\s*<div id="ethical-ad-placement".*?</div></div>', ""),
 ]

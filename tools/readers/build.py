@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.notebooks import METADATA, TIME_LINE
 from tools.readers import cells, pictures, text
+from tools.readers.numbers import without_numbers
 from tools.readers.sources import Sources
 
 NUMBERS = "*The numbers in the text are those of the stored outputs; a run does not change them.*"
@@ -53,7 +54,8 @@ def build_page(book, page, cache=None):
     """
     sources = Sources(book.root / "references.bib")
     words = text.PageText(book, page, sources)
-    built = [new for cell in page.notebook.cells for new in cells.convert(cell, words, cache)]
+    shown = without_numbers(page.notebook.cells)
+    built = [new for cell in shown for new in cells.convert(cell, words, cache)]
     built = cells.with_own_cells(cells.split_exercises(built))
     if words.cited and page.is_chapter:
         built.append(new_markdown_cell(f"## Sources\n\n{sources.listed(words.cited)}"))
@@ -61,7 +63,7 @@ def build_page(book, page, cache=None):
         say_whose_numbers(built)
     files = dict(words.files)
     if page.is_chapter:
-        files |= scripts(book, built)
+        files |= scripts(book, built) | style(book, built)
     return Built(page.path.stem, page.name, notebook(built), files)
 
 
@@ -87,6 +89,13 @@ def scripts(book, built):
     if not any("scripts/" in cell.source for cell in built):
         return {}
     return {f"scripts/{path.name}": path for path in sorted(folder.glob("*.py"))}
+
+
+def style(book, built):
+    """Return the file that says how plots look if any cell draws one."""
+    path = book.root / "chapters" / "matplotlibrc"
+    draws = any("pyplot" in cell.source for cell in built)
+    return {path.name: path} if draws and path.exists() else {}
 
 
 def build_all(book, cache=None):

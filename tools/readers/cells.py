@@ -1,6 +1,5 @@
 """The cells of a reader's notebook: folded where the page folds, with room for one's own work."""
 
-import ast
 import copy
 import re
 
@@ -12,11 +11,8 @@ from tools.readers import pictures, text
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 HIDDEN_OUTPUT = {"hide-output", "hide-cell", "remove-output", "remove-cell"}
 CHECKED = "# Checked: "
-FOR_THE_TEXT = "# Numbers for the text"
+PREPARED = "# Helper: what later cells need"
 EXERCISE = re.compile(r"^### Exercise \d+", re.MULTILINE)
-NO_GLUE = '''
-def glue(*args, **kwargs):
-    """Hand a number to the book's text; nothing to do here."""'''
 
 
 def convert(cell, page_text, cache=None):
@@ -24,9 +20,9 @@ def convert(cell, page_text, cache=None):
     if cell.cell_type != "code":
         words = page_text.convert(cell.source)
         return [new_markdown_cell(words)] if words.strip() else []
-    own = new_code_cell(without_glue(cell.source))
+    own = new_code_cell(cell.source)
     if "remove-cell" in notebooks.tags(cell) and not own.source.startswith("#"):
-        own.source = f"{FOR_THE_TEXT}\n{own.source}"  # JupyterLab shows the first line of a fold
+        own.source = f"{PREPARED}\n{own.source}"  # JupyterLab shows the first line of a fold
     own.execution_count = cell.execution_count
     own.outputs = [converted for output in cell.outputs if (converted := outputs(output, cache))]
     own.metadata = metadata(notebooks.tags(cell), own.outputs)
@@ -54,22 +50,6 @@ def metadata(tags, stored):
         folds.setdefault("jupyter", {})["outputs_hidden"] = True
         folds |= {"collapsed": True, "_kg_hide-output": True}
     return folds
-
-
-def without_glue(source):
-    """Return a cell's source without the import of `glue`, which needs the book's tools."""
-    lines = re.sub(r"^[%!].*$", "pass", source, flags=re.MULTILINE)
-    try:
-        body = ast.parse(lines).body
-    except SyntaxError:
-        return source
-    for node in body:
-        if not isinstance(node, ast.ImportFrom) or node.module != "myst_nb":
-            continue
-        whole = source.split("\n")
-        del whole[node.lineno - 1 : node.end_lineno]
-        return "\n".join([*whole, "", NO_GLUE])
-    return source
 
 
 def outputs(output, cache=None):

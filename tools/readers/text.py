@@ -15,7 +15,7 @@ BOXES = {
     "exercise", "epigraph",
 }  # fmt: skip
 FOLDS = {"dropdown", "toggle", "tab-item"}
-TRANSPARENT = {"grid", "grid-item", "tab-set", "div", "container", "only", "centered"}
+TRANSPARENT = {"grid", "grid-item", "tab-set", "div", "container", "only", "centered", "strip"}
 TAGS = {"kbd": "kbd", "sub": "sub", "subscript": "sub", "sup": "sup", "superscript": "sup"}
 SILENT = {"index", "contents", "tableofcontents", "toctree", "raw", "fa", "fas", "octicon"}
 SCRAP = "application/papermill.record/"

@@ -123,8 +123,9 @@ class Program:
         (one all-reduce of all gradients).
     recompute : str
         ``"none"``, ``"full"`` (every layer, up to the last input that is needed), ``"all"`` (every
-        layer to its end, as Megatron does), ``"attention"`` (scores and softmax), or
-        ``"products"`` (all but every second product and attention).
+        layer to its end, as Megatron does), ``"attention"`` (attention alone, fused or not:
+        Megatron's selective), or ``"products"`` (all but attention and every second product:
+        torchtitan's selective).
     sequence_parallel : bool
         Norms and what is added are split over the tensor parallel ranks.
     overlap : bool

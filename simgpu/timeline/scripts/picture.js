@@ -58,6 +58,10 @@ class Picture {
     this.tip = html("div", { className: "d2l-tl-tip", hidden: true });
     this.tip.setAttribute("aria-hidden", "true");
     root.append(this.summary, this.status, this.tip);
+    for (const note of root.querySelectorAll(".d2l-tl-note")) {  // here the buttons do it
+      note.textContent = note.textContent.replace(/zoom in with \.between\(.*$/,
+        "zoom in with +, with Ctrl and the wheel, or by a double click. The key ? lists all keys.");
+    }
     this.area.setAttribute("role", "application");
     this.area.setAttribute("aria-roledescription", "timeline");
     this.area.setAttribute("aria-label", model.title.replace(/^Timeline of/, `Timeline ${this.number}:`));

@@ -18,6 +18,9 @@ function busyShare(lane, seconds) {
   return busy / seconds;
 }
 
+const KEYS = [["← →", "from span to span"], ["↑ ↓", "from lane to lane"], ["+ −", "zoom"],
+  ["Shift ← →", "move the view"], ["Enter", "zoom to the span"], ["0", "show all"], ["Esc", "forget the span"]];
+
 /** The summary for screen readers. */
 function summary(model) {
   const shares = model.lanes.map((lane) => [busyShare(lane, model.seconds), lane]);
@@ -31,7 +34,7 @@ function summary(model) {
   });
   const head = `${model.title}, ${model.lanes.length} lanes. The busiest: `;
   return `${head}${lanes.join("; ")}. Arrow keys move from span to span, plus and minus zoom, `
-    + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span.";
+    + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span, ? lists the keys.";
 }
 
 /** At most `most` round values of an axis from low to high, and their number of decimals. */

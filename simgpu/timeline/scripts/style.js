@@ -5,6 +5,7 @@ const STYLE = `
 .d2l-tl-bar{display:flex;gap:4px;margin-left:auto}
 .d2l-tl-bar button{font:14px/1 system-ui,sans-serif;min-width:28px;height:28px;padding:0 6px;
  color:inherit;background:none;border:1px solid;border-radius:4px;cursor:pointer;opacity:.85}
+@media(pointer:coarse){.d2l-tl-bar button{min-width:44px;height:44px}}
 .d2l-tl-bar button:hover{opacity:1;background:rgba(128,128,128,.2)}
 .d2l-tl-bar button[aria-disabled=true]{opacity:.4;cursor:default}
 .d2l-tl-live .d2l-tl-scroll{flex:1;overflow:hidden;touch-action:pan-y;cursor:default}

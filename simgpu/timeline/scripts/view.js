@@ -51,6 +51,18 @@ class View extends Picture {
     this.tell(null);
   }
 
+  /** List the keys. */
+  help() {
+    this.forget();
+    this.told = null;
+    this.tip.hidden = false;
+    this.tip.replaceChildren(html("b", {}, "Keys"), ...KEYS.map((key) => html("span", {}, key.join(": "))));
+    const frame = this.area.getBoundingClientRect();
+    this.tip.style.left = `${Math.max(frame.left, 0)}px`;
+    this.tip.style.top = `${Math.max(frame.top, 0)}px`;
+    this.status.textContent = this.tip.textContent;
+  }
+
   /** Show the tooltip of a box, or hide it. */
   tell(box) {
     this.tip.hidden = !box;
@@ -65,6 +77,7 @@ class View extends Picture {
   /** Put the tooltip next to its box, relative to the window: a scrolling element would clip it. */
   place() {
     const box = this.told, { tip, width } = this;
+    if (!box) return;  // the tooltip lists the keys
     const frame = this.root.getBoundingClientRect(), area = this.area.getBoundingClientRect();
     const left = Math.max(this.x(box.start), 0), right = Math.min(this.x(box.end), width);
     const x = area.left + (left + right) / 2 - tip.offsetWidth / 2, y = area.top + box.y + box.lane.shift;

@@ -25,6 +25,7 @@ class Widget extends View {
       End: () => go(boxes.at(-1) ?? this.model.lanes[0].boxes.at(-1)),
       "+": () => this.zoom(2), "=": () => this.zoom(2), "-": () => this.zoom(0.5),
       0: () => this.show(0, this.model.seconds), Escape: () => this.forget(),
+      "?": () => this.help(),
       Enter: () => {
         if (!this.chosen) return;
         const { start, end } = this.chosen;

@@ -41,6 +41,12 @@ def test_the_verdict_follows_the_band(ratio, experts, word):
     assert judge(ratio, experts).startswith(word)
 
 
+def test_the_rate_of_one_gpu_is_recognised():
+    assert "Give that of all 64" in judge(64 * 1.1, False, 64)
+    assert "all" not in judge(2.2, False, 2)
+    assert "all" not in judge(20, False, 64)
+
+
 RUN = ["compare", "gpt2-124m", "--gpus", "8", "--gpu", "a100", "--json"]
 
 
@@ -62,3 +68,18 @@ def test_bad_numbers_are_named(words, capsys):
     with pytest.raises(SystemExit):
         main([*RUN, *words])
     assert " ".join(words) in capsys.readouterr().err
+
+
+def test_changes_are_tried_and_the_fastest_comes_first(capsys, tmp_path):
+    sizes = {
+        "hidden_size": 1024, "num_attention_heads": 8, "num_hidden_layers": 4, "vocab_size": 8192,
+        "max_position_embeddings": 1024, "hidden_act": "silu",
+    }  # fmt: skip
+    model = tmp_path / "small.json"
+    model.write_text(json.dumps(sizes), encoding="utf-8")
+    command = ["compare", str(model), "--gpus", "4", "--gpu", "h100", "--tp", "2", "--batch", "16"]
+    assert main([*command, "--recompute", "full", "--step-time", "0.1", "--try", "--json"]) == 0
+    tried = json.loads(capsys.readouterr().out)["try"]
+    gains = [one["faster_share"] for one in tried if one["fits"]]
+    assert gains == sorted(gains, reverse=True)
+    assert {"--recompute none", "--tp 1"} <= {one["option"] for one in tried}

@@ -241,6 +241,7 @@ def test_a_model_of_ones_own(own, capsys, options):
         (OWN, "--sequence 7", "batch(size) in"),
         (OWN, "--shard 1", "--shard 1 comes later for a .py file; give 0 or 3"),
         (OWN, "--recompute selective", "give full or none"),
+        (OWN, "--recompute core_attn", "core_attn comes later"),
         (OWN.replace("def model", "def modell"), "", "no function model; add def model()"),
         (OWN.replace("def batch", "def batsh"), "", "no function batch; add def batch(size)"),
         (OWN.replace("return Net()", "return 1"), "", "model() returned int; return a torch"),

@@ -236,6 +236,27 @@ def test_flags_of_other_programs():
     assert "# torchtitan has no ZeRO-1" in lines[-1]
 
 
+def test_each_selective_recomputation_has_a_name_of_its_own():
+    """Megatron's is attention alone; torchtitan's all but attention and every second product."""
+    job = Job(SMALL, Program("optimizer"), CLUSTER, 1, 64, 1, 1, 1)
+    core, products = (Plan(zero=1, recompute=name) for name in ("core_attn", "selective"))
+    assert "--recompute-granularity selective\n--recompute-modules core_attn" in flags(
+        "megatron", core, job
+    )
+    text = flags("megatron", products, job)
+    assert "--recompute-granularity" not in text
+    assert "its own selective is core_attn here" in text
+    assert "--activation_checkpoint.mode selective\n" in flags("torchtitan", products, job)
+    text = flags("torchtitan", core, job)
+    assert "--activation_checkpoint.mode none\n" in text
+    assert "# torchtitan cannot recompute attention alone" in text
+
+
+def test_a_search_tries_recomputation_of_attention_alone_only_if_asked():
+    assert {plan.recompute for plan in jobs_of()[0]} == {"none", "selective", "full"}
+    assert {plan.recompute for plan in jobs_of(recompute="core_attn")[0]} == {"core_attn"}
+
+
 def command(capsys, *arguments):
     try:
         code = main(["plan", *map(str, arguments)])

@@ -17,6 +17,7 @@ SMALL = Model(hidden=1024, heads=8, layers=6, seq=1024, vocabulary=8192)
 # So large that neither launches nor overheads count.
 LARGE = Model(hidden=8192, heads=64, layers=2, seq=2048, vocabulary=8192)
 PLAIN = Program("none", overlap=False, reduce_bytes=2)
+CORE = Job(LARGE, PLAIN, build_cluster(1, "a100"))
 
 
 @pytest.mark.slow
@@ -160,6 +161,20 @@ def test_jobs_that_cannot_be_split():
             Job(SMALL, PLAIN, NODE, *sizes)
     with pytest.raises(ValueError, match="multiple of the 8"):
         Job(SMALL, Program("hybrid"), NODE, 2, 4)
+
+
+def test_what_is_recomputed_saves_memory_and_costs_time():
+    """Attention alone adds the fused kernel's forward pass, and nothing of the products."""
+    names = "none", "attention", "products", "full"
+    found = {name: alone(program=replace(PLAIN, recompute=name)) for name in names}
+    seconds = [found[name].seconds for name in names]
+    memory = [found[name].memory for name in names]
+    assert seconds == sorted(seconds)
+    assert memory == sorted(memory, reverse=True)
+    flops = {name: kernels(replace(CORE, program=replace(PLAIN, recompute=name)))
+             for name in names[:2]}  # fmt: skip
+    causal = 2 * LARGE.layers * LARGE.hidden * LARGE.seq**2  # of a sequence, forward
+    assert flops["attention"] - flops["none"] == pytest.approx(causal, rel=0.02)
 
 
 def test_what_one_job_recomputes_does_not_change_the_next():
