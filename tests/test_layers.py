@@ -49,7 +49,11 @@ tools
 PLACES = {name: i for i, line in enumerate(LAYERS.split("\n")) for name in line.split()}
 SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "torch.utils.benchmark"}
 SLOW_TO_IMPORT |= {"d2lmini.data.cache"}  # pooch
-SLOW_TO_IMPORT |= {"simgpu.plan.command", "simgpu.search.command", "simgpu.compare.command"}  # torch.distributed.pipelining
+SLOW_TO_IMPORT |= {
+    "simgpu.plan.command",
+    "simgpu.search.command",
+    "simgpu.compare.command",
+}  # torch.distributed.pipelining
 FOLDERS = ("simgpu", "d2lmini", "benchmarks", "tools", "chapters")
 MOST_MODULES = 14  # in one folder, __init__.py included
 

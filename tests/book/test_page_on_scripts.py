@@ -68,3 +68,10 @@ def test_the_search_is_what_the_page_says(capsys):
     ).groups()
     assert main(command.split()) == 0
     assert capsys.readouterr().out == stored
+
+
+@pytest.mark.slow
+def test_the_comparison_is_what_the_page_says(capsys):
+    command, stored = re.search(r"```\n\$ simgpu (compare .*?)\n(.*?)```", TEXT, re.DOTALL).groups()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out == stored
