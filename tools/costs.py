@@ -108,7 +108,7 @@ def row(path, memory):
     """
     first = nbformat.read(path, as_version=4).cells[0].source
     title = first.partition("\n")[0].removeprefix("# ")
-    minutes = TIME_LINE.search(first)[2]
+    minutes = TIME_LINE.search(first)["run"]
     return f"| [{title}](chapters/{path.name}) | {minutes} min | {memory} |"
 
 

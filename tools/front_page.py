@@ -35,7 +35,7 @@ def update(text, root=ROOT):
     def minutes(card):
         path = root / card[2]
         line = path.exists() and TIME_LINE.search(nbformat.read(path, 4).cells[0].source)
-        return f"{card[1]}{line[1]}{card[3]}" if line else card[0]
+        return f"{card[1]}{line['read']}{card[3]}" if line else card[0]
 
     text = CARD.sub(minutes, text)
     return TRUST.sub(lambda _: compared(), text)

@@ -21,8 +21,17 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
 }
-TIME_LINE = re.compile(r"^\*(\d+) minutes? to read(?:, (\d+) minutes? to run)?\.\*$", re.MULTILINE)
-WORDS = 200  # a minute, those of code and of exercises included
+TIME_LINE = re.compile(
+    r"^\*(?P<read>\d+) minutes? to read(?: the core, \d+ to read all)?(?:, \d+ for the exercises)?"
+    r"(?:, (?P<run>\d+) minutes? to run)?\.\*$",
+    re.MULTILINE,
+)
+EXERCISE_LINE = re.compile(
+    r"^\*(On paper|Code with a checker|On your own job), (easy|medium|hard), (\d+) minutes\.\*$",
+    re.MULTILINE,
+)
+DEEPER = "## Going deeper"  # what comes after it, up to the summary, is not the core of a chapter
+WORDS = 130  # a minute, those of visible code included: slower than a novel
 
 
 def normalise(notebook):
@@ -95,6 +104,9 @@ def normal_output(output, count):
 def update_time_line(notebook, run=None):
     """Write under its title how many minutes a notebook takes, in place.
 
+    The core and the whole of a chapter are told apart, and its exercises take the minutes that they
+    state.
+
     Parameters
     ----------
     notebook : nbformat.NotebookNode
@@ -103,14 +115,36 @@ def update_time_line(notebook, run=None):
     """
     if not notebook.cells or not is_title(notebook.cells[0]):
         return
-    first, *others = notebook.cells
+    first = notebook.cells[0]
     if old := TIME_LINE.search(first.source):
-        run = run or int(old[2] or 0)
+        run = run or int(old["run"] or 0)
     title, _, rest = TIME_LINE.sub("", first.source, count=1).partition("\n")
-    words = sum(len(text.split()) for text in [rest, *(cell.source for cell in others)])
-    line = minutes(math.ceil(words / WORDS) or 1) + " to read"
-    line += f", {minutes(run)} to run" if run else ""
-    first.source = f"{title}\n\n*{line}.*\n\n{rest.lstrip()}".rstrip()
+    parts = [minutes_to_read(notebook, rest)]
+    if of_exercises := sum(int(m) for *_, m in EXERCISE_LINE.findall(in_sight(notebook))):
+        parts.append(f"{of_exercises} for the exercises")
+    if run:
+        parts.append(f"{minutes(run)} to run")
+    first.source = f"{title}\n\n*{', '.join(parts)}.*\n\n{rest.lstrip()}".rstrip()
+
+
+def in_sight(notebook):
+    """Return what a reader of a page sees of its text and code, without the first cell."""
+    hidden = {"hide-cell", "remove-cell", "hide-input", "remove-input"}
+    cells = [c for c in notebook.cells[1:] if c.cell_type == "markdown" or not tags(c) & hidden]
+    return "\n\n".join(cell.source for cell in cells)
+
+
+def minutes_to_read(notebook, opening):
+    """Say how long a page takes to read: its core and all of it, where they differ."""
+    text = f"{opening}\n\n{in_sight(notebook)}"
+    text, _, _ = text.partition("\n## Exercises")
+    whole = math.ceil(len(text.split()) / WORDS) or 1
+    if f"\n{DEEPER}" not in text:
+        return f"{minutes(whole)} to read"
+    core, _, rest = text.partition(f"\n{DEEPER}")
+    summary = rest[rest.find("\n## Summary") :]
+    of_core = math.ceil(len(f"{core} {summary}".split()) / WORDS)
+    return f"{minutes(of_core)} to read the core, {whole} to read all"
 
 
 def is_title(cell):

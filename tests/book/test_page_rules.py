@@ -147,7 +147,7 @@ def test_time_to_read_stands_under_the_title(path):
     stored = notebook.cells[0].source
     line = notebooks.TIME_LINE.search(stored)
     assert line
-    assert line[2], "how long it runs: python -m tools.notebooks --run"
+    assert line["run"], "how long it runs: python -m tools.notebooks --run"
     notebooks.update_time_line(notebook)
     assert notebook.cells[0].source == stored, "python -m tools.notebooks"
 

@@ -84,7 +84,7 @@ def test_failing_notebook_is_not_overwritten(tmp_path):
 def updated(first, run=None):
     cells = [
         new_markdown_cell(first),
-        new_markdown_cell("word " * 301),
+        new_markdown_cell("word " * 166),
         new_code_cell("x = 1 " * 34),
     ]
     notebook = new_notebook(cells=cells)
@@ -93,9 +93,9 @@ def updated(first, run=None):
 
 
 @pytest.mark.parametrize(
-    ("words", "line"), [(0, "1 minute"), (200, "1 minute"), (201, "2 minutes")]
+    ("words", "line"), [(0, "1 minute"), (130, "1 minute"), (131, "2 minutes")]
 )
-def test_a_minute_is_200_words(words, line):
+def test_a_minute_is_130_words(words, line):
     notebook = new_notebook(cells=[new_markdown_cell("# Title\n\n" + "word " * words)])
     notebooks.update_time_line(notebook)
     assert notebook.cells[0].source.startswith(f"# Title\n\n*{line} to read.*")
@@ -111,6 +111,20 @@ def test_minutes_to_run_stay_until_it_has_run_again():
     old = "# Title\n\n*17 minutes to read, 4 minutes to run.*\n\nHook."
     assert updated(old) == "# Title\n\n*3 minutes to read, 4 minutes to run.*\n\nHook."
     assert updated(old, run=1) == "# Title\n\n*3 minutes to read, 1 minute to run.*\n\nHook."
+
+
+def test_the_core_the_whole_and_the_exercises_have_minutes_of_their_own():
+    deeper = ["## Going deeper", "word " * 257]
+    parts = ["# Title", "word " * 510, *deeper, "## Summary", "word " * 137]
+    exercise = "### Exercise 1: A\n\n*On paper, easy, 5 minutes.*\n\n" + "word " * 900
+    other = "### Exercise 2: B\n\n*On your own job, hard, 30 minutes.*"
+    cells = [new_markdown_cell(part) for part in [*parts, "## Exercises", exercise, other]]
+    hidden = new_code_cell("x = 1 " * 999, metadata={"tags": ["hide-cell"]})
+    notebook = new_notebook(cells=[*cells[:3], hidden, *cells[3:]])
+    line = "*5 minutes to read the core, 7 to read all, 35 for the exercises, 2 minutes to run.*"
+    for _ in range(2):  # a line that is right stays
+        notebooks.update_time_line(notebook, run=2)
+        assert notebook.cells[0].source == f"# Title\n\n{line}"
 
 
 def test_a_line_that_is_right_stays():
