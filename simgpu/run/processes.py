@@ -4,18 +4,12 @@ Such a script runs once, as on real GPUs, and sees the GPUs of one node. What it
 ranks of `simgpu.spawn`: those of one call of ``spawn``, or all processes that were started before
 the first ``join()``. They have run when ``spawn`` returns, even with ``join=False``.
 
-As in a process that is spawned, a rank runs the script anew, as ``__mp_main__``, and gets its own
-copy of the arguments. Queues, locks and plain tensors of the host are shared. A process that is
-forked shares everything with the script here.
+What a rank gets of its starter's is in ``calls.py``.
 """
 
 import functools
-import io
 import multiprocessing
 import os
-import pickle
-
-import torch
 
 import simgpu as sim
 from simgpu.backend.pytorch.replacements import Replacements, find
@@ -24,6 +18,7 @@ from simgpu.network import build_cluster
 from simgpu.ranks.communication import world
 from simgpu.ranks.process.rank_local_state import RankLocalState
 from simgpu.ranks.process.torch_internals import C10D
+from simgpu.run.calls import Call
 from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, StartError
 from simgpu.run.options import node_of
@@ -151,7 +146,7 @@ class Driver:
     def _start_processes(
         self, fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"
     ):
-        calls = [_Call(fn, (rank, *args), {}, start_method, "mp.spawn") for rank in range(nprocs)]
+        calls = [Call(fn, (rank, *args), {}, start_method, "mp.spawn") for rank in range(nprocs)]
         self._run(calls, f"mp.spawn(nprocs={nprocs})")
         return None if join else Context()
 
@@ -162,7 +157,7 @@ class Driver:
                 return
             method = getattr(process, "_start_method", None) or multiprocessing.get_start_method()
             what = process._target, process._args, process._kwargs
-            self._waiting.append((process, _Call(*what, method, "Process")))
+            self._waiting.append((process, Call(*what, method, "Process")))
 
         return start
 
@@ -237,51 +232,3 @@ class Context:
     def join(self, timeout=None, grace_period=None) -> bool:
         """Return True: all processes have ended, without an error."""
         return True
-
-
-class _Call:
-    """A call that a script starts as a process."""
-
-    def __init__(self, function, args, kwargs, method, what):
-        self._call, self._pickled, self._shared = (function, args, kwargs), None, []
-        if method == "fork":
-            return
-        buffer = io.BytesIO()
-        try:
-            _Pickler(buffer, self._shared).dump(self._call)
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise StartError(f"{what}: a new process cannot get {function!r}: {error}") from error
-        self._pickled = buffer.getvalue()
-
-    def run(self, script):
-        """Call it, in the rank that is the process."""
-        function, args, kwargs = self._call
-        if self._pickled is not None:
-            script.execute("__mp_main__")
-            function, args, kwargs = _Unpickler(io.BytesIO(self._pickled), self._shared).load()
-        function(*args, **kwargs)
-
-
-class _Pickler(pickle.Pickler):
-    """Copies what a new process gets, except for what processes share."""
-
-    def __init__(self, file, shared):
-        super().__init__(file)
-        self._shared = shared
-
-    def persistent_id(self, thing):
-        """Return the number of an object that is shared, else None."""
-        is_shared = type(thing) is torch.Tensor and thing.device.type == "cpu"
-        if not is_shared and not type(thing).__module__.startswith("multiprocessing."):
-            return None
-        self._shared.append(thing)
-        return len(self._shared) - 1
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file, shared):
-        super().__init__(file)
-        self._shared = shared
-
-    def persistent_load(self, number):
-        return self._shared[number]

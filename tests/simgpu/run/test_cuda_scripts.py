@@ -37,7 +37,8 @@ def test_the_values_are_those_of_gloo_on_the_cpu(name, has_snapshot, tmp_path, s
 
     script = tmp_path / "on_cpu.py"
     script.write_text(cuda_scripts.on_cpu(name))
-    command = [*TORCHRUN, str(script), *args("real")]
+    python = ["--no-python", sys.executable]  # not `python -u`, which lets ranks mix their lines
+    command = [*TORCHRUN, *python, str(script), *args("real")]
     real = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=240)
     assert real.returncode == 0, real.stderr
     source = cuda_scripts.path(name).read_text()

@@ -208,7 +208,8 @@ def test_a_failure_restarts_all_ranks_as_torchrun_does(simgpu_run, tmp_path):
     (tmp_path / "real.py").write_text(source)
     options = ["--nproc-per-node", "2", "--max-restarts", "3", "--monitor-interval", "0.05"]
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--local-addr", "127.0.0.1", *options, str(tmp_path / "real.py")]
+    command += ["--local-addr", "127.0.0.1", *options, "--no-python"]
+    command += [sys.executable, str(tmp_path / "real.py")]  # not `-u`, which mixes ranks' lines
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
