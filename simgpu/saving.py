@@ -3,6 +3,10 @@
 A saved tensor records its device, as a CUDA tensor does. ``map_location`` overrides it; with
 ``map_location="cpu"`` it can be loaded without a simulated machine (`simgpu` must be importable).
 ``map_location="sim:1"`` loads tensors of other devices onto a simulated GPU.
+
+Without values (``numerics=False``), a tensor is saved as its shape, and loaded as one whose values
+are NaN, as those of a copy on the host are (integers: 0): the file is small however large the model
+is.
 """
 
 import copyreg
@@ -12,7 +16,7 @@ import torch
 
 from simgpu.backend import tensor as backend
 from simgpu.backend.ops import aten, lookup
-from simgpu.backend.tensor import META, SimTensor, shapes_only, wrap
+from simgpu.backend.tensor import META, SimTensor, wrap
 from simgpu.clock import current
 from simgpu.clock.memory import Block
 from simgpu.naming import TYPES, spelling
@@ -56,7 +60,7 @@ def _reduce(tensor):
     device, data = tensor._device, tensor._data
     current.check_alive(device.machine, f"a tensor on {device.name}")
     if not device.machine.numerics:
-        raise shapes_only("saving a tensor")
+        return _rebuild_shape, _shape_of(tensor)
     if backend.watch is not None:  # saving reads the values as a copy does
         backend.watch(lookup(aten._to_copy.default), (tensor,), None)
     if data.nbytes:
@@ -71,6 +75,40 @@ def _reduce(tensor):
         getattr(tensor, "_is_param", False),
     )  # fmt: skip
     return _rebuild, state
+
+
+def _shape_of(tensor):
+    """Return what is saved of a tensor without values: a storage of one element tells where."""
+    device, data = tensor._device, tensor._data
+    if data.nbytes:
+        device.to_host(data.nbytes)
+    storage = torch.zeros(1, dtype=data.dtype)._typed_storage()
+    storage._untyped_storage._sim_location = device.name
+    is_parameter = getattr(tensor, "_is_param", False)
+    return storage, tuple(data.shape), data.stride(), tensor.requires_grad, is_parameter
+
+
+def _rebuild_shape(storage, size, stride, requires_grad, is_parameter):
+    """Rebuild a tensor of which only the shape was saved."""
+    location = getattr(storage._untyped_storage, "_sim_location", None)
+    if location is None:  # a missing value is never a number that could be right
+        tensor = torch.empty_strided(size, stride, dtype=storage.dtype, device="cpu")
+        tensor.fill_(torch.nan if tensor.is_floating_point() or tensor.is_complex() else 0)
+    else:
+        device = current.find_device(location)
+        if device.machine.numerics:
+            raise RuntimeError(
+                "this file has no values: it was saved on a machine that keeps shapes only, and "
+                f"{device.name} keeps values; load it where numerics=False, or save it anew"
+            )
+        data = torch.empty_strided(size, stride, dtype=storage.dtype, device=META)
+        block = Block(device, data.untyped_storage().nbytes())
+        if block.size:
+            device.from_host(block.size)
+        tensor = wrap(data, device, block)
+    if is_parameter:
+        return torch.nn.Parameter(tensor, requires_grad)
+    return tensor.requires_grad_(requires_grad)
 
 
 def _tag(storage):
@@ -113,4 +151,4 @@ def register() -> None:
     torch._weights_only_unpickler._get_allowed_globals.cache_clear()  # it holds the old functions
     copyreg.pickle(SimTensor, _reduce)
     torch.serialization.register_package(9, _tag, restore)
-    torch.serialization.add_safe_globals([_rebuild])
+    torch.serialization.add_safe_globals([_rebuild, _rebuild_shape])

@@ -41,11 +41,13 @@ def main(argv=None) -> int:
     with (
         cuda_spelling(mentions_cuda(script.path), say) as compiled,
         SimulatedTime(not args.wall_clock) as time,
-        Steps() as steps,
+        Steps(args.steps) as steps,
     ):
         code = run(job, args.max_restarts, time, steps)
     sys.stdout.flush()
     notes = [*[NOTE] * compiled.used, *job.notes]
+    if steps.cut_short:
+        notes.append(f"the script was ended after {args.steps} steps (--steps)")
     return code or report(args, job, script, steps, wrong, work, notes)
 
 

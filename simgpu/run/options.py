@@ -104,6 +104,11 @@ def _add_what_is_reported(parser):
         f"needs --shapes-only (default: all, and auto beyond {MAX_DEVICES})",
     )  # fmt: skip
     add(
+        "--steps", type=int, metavar="N",
+        help="end each rank when it has made N training steps, calls of an optimizer.step(); three "
+        "are enough for a step time",
+    )  # fmt: skip
+    add(
         "--wall-clock", action="store_true",
         help="let time.time(), time.perf_counter(), time.monotonic() and time.sleep() be real; "
         "without it they are those of the rank's simulated host",
@@ -133,6 +138,8 @@ def notes(args) -> list[str]:
     for name, reason in _REFUSED.items():
         if _given(args, name):
             raise ValueError(f"--{name}: {reason}")
+    if args.steps is not None and args.steps < 1:
+        raise ValueError(f"--steps {args.steps}: give a positive number")
     lines = []
     if not args.wall_clock:
         lines.append(

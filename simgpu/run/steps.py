@@ -15,9 +15,21 @@ class Steps:
     A step ends on a rank when all work that its host has issued by the end of ``optimizer.step()``
     is done. If the rank has several optimisers, the first one whose steps take any time counts:
     those of a reference model on the CPU take none. A step ends when it has ended on all ranks.
+
+    Parameters
+    ----------
+    limit : int, optional
+        A rank ends, as by ``sys.exit()``, when an optimiser of it has made so many steps.
+
+    Attributes
+    ----------
+    cut_short : bool
+        Whether a rank has ended in this way.
     """
 
-    def __init__(self):
+    def __init__(self, limit=None):
+        self._limit, self.cut_short = limit, False
+        self._made = weakref.WeakKeyDictionary()  # optimiser -> how many steps
         self._ends = defaultdict(list)  # rank -> one list of seconds per optimiser
         self._ends_by_optimizer = weakref.WeakKeyDictionary()  # optimiser -> its list
 
@@ -30,12 +42,22 @@ class Steps:
 
     def clear(self) -> None:
         """Forget all steps, before the ranks start again."""
+        self.cut_short = False
+        self._made.clear()
         self._ends.clear()
         self._ends_by_optimizer.clear()
 
     def _record(self, optimizer, args, kwargs):
-        if world.active is None or world.active.checks:  # None: before a script starts its ranks
+        if world.active is None:  # before a script starts its ranks
             return
+        if not world.active.checks:
+            self._note_end(optimizer)
+        self._made[optimizer] = self._made.get(optimizer, 0) + 1
+        if self._made[optimizer] == self._limit:
+            self.cut_short = True
+            raise SystemExit(0)
+
+    def _note_end(self, optimizer):
         rank, machine = world.active.rank, world.active.machine
         if optimizer not in self._ends_by_optimizer:
             self._ends_by_optimizer[optimizer] = []
