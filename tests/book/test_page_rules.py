@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 
 import matplotlib
 import nbformat
@@ -157,3 +158,53 @@ def test_plots_have_the_colours_of_the_figures():
     colours = {c["color"] for c in style["axes.prop_cycle"]}
     assert colours == {BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY}
     assert style["axes.edgecolor"] == MUTED
+
+
+@page_parameters(CORE)
+def test_exercises_say_their_kind_difficulty_and_minutes(path):
+    text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
+    exercises = re.split(r"^### Exercise \d+:", text, flags=re.MULTILINE)[1:]
+    lines = [notebooks.EXERCISE_LINE.search(e.split("\n", 3)[2]) for e in exercises]
+    assert all(lines), "the kind, how hard, and how many minutes, under each heading"
+    assert 5 <= len(exercises) <= 9
+    kinds = Counter(line[1] for line in lines)
+    assert min(kinds["On paper"], kinds["Code with a checker"], kinds["On your own job"]) >= 1
+
+
+def names_of(source):
+    """Return the names that a cell defines, and those that it uses."""
+    defined, used = set(), set()
+    for node in ast.walk(ast.parse(re.sub(r"^[%!].*$", "pass", source, flags=re.MULTILINE))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            defined.add(node.name)
+        elif isinstance(node, ast.alias):
+            defined.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.arg):
+            defined.add(node.arg)
+        elif isinstance(node, ast.Name):
+            (defined if isinstance(node.ctx, ast.Store) else used).add(node.id)
+    return defined, used
+
+
+@page_parameters(CORE)
+def test_code_in_sight_uses_no_name_that_only_a_fold_defines(path):
+    seen, folded = set(), set()
+    for cell in code_cells(path):
+        defined, used = names_of(cell.source)
+        if cell.source.startswith("# Imports"):
+            seen |= defined
+        elif not seen_code(cell):
+            folded |= defined
+        else:
+            seen |= defined
+            assert not (used & folded) - seen, cell.source[:80]
+
+
+@page_parameters(CORE)
+def test_few_cells_are_folded(path):
+    folds = [
+        cell for cell in code_cells(path)
+        if notebooks.tags(cell) & {"hide-cell", "hide-input"}
+        and not cell.source.startswith(("# Solution", "# Imports"))
+    ]  # fmt: skip
+    assert len(folds) <= 15

@@ -127,6 +127,7 @@ def test_two_machines_restart_after_a_killed_worker(uninterrupted, tmp_path):
 
 
 @pytest.mark.process
+@pytest.mark.exhaustive
 def test_a_bug_in_one_rank_is_not_blamed_on_the_others(tmp_path):
     """Without the wait of a survivor, the launcher may take it for the first that failed."""
     script = tmp_path / "bug.py"

@@ -210,6 +210,7 @@ class TestFailures:
             assert not is_running(int((tmp_path / rank).read_text()))
 
     @pytest.mark.process
+    @pytest.mark.exhaustive
     def test_a_wish_that_cannot_be_granted_is_read(self, tmp_path):
         script = (
             "from d2lmini import ddp\n"

@@ -96,10 +96,11 @@ def test_plans_train_the_same_batch_in_the_same_type():
     ("model", "hardware"),
     [(SMALL, "--gpu a100"), (SMALL, "--gpu h100 --compiled"), (EXPERTS, "--gpu h100")],
 )
-def test_bounds_are_below_what_is_simulated(model, hardware):
+@pytest.mark.parametrize("most", [2, pytest.param(10, marks=pytest.mark.exhaustive)])
+def test_bounds_are_below_what_is_simulated(model, hardware, most):
     args = options(f"--gpus 16 --global-batch 32 {hardware}")
     jobs, _ = jobs_of(model, args)
-    for plan in random.Random(1).sample(sorted(jobs, key=str), 10):
+    for plan in random.Random(1).sample(sorted(jobs, key=str), most):
         job = jobs[plan]
         found, key = simulate(job), probe_key(job)
         bounds = [floor(job)] + ([floor(job, probe(key))] if key else [])
@@ -142,6 +143,7 @@ def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
         assert all(one.found.memory <= ROOM * 4 * 2**30 for one in found.tried)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_small_search_finds_the_exhaustive_winner():
@@ -164,6 +166,7 @@ def test_a_search_on_sixteen_gpus_finds_the_exhaustive_winner(model):
         assert floor(jobs[plan]).seconds <= 1.001 * taken.seconds, plan
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 @pytest.mark.timeout(600)
 def test_processes_find_the_same():

@@ -27,7 +27,7 @@ CORE = Job(LARGE, PLAIN, build_cluster(1, "a100"))
         (Program(), 1, 8, 1, 4),
         (Program("grad_op", recompute="full"), 1, 8, 1, 3),
         (Program("optimizer", sequence_parallel=True), 4, 2, 1, 3),
-        (PLAIN, 2, 2, 2, 8),
+        pytest.param(PLAIN, 2, 2, 2, 8, marks=pytest.mark.exhaustive),
     ],
 )
 def test_an_extended_step_is_the_full_one(program, tensor, data, pipeline, micro_batches):
@@ -50,7 +50,7 @@ def test_the_peak_of_a_deep_model_is_the_full_one(program):
     assert extended.reserved == pytest.approx(full.reserved, rel=0.15)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", [{}, {"schedule": "gpipe"}, {"chunks": 2}])
 def test_stages_are_extended_too(kind):
     cluster = build_cluster(40, "a100", "nvlink3", 5, "hdr")

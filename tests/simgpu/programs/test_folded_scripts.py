@@ -51,7 +51,7 @@ def test_a_folded_step_takes_as_long_as_one_of_all_ranks(simgpu_run):
     assert step_time(folded) == step_time(full)
 
 
-@pytest.mark.parametrize("ranks", ["0", "auto"])
+@pytest.mark.parametrize("ranks", ["0", pytest.param("auto", marks=pytest.mark.exhaustive)])
 def test_ranks_that_differ_are_named_beside_the_summary(simgpu_run, monkeypatch, ranks):
     monkeypatch.setenv("UNEQUAL", "1")
     monkeypatch.setattr(representatives, "MAX_DEVICES", 8)  # 128 of them take a minute

@@ -85,15 +85,15 @@ def pipeline(rank, device, stages):
     ("program", "args", "k", "nodes", "network", "ranks"),
     [
         (ddp, (), 8, 1, None, [0]),
-        (ddp, (), 16, 2, "hdr", [0]),
+        pytest.param(ddp, (), 16, 2, "hdr", [0], marks=MORE),
         pytest.param(ddp, (), 64, 8, "hdr", [0], marks=MORE),
         (fsdp, (), 8, 1, None, [0]),
         pytest.param(fsdp, (), 16, 2, "hdr", [0], marks=MORE),
         pytest.param(fsdp, (2,), 8, 2, "ethernet100", [0], marks=MORE),
         pytest.param(fsdp, (4,), 16, 2, "hdr", [0], marks=MORE),
-        (fsdp, (4,), 16, 4, "ethernet100", [0]),
-        (hsdp, (), 64, 8, "hdr4", [0]),
-        (fsdp, (2, SEQUENCE_PLAN), 8, 1, None, [0]),
+        pytest.param(fsdp, (4,), 16, 4, "ethernet100", [0], marks=MORE),
+        pytest.param(hsdp, (), 64, 8, "hdr4", [0], marks=MORE),
+        pytest.param(fsdp, (2, SEQUENCE_PLAN), 8, 1, None, [0], marks=MORE),
         pytest.param(pipeline, (2,), 8, 1, None, [0, 4], marks=MORE),
         (pipeline, (4,), 16, 2, "hdr", [0, 4, 8, 12]),
         pytest.param(pipeline, (4,), 16, 4, "ethernet100", [0, 4, 8, 12], marks=MORE),
@@ -153,6 +153,7 @@ def test_auto_finds_the_stages_of_a_pipeline():
     assert sim.spawn(pipeline, (4,), ranks="auto", **options) == full[::4]
 
 
+@MORE
 def test_auto_finds_the_one_that_differs_and_names_the_line_if_there_are_too_many():
     @device_and_end
     def uneven(rank, device, other):

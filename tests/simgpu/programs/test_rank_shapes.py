@@ -23,7 +23,10 @@ PROGRAMS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    ["ddp", "fsdp", *(pytest.param(n, marks=pytest.mark.exhaustive) for n in [*PROGRAMS][2:])],
+)
 def test_clock_and_memory_are_those_with_values(name):
     def program(rank):
         train, *args = PROGRAMS[name]

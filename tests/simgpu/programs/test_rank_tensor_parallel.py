@@ -131,7 +131,8 @@ def train(rank, plan, shape, with_loss_parallel=False):
     [
         (TENSOR_PLAN, (1, 2), False), (TENSOR_PLAN, (1, 4), False), (SEQUENCE_PLAN, (1, 2), False),
         (SEQUENCE_PLAN, (1, 4), False), (LOSS_PLAN, (1, 2), True), (TENSOR_PLAN, (2, 2), False),
-        (SEQUENCE_PLAN, (2, 2), False), (TENSOR_PLAN, (4, 2), False),
+        pytest.param(SEQUENCE_PLAN, (2, 2), False, marks=pytest.mark.exhaustive),
+        pytest.param(TENSOR_PLAN, (4, 2), False, marks=pytest.mark.exhaustive),
     ],
     ids=["tp2", "tp4", "sp2", "sp4", "loss", "fsdp2 x tp2", "fsdp2 x sp2", "fsdp4 x tp2"],
 )  # fmt: skip

@@ -46,7 +46,9 @@ print(len(before) > 50_000, changed(before))
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("run", ["run_machine", "run_block", "run_ranks"])
+@pytest.mark.parametrize(
+    "run", ["run_machine", pytest.param("run_block", marks=pytest.mark.exhaustive), "run_ranks"]
+)
 def test_nothing_of_pytorch_stays_replaced(run):
     done = subprocess.run(
         [sys.executable, "-c", SNAPSHOT.replace("RUN()", f"{run}()")],

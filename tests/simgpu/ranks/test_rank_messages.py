@@ -377,8 +377,8 @@ def check(rng, k, eager):
 
 @pytest.mark.parametrize("eager", [False, True])
 def test_random_programs_hang_if_their_graph_has_a_circle(eager):
-    outcomes = [check(random.Random(seed), 2 + seed % 3, eager) for seed in range(80)]
-    assert 15 < sum(outcomes) < 65, "both must happen"
+    outcomes = [check(random.Random(seed), 2 + seed % 3, eager) for seed in range(24)]
+    assert 4 < sum(outcomes) < 20, "both must happen"
 
 
 @pytest.mark.exhaustive

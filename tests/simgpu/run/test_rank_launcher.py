@@ -78,7 +78,7 @@ def weights(path):
 @pytest.mark.parametrize(
     ("script", "args", "tolerance"),
     [
-        ("ddp_plain.py", [], 1e-6),
+        pytest.param("ddp_plain.py", [], 1e-6, marks=IN_A_CHAPTER),
         pytest.param("fsdp_plain.py", ["--steps", "5"], 1e-5, marks=IN_A_CHAPTER),
         pytest.param("fsdp_plain.py", ["--steps", "5", "--bfloat16"], 1e-3, marks=IN_A_CHAPTER),
         pytest.param("tensor_parallel.py", ["--sequence"], 1e-5, marks=IN_A_CHAPTER),
