@@ -7,56 +7,107 @@ command needs of it, for the families in `READERS`.
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
+from benchmarks.published.families import nanotron, torchtitan
 from benchmarks.published.families.folding import MODELS
+from benchmarks.published.families.megatron import A100, H100
+from benchmarks.published.page.summary import NAMES
 from simgpu.compare.published import COLUMNS, FILE
 
-RECORD = Path(__file__).parents[2] / "records/published/predictions.json"
+ROOT = Path(__file__).parents[2]
+RECORD = ROOT / "records/published/predictions.json"
+SIZE = re.compile(r"(\d+(?:\.\d+)?)([BM])\b")
+SEQ = {"megatron 2021": A100.SEQ, "megatron 2024": H100.SEQ, "nanotron": nanotron.SEQ}
 
 
 def lines(record):
     """Return the rows: values for `COLUMNS`, as texts."""
-    found = []
+    found, links = [], references()
     for table in record["tables"]:
-        read = READERS.get(table["family"])
+        family = table["family"]
+        read = READERS.get(family)
         columns = [*table["columns"], *record["fields"]]
         for values in table["rows"] if read else ():
-            row = dict(zip(columns, values, strict=True))
-            parameters, experts, gpus, seq, batch, mfu = read(row)
-            rate = float(batch) * float(seq) / (float(gpus) * row["measured"])
-            gpu = row["preset"].split("/")[0]
-            short = [f"{float(parameters):.3g}", experts, gpu, gpus, seq, f"{rate:.4g}", mfu]
-            found.append([*map(str, short), row["system"], row["what"]])
+            row = dict(zip(columns, values, strict=True)) | {"family": family}
+            if row["measured"] is None or row["system"] == "llm.c":  # which is no PyTorch
+                continue
+            billions, seq, batch, mfu = read(row)
+            gpus, gpu = row.get("# GPUs", row.get("gpus", 8)), row["preset"].split("/")[0]
+            rate = row.get("tokens_per_s_per_gpu") or (
+                f"{float(batch) * float(seq) / (float(gpus) * row['measured']):.4g}"
+            )
+            experts = int(family == "moe folding")
+            short = [f"{float(billions):.3g}", experts, gpu.partition("-")[0], gpus, seq, rate, mfu]
+            found.append([*map(str, short), row["system"], row["what"], links[family]])
     return found
 
 
+def references() -> dict:
+    """Return where the rows of each family can be read, as the book's references have it."""
+    entries = (ROOT / "references.bib").read_text(encoding="utf-8").split("\n@")
+    found = {}
+    for family, source in NAMES.items():
+        keys = re.findall(r"\{cite\}`([^`]+)`", source)
+        for entry in entries:
+            if keys and f"{{{keys[0]}," in entry:
+                url = re.search(r"\burl\s*=\s*\{([^}]+)", entry)
+                doi = re.search(r"\bdoi\s*=\s*\{([^}]+)", entry)
+                found[family] = url[1] if url else f"https://doi.org/{doi[1]}"
+    return found
+
+
+def _billions(row):
+    number, unit = SIZE.search(row["model"]).groups()
+    return float(number) / (1 if unit == "B" else 1000)
+
+
 def _llmfoundry(row):
-    return (float(row["NumParams"]) / 1e9, 0, row["# GPUs"], row["SeqLen (T)"],
-            row["GlobalBatchSize"], row["MFU"])  # fmt: skip
+    return (
+        float(row["NumParams"]) / 1e9, row["SeqLen (T)"], row["GlobalBatchSize"], row["MFU"],
+    )  # fmt: skip
 
 
 def _vtrain(row):
-    return (row["Parameters (billion)"], 0, row["# GPUs"], row["sequence length"],
-            row["global batch"], "")  # fmt: skip
+    return row["Parameters (billion)"], row["sequence length"], row["global batch"], ""
 
 
 def _folding(row):
-    return (
-        MODELS[row["model"]].parameters / 1e9,
-        1,
-        row["gpus"],
-        row["seq"],
-        row["global_batch"],
-        row["MFU_pct"],
-    )
+    return MODELS[row["model"]].parameters / 1e9, row["seq"], row["global_batch"], row["MFU_pct"]
+
+
+def _megatron(row):
+    return row["params_B"], SEQ[row["family"]], row["global_batch"], row.get("MFU_pct", "")
+
+
+def _nanotron(row):
+    batch = int(row["DP"]) * int(row["grad_accum"]) * int(row["micro_batch"])
+    return row["params_B"], SEQ[row["family"]], batch, row["MFU_pct"]
+
+
+def _korthikanti(row):
+    return _billions(row), row["seq"], row["global_batch"], ""
+
+
+def _gpt2(row):  # all on nodes of eight
+    return _billions(row), row["seq"], int(row["tokens_per_step"]) / int(row["seq"]), ""
+
+
+def _torchtitan(row):
+    return _billions(row), row["seq"].partition(" ")[0] or torchtitan.SEQ, None, ""
+
+
+def _internevo(row):
+    return 7, row["seq"], None, ""
 
 
 READERS = {
-    "llmfoundry": _llmfoundry,
-    "vtrain": _vtrain,
-    "moe folding": _folding,
-}
+    "llmfoundry": _llmfoundry, "vtrain": _vtrain, "moe folding": _folding,
+    "torchtitan": _torchtitan, "megatron 2021": _megatron, "megatron 2024": _megatron,
+    "korthikanti times": _korthikanti, "nanotron": _nanotron, "internevo": _internevo,
+    "gpt2": _gpt2,
+}  # fmt: skip
 
 
 def text(record):

@@ -157,5 +157,5 @@ def _row_in_words(row):
     return (
         f"  {number(row['tokens_per_second_per_gpu'])} tokens/s a GPU{mfu}: "
         f"{number(row['billions'])} billion, {row['gpus']} x {row['gpu']}, sequences of "
-        f"{row['sequence']:,}; {row['what']} ({row['source']})"
+        f"{row['sequence']:,}; {row['what']}\n    {row['source']}: {row['reference']}"
     )

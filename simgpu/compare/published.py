@@ -14,7 +14,7 @@ from pathlib import Path
 FILE = Path(__file__).with_name("published.csv")
 COLUMNS = (
     "billions", "experts", "gpu", "gpus", "sequence", "tokens_per_second_per_gpu", "mfu_percent",
-    "source", "what",
+    "source", "what", "reference",
 )  # fmt: skip
 OTHER_GPU, OTHER_KIND = 1000.0, 100.0
 NEAR = 3.0  # for instance, twice as much in each of the three sizes
@@ -33,6 +33,7 @@ class Run:
     mfu_percent: float | None = None
     source: str = ""
     what: str = ""
+    reference: str = ""
 
 
 def distance(a, b) -> float:
@@ -60,5 +61,5 @@ def _run(row):
     return Run(
         float(row["billions"]), row["experts"] == "1", row["gpu"], int(row["gpus"]),
         int(row["sequence"]), float(row["tokens_per_second_per_gpu"]), float(mfu) if mfu else None,
-        row["source"], row["what"],
+        row["source"], row["what"], row["reference"],
     )  # fmt: skip
