@@ -80,7 +80,7 @@ SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
   --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py" \
   --ignore-glob "*/scripts/mesh.py"
 
-check: lint  ## three minutes, for every save: lint and unit tests
+check: lint  ## a minute and a half, for every save: lint and unit tests
 	$(PYTEST) $(TWO) -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
 
 test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the book

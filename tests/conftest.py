@@ -29,6 +29,13 @@ DEAREST = [  # begun first, so that parallel workers end together
     *("long-sequences.ipynb", "putting-it-together.ipynb"),
     *("test_chapters_on_gpus.py", "test_pages.py", "test_failures.py", "test_another_day.py"),
 ]
+SLOW = (  # folders and files whose tests run whole jobs: not for `make check`
+    *("simgpu/compare", "simgpu/plan", "simgpu/programs", "simgpu/run", "simgpu/ranks/modules"),
+    *("checks/capstone", "checks/one_job", "checks/split_models", "checks/test_checks_ddp.py"),
+    *("simgpu/races/test_races_collectives", "simgpu/ranks/test_rank_clusters.py"),
+    *("simgpu/ranks/test_rank_threads.py", "checks/test_checks_bad_arguments.py"),
+    *("book/test_front_page.py", "benchmarks/test_published.py", "test_training.py"),
+)
 CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
 MAY_START_PROCESSES = ("process", "browser", "exhaustive")
 STARTS = {"os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}  # audit events
@@ -50,8 +57,19 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)  # before markers are selected
 def pytest_collection_modifyitems(items):
-    """Mark what drives a browser and what is a cell, and begin with what is dearest."""
+    """Mark what drives a browser, what is slow, and what is a cell; begin with what is dearest.
+
+    Of the cases of a test with the marker ``sample(n)``, all but every n-th are exhaustive.
+    """
+    cases = Counter()
     for item in items:
+        test = item.nodeid.partition("[")[0]
+        if sample := item.get_closest_marker("sample"):
+            if cases[test] % sample.args[0]:
+                item.add_marker("exhaustive")
+            cases[test] += 1
+        if test.removeprefix("tests/").startswith(SLOW):
+            item.add_marker("slow")
         if "chromium" in getattr(item, "fixturenames", ()):
             item.add_marker("browser")
         if item.path.suffix == ".ipynb":

@@ -100,6 +100,7 @@ def test_the_peers_lenet_is_ours():
     assert torch.allclose(net(X), lenet(X, params), atol=1e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_two_processes_take_turns():
     rows = worker.rows("allreduce", 2, Settings(repetitions=2, quick=True))

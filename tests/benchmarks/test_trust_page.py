@@ -301,6 +301,7 @@ def samples():
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample[0].family)
 def test_recorded_steps_take_what_they_take_today(sample):
@@ -315,6 +316,7 @@ def is_slow(conclusion):
     return "ResNet" in conclusion.words
 
 
+@pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "conclusion", [*assumed.CONCLUSIONS, *assumed.BETWEEN], ids=lambda c: c.words[:40]

@@ -31,6 +31,7 @@ def rounded(said, found) -> bool:
     return said in {f"{float(number):.{digits}f}" for number in found}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_the_command_prints_what_the_page_says(printed):
     stored = re.search(r"\n\.\.\.\n(.*?)```", TEXT, re.DOTALL)[1]
@@ -61,7 +62,7 @@ def test_the_plan_is_what_the_page_says(capsys):
     assert capsys.readouterr().out == stored
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_search_is_what_the_page_says(capsys):
     command, stored = re.search(
         r"```\n\$ simgpu (plan [^\n]* --search)\n(.*?)```", TEXT, re.DOTALL

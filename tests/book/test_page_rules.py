@@ -20,6 +20,8 @@ MOST_CELLS, LONGEST_OUTPUT = 75, 12
 FOLDED = {"hide-cell", "remove-cell"}
 CORE = [ROOT / f"{entry['file']}.ipynb" for part in TEACHING for entry in part["chapters"]]
 
+LAYERED = [path for path in CORE if notebooks.DEEPER in path.read_text(encoding="utf-8")]
+
 
 def page_parameters(pages=PAGES):
     return pytest.mark.parametrize("path", pages, ids=lambda path: path.stem)
@@ -160,7 +162,7 @@ def test_plots_have_the_colours_of_the_figures():
     assert style["axes.edgecolor"] == MUTED
 
 
-@page_parameters(CORE)
+@page_parameters(LAYERED)
 def test_exercises_say_their_kind_difficulty_and_minutes(path):
     text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
     exercises = re.split(r"^### Exercise \d+:", text, flags=re.MULTILINE)[1:]
@@ -186,7 +188,7 @@ def names_of(source):
     return defined, used
 
 
-@page_parameters(CORE)
+@page_parameters(LAYERED)
 def test_code_in_sight_uses_no_name_that_only_a_fold_defines(path):
     seen, folded = set(), set()
     for cell in code_cells(path):
@@ -200,7 +202,7 @@ def test_code_in_sight_uses_no_name_that_only_a_fold_defines(path):
             assert not (used & folded) - seen, cell.source[:80]
 
 
-@page_parameters(CORE)
+@page_parameters(LAYERED)
 def test_few_cells_are_folded(path):
     folds = [
         cell for cell in code_cells(path)

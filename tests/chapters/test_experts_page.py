@@ -53,6 +53,7 @@ def defined():
     return "\n\n".join(map(ast.unparse, kept))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_layer_and_averages_are_those_of_one_process(tmp_path):
     script = tmp_path / "experts.py"

@@ -56,7 +56,7 @@ def on_gloo(ranks, *axes):
 @pytest.mark.parametrize(
     "command",
     [
-        on_gloo(4, "--context=2", "--tensor=2"),
+        pytest.param(on_gloo(4, "--context=2", "--tensor=2"), marks=pytest.mark.exhaustive),
         pytest.param(on_gloo(4, "--pipeline=2", "--replicate=2"), marks=pytest.mark.exhaustive),
         pytest.param(
             [*SIMULATED, "--nproc-per-node=8", "--nnodes=2", "--network=ndr", str(SCRIPT),
@@ -73,6 +73,7 @@ def test_a_mesh_trains_as_one_process_does(command, one_process):
     assert losses_and_norms(command) == pytest.approx(one_process, abs=2e-4)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_copies_that_count_twice_would_be_seen(one_process, tmp_path):
     wrong = tmp_path / "copies.py"

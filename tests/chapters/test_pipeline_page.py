@@ -57,6 +57,7 @@ def test_stages_train_as_one_process_does(command, one_process):
     assert losses_and_norms(command) == pytest.approx(one_process, abs=2e-5)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_clipping_by_stage_would_be_seen(one_process, tmp_path):
     wrong = tmp_path / "by_stage.py"

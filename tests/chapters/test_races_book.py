@@ -46,7 +46,7 @@ def races(name):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_first_chapter_does_not_race():
     assert races("devices") == []
 

@@ -63,6 +63,7 @@ def killed(tmp_path_factory):
     return code, errors, time.monotonic() - begin, path
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_a_killed_rank_ends_the_job_within_a_minute_and_is_named(killed):
     code, errors, seconds, _ = killed

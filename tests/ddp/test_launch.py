@@ -248,6 +248,7 @@ with ddp.process_group('cpu') as worker:
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/net/tcp")
 @pytest.mark.parametrize(

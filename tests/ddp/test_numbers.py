@@ -37,6 +37,7 @@ def together(request):
     return run_scenarios(request.param)[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [n for n in ddp_scenarios.SCENARIOS if n != "batch norm"])
 def test_weights_after_ten_steps_are_those_of_one_process(name, alone, together):
     tolerance = TOLERANCE_FLOAT32 if name == "float32" else TOLERANCE

@@ -33,6 +33,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_only_a_network_wrapped_last_has_equal_gradients(tmp_path):
     script = tmp_path / "wrap.py"

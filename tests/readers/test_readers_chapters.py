@@ -138,6 +138,7 @@ def test_no_cell_needs_the_books_tools(name, pages):
     assert not any("myst_nb" in source for source in sources(pages[name], "code"))
 
 
+@pytest.mark.sample(3)
 @page_parameters()
 def test_scaffolding_is_folded_as_on_the_page(name, pages):
     source = Book().pages[name].notebook

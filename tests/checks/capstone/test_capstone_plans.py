@@ -106,6 +106,7 @@ def test_no_plan_of_many_is_cheaper_by_more_than_the_checker_allows(model):
     assert min(dollars) > case.outcome(KNOWN[model].cheapest).dollars / NEAR
 
 
+@pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "plan", "message"),

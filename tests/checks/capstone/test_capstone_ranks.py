@@ -119,12 +119,14 @@ WRONG = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", ["example", *NAMES[:2]])
 def test_a_step_that_is_right_passes(seed, capsys):
     checks.check_train(train, seed)
     assert capsys.readouterr().out == "train: passed\n"
 
 
+@pytest.mark.sample(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("message", WRONG)
 def test_a_wrong_step_is_explained(message):

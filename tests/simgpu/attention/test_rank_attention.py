@@ -69,6 +69,7 @@ def test_sharded_heads(gpu, dtype, mask):
             torch.testing.assert_close(one.double(), other, rtol=0, atol=near)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What simulated GPUs refuse, and how they say it."""
 
-import io
-
 import pytest
 import torch
 
@@ -116,7 +114,6 @@ def test_values_where_there_are_none():
         lambda: x.masked_select(x > 0),
         lambda: x.unique(),
         lambda: torch.equal(x, x),
-        lambda: torch.save(x, io.BytesIO()),
     ):
         with pytest.raises(RuntimeError, match=r"shapes only.*numerics=True"):
             use()

@@ -70,6 +70,7 @@ def test_bad_numbers_are_named(words, capsys):
     assert " ".join(words) in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_changes_are_tried_and_the_fastest_comes_first(capsys, tmp_path):
     sizes = {
         "hidden_size": 1024, "num_attention_heads": 8, "num_hidden_layers": 4, "vocab_size": 8192,

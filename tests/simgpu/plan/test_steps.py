@@ -38,6 +38,7 @@ def test_an_extended_step_is_the_full_one(program, tensor, data, pipeline, micro
     assert extended.memory == pytest.approx(full.memory, rel=0.05)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [
     Program(), Program(recompute="full"), Program("grad_op"), Program("optimizer", recompute="full")
@@ -271,6 +272,7 @@ def test_each_token_is_sent_to_its_experts_once():
     assert sent(split)["all_gather"] - sent(whole)["all_gather"] == pytest.approx(2 * tokens)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("shard", ["none", "full"])
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def run(k, *args, **kwargs):
     return sim.spawn(program, nprocs=k, gpu="v100", link="nvlink2")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "options",
     [

@@ -146,7 +146,7 @@ def test_a_rank_that_prints_stands_for_the_others():
     assert sim.spawn(prints, nprocs=4, ranks="auto", numerics=False) == full[:1]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_auto_finds_the_stages_of_a_pipeline():
     options = {"nprocs": 16, "nodes": 2, "network": "hdr", "numerics": False}
     full = sim.spawn(pipeline, (4,), **options)

@@ -88,6 +88,7 @@ def run(k, *args, **kwargs):
     return sim.spawn(program, nprocs=k, gpu="a100", link="nvlink3")
 
 
+@pytest.mark.sample(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 4])
 @pytest.mark.parametrize("on", ["device", "host", "meta"])
@@ -166,7 +167,7 @@ def test_distributed_checkpoints(tmp_path):
     assert largest_difference(model, other) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_sharding_divides_memory_and_products_hide_gathering():
     def program(rank):
         dist.init_process_group()

@@ -105,6 +105,7 @@ def check(k, *args, replicas=1, **kwargs):
     return [found for _, found in out if found], losses
 
 
+@pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SINGLE + INTERLEAVED + V_SHAPED)
 @pytest.mark.parametrize("k", [2, 4])

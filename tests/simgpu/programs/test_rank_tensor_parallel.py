@@ -125,6 +125,7 @@ def train(rank, plan, shape, with_loss_parallel=False):
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "shape", "with_loss_parallel"),

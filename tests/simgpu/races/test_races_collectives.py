@@ -281,6 +281,7 @@ def train(model, device, steps=3):
         optimizer.zero_grad()
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "hook",
     [
@@ -308,6 +309,7 @@ def test_data_parallel_training_has_no_races(hook, views):
     assert race_in(program) is None
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("prefetch", [False, True])
 @pytest.mark.parametrize("reshard", [False, True])
 @pytest.mark.slow

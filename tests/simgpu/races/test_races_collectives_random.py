@@ -240,6 +240,7 @@ WRITTEN = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_each_wait_of_a_program_is_needed(name):
     program = WRITTEN[name]

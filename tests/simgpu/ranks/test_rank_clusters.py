@@ -146,6 +146,7 @@ def test_every_collective_costs_what_the_hardware_says(k, nodes, network):
     assert len(spans) == 10
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_an_all_reduce_takes_what_is_predicted_for_published_measurements(system, nodes):

@@ -375,6 +375,7 @@ def check(rng, k, eager):
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eager", [False, True])
 def test_random_programs_hang_if_their_graph_has_a_circle(eager):
     outcomes = [check(random.Random(seed), 2 + seed % 3, eager) for seed in range(24)]

@@ -33,6 +33,7 @@ report(train_pipeline, "ScheduleInterleavedZeroBubble", 2)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.process
 def test_two_processes_have_the_same_clock_to_the_last_digit(capsys, monkeypatch):
     programs = Path(__file__).parents[1] / "programs"

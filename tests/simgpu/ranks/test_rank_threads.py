@@ -160,6 +160,7 @@ def test_an_event_that_nobody_sets():
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.exhaustive
 def test_ranks_hand_over_whenever_python_switches_threads():
     """A rank may be made the running one before it has begun to wait for that."""
 
