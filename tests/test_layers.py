@@ -40,7 +40,7 @@ d2lmini.resnet  d2lmini.language_model
 d2lmini.timing  d2lmini.training  d2lmini.evaluation
 d2lmini.recording  d2lmini.collectives
 d2lmini.ddp  d2lmini.checks.shared
-d2lmini.checks
+d2lmini.checks  d2lmini.pages
 d2lmini
 chapters
 benchmarks

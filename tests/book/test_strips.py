@@ -11,7 +11,8 @@ import torch.distributed as dist
 from support.paths import CHAPTERS, ROOT
 
 from d2lmini import sim
-from tools.figures.strips import experts, mesh, schedules, sequence, tensor, zero
+from d2lmini.pages.collectives import ring
+from tools.figures.strips import experts, mesh, schedules, sequence, sums, tensor, zero
 from tools.figures.strips.film import COLOURS
 from tools.figures.strips.kinds import KINDS, films
 from tools.pages.strips import data
@@ -139,6 +140,41 @@ def test_orders_are_those_of_the_chapters_schedules():
 def test_interleaving_needs_a_multiple_of_p():
     with pytest.raises(ValueError, match="m = 6 is no multiple of p; take 4"):
         schedules.run("interleaved, v = 2", 4, 6)
+
+
+# Sums
+
+
+def sums_of_chapter():
+    chapter = cells_of("collectives", "def exchange(", "def tree(", "def hierarchical(")
+    functions = ring, chapter["tree"], lambda x: chapter["hierarchical"](x, 2)
+    return dict(zip(sums.WAYS, functions, strict=True))
+
+
+@pytest.mark.parametrize("way", sums.WAYS)
+def test_ranks_hold_what_the_chapters_programs_leave(way):
+    first, *_, last = sums.states(way)
+    assert [[set(part) for part in row] for row in first] == [[{r}] * 4 for r in sums.ALL]
+    assert all(part == set(sums.ALL) for row in last for part in row)
+
+    def program(rank, allreduce):
+        dist.init_process_group()
+        x = torch.full((4,), 10.0**rank, device=torch.accelerator.current_accelerator())
+        allreduce(x)
+
+    sim.spawn(program, (sums_of_chapter()[way],), nprocs=4, nodes=4, network="hdr")
+    spans = [s for s in sim.trace() if s.engine == "comm"]
+    messages = [message for step in sums.steps(way) for message in step]
+    for rank in sums.ALL:
+        theirs = [s.bytes // 4 for s in spans if s.device.startswith(f"rank {rank} ")]
+        ours = [len(m[2]) for m in messages if rank in m[:2]]  # a span for each end
+        assert theirs == ours, rank
+
+
+def test_steps_are_as_many_as_the_chapters_formulas_have():
+    n = sums.RANKS
+    assert len(sums.steps("ring")) == 2 * (n - 1)
+    assert len(sums.steps("tree")) == 2 * (n - 1).bit_length()
 
 
 # Other splits

@@ -1,4 +1,4 @@
-"""The scripts of the chapter on collectives: the same sums in real processes and simulated."""
+"""The scripts of the chapters on collectives and tensor parallelism, real and simulated."""
 
 import re
 import subprocess
@@ -46,10 +46,7 @@ def test_sums_are_the_same_to_the_last_bit_on_gloo_and_simulated(tmp_path):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "launch",
-    [pytest.param(on_gloo, marks=pytest.mark.exhaustive), simulated],  # the page runs it on gloo
-)
+@pytest.mark.parametrize("launch", [on_gloo, simulated])
 def test_gradients_of_collectives_are_those_of_one_process(launch):
     out = launch("gradients_plain.py", 2)
     found = re.findall(r"^(\w+): (\w+) of the gradients, exact: (\w+)$", out, re.MULTILINE)
@@ -60,3 +57,11 @@ def test_gradients_of_collectives_are_those_of_one_process(launch):
         ("all_to_all", "all_to_all", "True"),
         ("broadcast", "reduce", "True"),
     ]
+
+
+@pytest.mark.process
+def test_a_step_of_a_split_model_has_as_many_sums_as_the_chapter_says():
+    out = on_gloo("tensor_parallel.py", 2, "--count")
+    block, loss, embedding, head = 4, 3, 1, 1
+    counted = re.findall(r"^(\w+): (\d+)$", out, re.MULTILINE)
+    assert counted == [("all_reduce", str(block + loss + embedding + head))]

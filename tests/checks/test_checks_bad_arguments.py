@@ -24,10 +24,11 @@ from d2lmini.checks import (
     sharding,
     tensor_parallel,
     unequal,
+    wires,
 )
 
 MODULES = [collectives, concise, devices, overlap, parallelism, pipeline, scratch, sharding]
-MODULES += [tensor_parallel, unequal, capstone, experts, long_sequences, putting_it_together]
+MODULES += [tensor_parallel, unequal, wires, capstone, experts, long_sequences, putting_it_together]
 CHECKERS = {
     f"{module.__name__.rpartition('.')[2]}.{name}": checker
     for module in MODULES

@@ -23,6 +23,7 @@ IMAGE_DIR = Path(__file__).resolve().parents[2] / "chapters" / "img"
 
 # One step of a strip: its kind, what is chosen, which step.
 STRIPS = {
+    "strip-sums.svg": ("sums", ("ring",), 3),
     "strip-ddp.svg": ("zero", ("DDP",), 12),
     "strip-zero.svg": ("zero", ("ZeRO-2",), 8),
     "strip-zero3.svg": ("zero", ("ZeRO-3",), 18),

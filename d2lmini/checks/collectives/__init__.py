@@ -1,15 +1,11 @@
 """Checkers for the exercises of the chapter on collectives.
 
 Start reading in ``rings.py``; like ``averages.py`` it runs programs of several ranks on simulated
-GPUs. ``bandwidths.py`` is arithmetic.
+GPUs. ``buckets.py`` is arithmetic.
 """
 
 from d2lmini.checks.collectives.averages import check_average
-from d2lmini.checks.collectives.bandwidths import (
-    check_bucket_size,
-    check_seconds_of,
-    check_share_of_wire,
-)
+from d2lmini.checks.collectives.buckets import check_bucket_size
 from d2lmini.checks.collectives.rings import check_reduce_scatter, check_ring_order
 
 __all__ = [
@@ -17,6 +13,4 @@ __all__ = [
     "check_bucket_size",
     "check_reduce_scatter",
     "check_ring_order",
-    "check_seconds_of",
-    "check_share_of_wire",
 ]

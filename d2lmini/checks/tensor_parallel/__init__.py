@@ -6,19 +6,13 @@ device.
 """
 
 from d2lmini.checks.tensor_parallel.forward import check_gated_mlp, check_smooth_loss
-from d2lmini.checks.tensor_parallel.gradients import check_gradient_norm, check_norm_gradients
-from d2lmini.checks.tensor_parallel.layout import (
-    check_dropout_seed,
-    check_largest_degree,
-    check_share_kv_heads,
-)
+from d2lmini.checks.tensor_parallel.gradients import check_gradient_norm
+from d2lmini.checks.tensor_parallel.layout import check_dropout_seed, check_share_kv_heads
 
 __all__ = [
     "check_dropout_seed",
     "check_gated_mlp",
     "check_gradient_norm",
-    "check_largest_degree",
-    "check_norm_gradients",
     "check_share_kv_heads",
     "check_smooth_loss",
 ]

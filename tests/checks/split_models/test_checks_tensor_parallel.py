@@ -1,14 +1,12 @@
 """The checkers of the chapter on tensor parallelism accept right solutions and name mistakes."""
 
-import math
-
 import torch
 import torch.distributed as dist
 from support.samples.solutions import make_tests, returns_nothing
 from torch.nn import functional as F
 
 from d2lmini.checks import tensor_parallel as checks
-from d2lmini.checks.tensor_parallel.layout import degree, kv_shares
+from d2lmini.checks.tensor_parallel.layout import kv_shares
 
 RIGHT, WRONG = {}, {}
 
@@ -159,15 +157,6 @@ WRONG["share_kv_heads"] = {
     "a list is needed": lambda r, t, h, kv: kv_shares(r, t, h, kv)[0],
 }  # fmt: skip
 
-RIGHT["largest_degree"] = degree
-WRONG["largest_degree"] = {
-    "the network carries the sums": lambda h, a, b, f, n, e: degree(h, a, a, f, n, e),
-    "the sums stay in the node": lambda h, a, b, f, n, e: degree(h, b, b, f, n, e),
-    "9/2": lambda h, a, b, f, n, e: degree(h, a, b, f, n, e, factor=3),
-    "power of two": lambda h, a, b, f, n, e: int(1 + 4.5 * h * a / f * (1 / e - 1)),
-    "must be a whole number": lambda h, a, b, f, n, e: math.pi,
-}
-
 
 def dropout_seed(seed, dp, tp, t, is_split):
     return seed + dp * (1 + t) + (1 + tp if is_split else 0)
@@ -182,35 +171,6 @@ WRONG["dropout_seed"] = {
     "room for all its generators": lambda s, dp, tp, t, cut: s + dp + (1 + tp if cut else 0),
     "whatever `seed` is": lambda s, dp, tp, t, cut: dropout_seed(0, dp, tp, t, cut),
     "must be a number": returns_nothing,
-}
-
-
-def norm_gradients(x, weight, gradient, factor=1.0, sums=1):
-    x, weight = (p.detach().requires_grad_() for p in (x, weight))
-    F.rms_norm(x, weight.shape, weight).backward(gradient)
-    for _ in range(sums):
-        dist.all_reduce(weight.grad)
-    return x.grad, weight.grad * factor
-
-
-def mean_over_ranks(x, weight, gradient):
-    return norm_gradients(x, weight, gradient, 1 / dist.get_world_size())
-
-
-def summed_x(x, weight, gradient):
-    by_x, by_weight = norm_gradients(x, weight, gradient)
-    dist.all_reduce(by_x)
-    return by_x, by_weight
-
-
-RIGHT["norm_gradients"] = norm_gradients
-WRONG["norm_gradients"] = {
-    "sum it over the ranks": lambda x, w, g: norm_gradients(x, w, g, sums=0),
-    "mean over the ranks": mean_over_ranks,
-    "2 times too large": lambda x, w, g: norm_gradients(x, w, g, sums=2),
-    "nothing has to be sent for it": summed_x,
-    "One rank has all tokens": lambda x, w, g: norm_gradients(x, w, g, 2.0),
-    "a list of 2 is needed": returns_nothing,
 }
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
-from tools.figures.strips import experts, mesh, pipeline, schedules, sequence, tensor, zero
+from tools.figures.strips import experts, mesh, pipeline, schedules, sequence, sums, tensor, zero
 
 # name: what the strip is called, what readers choose, and who makes the film of a choice
 KINDS = {
+    "sums": ("What each rank has summed", {"All-reduce": sums.WAYS}, sums.film),
     "zero": ("What each rank holds in a step", {"Stage": zero.STAGES}, zero.film),
     "tensor": ("Shapes by region", {"Split": tensor.SPLITS}, tensor.film),
     "pipeline": (
