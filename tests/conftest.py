@@ -40,8 +40,14 @@ CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
 MAY_START_PROCESSES = ("process", "browser", "exhaustive")
 STARTS = {"os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}  # audit events
 RUNNING = []  # the test that runs, if one does
-# Programs that tests start; importing them, as for their docstrings, would run them.
-collect_ignore_glob = ["frameworks/scripts/*", "support/cuda_scripts/*", "support/programs/*/*"]
+# Programs that tests start, and one for MXNet: importing them, as for their docstrings, would run
+# them.
+collect_ignore_glob = [
+    "support/mxnet_values/record.py",
+    "frameworks/scripts/*",
+    "support/cuda_scripts/*",
+    "support/programs/*/*",
+]
 
 
 # Whoever starts the tests in the background has them ignore Ctrl-C, and so would all that they
