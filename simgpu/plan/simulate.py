@@ -85,7 +85,10 @@ def simulate(job):
     few = SHARDED_LAYERS if job.program.sharded else LAYERS
     layers = _sizes(job.model.layers // job.stages, few)
     stages = _sizes(job.pipeline, STAGES) if _can_shrink(job) else [job.pipeline]
-    counts = _sizes(job.micro_batches, [n * stages[-1] for n in _fillings(job)])
+    few = [n * stages[-1] for n in _fillings(job)]
+    counts = _sizes(job.micro_batches, few)
+    if job.micro_batches <= max(few[1], job.pipeline - 1):  # they fill more stages in another way
+        stages, counts = [job.pipeline], [job.micro_batches]
     if job.pipeline == 1:  # gradients of one are there while the next runs; no more with further
         counts.reverse()
     axes, found = (stages, counts, layers), {}

@@ -65,6 +65,22 @@ def test_stages_are_extended_too(kind):
         assert seconds == pytest.approx(full.causes[cause], abs=0.03 * full.seconds), cause
 
 
+@pytest.mark.slow
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    ("stages", "chunks", "micro_batches"),
+    [(8, 1, 2), (6, 2, 6), (5, 2, 5), (6, 1, 6), (12, 1, 10), (6, 2, 12), (5, 2, 10), (8, 2, 16)],
+)
+def test_few_micro_batches(stages, chunks, micro_batches):
+    """They fill many stages in another way than few: with fewer than stages, all are kept."""
+    cluster = build_cluster(2 * stages, "a100", "nvlink3", stages, "hdr")
+    model = replace(SMALL, layers=2 * stages * chunks)
+    job = Job(model, replace(PLAIN, chunks=chunks), cluster, 1, 2, stages, 2, micro_batches)
+    extended, full = simulate(job), run(job)
+    assert extended.seconds == pytest.approx(full.seconds, rel=0.02)
+    assert extended.memory == pytest.approx(full.memory, rel=0.05)
+
+
 def alone(**changes):
     job = Job(LARGE, PLAIN, build_cluster(1, "a100"), micro_batch=2)
     return run(replace(job, **changes))
