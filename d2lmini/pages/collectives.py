@@ -49,8 +49,8 @@ def sum_seconds(allreduce, nbytes, nprocs=8, **machine):
     **machine
         Which GPUs, and what connects them, as in `simgpu.spawn`.
     """
-    found = sim.spawn(_sum, (allreduce, nbytes // 4), nprocs, numerics=False, **machine)
-    return max(seconds for seconds, _ in found)
+    program = (_seconds_of_sum, (allreduce, nbytes // 4), nprocs)
+    return max(sim.spawn(*program, numerics=False, **machine))
 
 
 def is_exact_sum(allreduce, nprocs, numel, summed=None):
@@ -66,13 +66,25 @@ def is_exact_sum(allreduce, nprocs, numel, summed=None):
     n = summed or nprocs
     wanted = n * (torch.arange(numel) % 100.0) + n * (n - 1) / 2
     found = sim.spawn(_sum, (allreduce, numel), nprocs, nodes=nprocs, network="hdr")
-    return all(torch.equal(x.cpu(), wanted) for _, x in found[:n])
+    return all(torch.equal(x, wanted) for x in found[:n])
+
+
+def _numbers(rank, numel):
+    """Return the tensor that this rank adds to the sum."""
+    return torch.arange(numel, device=_join()) % 100.0 + rank
+
+
+def _seconds_of_sum(rank, allreduce, numel):
+    """Return how long the sum takes on this rank."""
+    x = _numbers(rank, numel)
+    return _seconds(lambda: allreduce(x))
 
 
 def _sum(rank, allreduce, numel):
-    """Return how long a sum takes on this rank, and what the rank holds afterwards."""
-    x = torch.arange(numel, device=_join()) % 100.0 + rank
-    return _seconds(lambda: allreduce(x)), x
+    """Return, on the host, what this rank holds after the sum."""
+    x = _numbers(rank, numel)
+    allreduce(x)
+    return x.cpu()
 
 
 def _join():

@@ -18,6 +18,12 @@ def test_the_ring_sums_over_all_ranks(n, numel):
     assert is_exact_sum(ring, n, numel)
 
 
+def test_a_sum_is_checked_while_another_machine_is_in_use():
+    with collectives.sim.machine(2):
+        torch.ones(1, device=torch.accelerator.current_accelerator())
+        assert is_exact_sum(ring, 2, 5)
+
+
 def test_the_ring_sums_over_some_ranks_in_any_order():
     def program(rank):
         dist.init_process_group()
