@@ -176,8 +176,9 @@ class Collective:
         """Return the time at which all ranks and streams are ready for it, in seconds."""
         return max(part.earliest() for part in self.participants.values())
 
-    def schedule(self, start, end, cost, machine) -> None:
+    def schedule(self, transfer, machine) -> None:
         """Set when it runs, and reserve what it takes from kernels."""
+        cost, start, end = transfer.cost, transfer.ready, transfer.followed_to
         self.scheduled, self.end = True, end
         multiprocessors = cost.sm_share(machine.gpu)
         memory = cost.memory_share(machine.gpu, end - start)

@@ -1,7 +1,5 @@
 """Schedule communication: Note [When communication runs] of `simgpu.ranks`."""
 
-import math
-
 from simgpu.ranks.communication import costs
 from simgpu.ranks.communication.links import Links, Transfer
 from simgpu.ranks.communication.order.queues import Queues
@@ -28,15 +26,17 @@ class CommunicationScheduler:
     def __init__(self, machine, cluster, folding):
         self._machine, self._cluster, self._folding = machine, cluster, folding
         self._links, self.queues = Links(), Queues()
+        self._active = {}  # transfer -> its collective
         self._shares = {}  # of edges, by collective, algorithm, share and members
 
-    def schedule(self, collectives, horizon) -> list:
-        """Set the times of collectives that all their ranks have called.
+    def schedule(self, collectives, horizon) -> tuple:
+        """Follow collectives until some of them end.
 
         Parameters
         ----------
         collectives : list of Collective
-            In the order in which the last of their ranks called them.
+            Those that all their ranks have called and that have not started, in the order in which
+            the last of their ranks called them.
         horizon : float
             Later collectives start at this time at the earliest.
 
@@ -44,23 +44,21 @@ class CommunicationScheduler:
         -------
         list of Collective
             Those that have to wait for others which some of their ranks called before.
+        list of Collective
+            Those that have ended.
         """
-        waiting, active, transfers, now = list(collectives), {}, [], -math.inf
-        while True:
-            for collective in filter(self.queues.is_first, tuple(waiting)):
-                waiting.remove(collective)
-                transfers.append(self._transfer(collective))
-                active[transfers[-1]] = collective
-            if not active:
-                break
-            now, ended = self._links.advance(list(active), now)
-            for transfer in ended:
-                with self._machine.lock:
-                    collective = active.pop(transfer)
-                    collective.schedule(transfer.ready, now, transfer.cost, self._machine)
-                self.queues.remove(collective)
-        self._links.reserve(transfers, horizon)
-        return waiting
+        first = list(filter(self.queues.is_first, collectives))
+        self._active.update((self._transfer(collective), collective) for collective in first)
+        ended = []
+        while self._active and not ended:
+            ended = self._links.advance(list(self._active), horizon)
+        for transfer in ended:
+            with self._machine.lock:
+                self._active[transfer].schedule(transfer, self._machine)
+        ended = list(map(self._active.pop, ended))
+        for collective in ended:
+            self.queues.remove(collective)
+        return [collective for collective in collectives if collective not in first], ended
 
     def _transfer(self, collective):
         members = collective.members

@@ -2,14 +2,19 @@
 
 A collective that shares its links with no other takes `Cost.seconds`: its latency, in which it
 moves nothing, then its bytes at full speed. At full speed it occupies a share of each of its edges,
-all of the slowest one. If several that are scheduled together demand more of an edge than is free,
-all are slowed by the same factor until the demand changes: two that want all of it get half each.
-Collectives scheduled earlier keep their shares.
+all of the slowest one. If several demand more of an edge than it has, all are slowed by the same
+factor until the demand changes: two that want all of it get half each.
+
+A collective may be issued when others, which some rank had to know about, have been followed beyond
+its start. It gets its share all the same, but does not delay those. What an edge has carried too
+much then is a debt, for which later traffic waits: so over time no edge carries more than it can.
 """
 
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+
+NEGLIGIBLE = 1e-12  # seconds of an edge
 
 
 class Transfer:
@@ -27,59 +32,80 @@ class Transfer:
 
     def __init__(self, ready, cost, shares):
         self.ready, self.cost = ready, cost
-        self.begin = ready + cost.latency  # when its bytes start to move
+        self.followed_to = ready + cost.latency  # at first: when its bytes start to move
         self.shares = shares
         self.speed = 1.0
-        self.pieces = []  # (start, end, speed) of the bytes moved so far
-        self._uncontended_end = ready + cost.seconds
+        self._end_at_full_speed = ready + cost.seconds
         self._remaining = max(cost.seconds - cost.latency, 0.0)  # seconds at full speed
+        self._slowed = False
 
-    def end(self, now):
+    def end(self):
         """Return when it ends at its current speed."""
-        if self.speed == 1.0 and all(speed == 1.0 for *_, speed in self.pieces):
-            return self._uncontended_end  # free of rounding errors
-        return now + self._remaining / self.speed if self.speed else math.inf
+        if self.speed == 1.0 and not self._slowed:
+            return self._end_at_full_speed  # free of rounding errors
+        return self.followed_to + self._remaining / self.speed if self.speed else math.inf
 
-    def move(self, now, until):
-        """Move bytes at its current speed from `now` to `until`."""
-        self._remaining = max(self._remaining - self.speed * (until - now), 0.0)
-        if self.pieces and self.pieces[-1][1:] == (now, self.speed):
-            now = self.pieces.pop()[0]
-        self.pieces.append((now, until, self.speed))
+    def move(self, until):
+        """Move bytes at its current speed until the given time."""
+        moved = self.speed * (until - self.followed_to)
+        self._remaining = max(self._remaining - moved, 0.0)
+        self._slowed |= self.speed != 1.0
+        self.followed_to = until
 
 
 class _EdgeUse:
-    """The used share of one edge over time, a step function."""
+    """How one edge is used over time: step functions, 0 from the last moment on."""
 
-    __slots__ = ("_moments", "_used")
+    __slots__ = ("_demanded", "_moments", "_used")
 
     def __init__(self):
-        self._moments, self._used = [], []  # used[i] from moments[i] on; 0 from the last
+        self._moments, self._used, self._demanded = [], [], []  # [i]: from moments[i] on
 
-    def free(self, now):
-        """Return the free share at `now`."""
-        i = bisect_right(self._moments, now)
-        return max(1.0 - self._used[i - 1], 0.0) if i else 1.0
+    def rate(self, now, demand):
+        """Return at which speed those run that demand shares at `now`, `demand` in all."""
+        i = bisect_right(self._moments, now) - 1
+        if i < 0:
+            return 1 / demand
+        return max((1.0 - self._used[i]) / demand, 1 / (demand + self._demanded[i]))
 
     def next_change(self, now):
-        """Return when the free share changes next."""
+        """Return when the use changes next."""
         i = bisect_right(self._moments, now)
         return self._moments[i] if i < len(self._moments) else math.inf
 
-    def add(self, start, end, share, horizon):
-        """Add a used share from `start` to `end`; forget the time before `horizon`."""
+    def add(self, start, end, share, speed, horizon):
+        """Add a use from `start` to `end`; forget the time before `horizon`."""
         old = bisect_right(self._moments, horizon) - 1
         if old > 0:
-            del self._moments[:old], self._used[:old]
+            del self._moments[:old], self._used[:old], self._demanded[:old]
         first, last = self._split_at(start), self._split_at(end)
+        debt = 0.0
         for i in range(first, last):
-            self._used[i] += share
+            self._demanded[i] += share
+            self._used[i] += share * speed
+            if self._used[i] > 1.0:
+                debt += (self._used[i] - 1.0) * (self._moments[i + 1] - self._moments[i])
+                self._used[i] = 1.0
+        if debt > NEGLIGIBLE:
+            self._work_off(debt, last)
+
+    def _work_off(self, debt, i):
+        """Use all that is free from the moment `i` on, before others get any of it."""
+        while debt > NEGLIGIBLE:
+            free, start = 1.0 - self._used[i], self._moments[i]
+            if free > 0.0:
+                end = min(start + debt / free, self.next_change(start))
+                self._split_at(end)
+                debt -= free * (end - start)
+                self._used[i], self._demanded[i] = 1.0, math.inf
+            i += 1
 
     def _split_at(self, moment):
         i = bisect_left(self._moments, moment)
         if i == len(self._moments) or self._moments[i] != moment:
             self._moments.insert(i, moment)
             self._used.insert(i, self._used[i - 1] if i else 0.0)
+            self._demanded.insert(i, self._demanded[i - 1] if i else 0.0)
         return i
 
 
@@ -89,26 +115,31 @@ class Links:
     def __init__(self):
         self._edges = defaultdict(_EdgeUse)
 
-    def advance(self, transfers, now) -> tuple:
-        """Advance transfers until one of them starts or ends, or a free share changes.
+    def advance(self, transfers, horizon) -> list:
+        """Follow those that have been followed least far, up to where their speed may change.
+
+        Parameters
+        ----------
+        transfers : list of Transfer
+        horizon : float
+            Later transfers start at this time at the earliest.
 
         Returns
         -------
-        float
-            The time of that event.
         list of Transfer
-            The transfers that have ended.
+            The transfers that have ended, all at the same time.
         """
-        moving = [transfer for transfer in transfers if transfer.begin <= now]
-        later = [transfer.begin for transfer in transfers if transfer.begin > now]
-        if not moving:
-            return min(later), []
+        now = min(transfer.followed_to for transfer in transfers)
+        moving = [transfer for transfer in transfers if transfer.followed_to == now]
+        later = [transfer.followed_to for transfer in transfers if transfer.followed_to > now]
         self._set_speeds(moving, now)
-        ends = [transfer.end(now) for transfer in moving]
+        ends = [transfer.end() for transfer in moving]
         until = min(*ends, *later, self._next_change(moving, now))
         for transfer in moving:
-            transfer.move(now, until)
-        return until, [transfer for transfer, end in zip(moving, ends, strict=True) if end <= until]
+            transfer.move(until)
+            for edge, share in transfer.shares.items():
+                self._edges[edge].add(now, until, share, transfer.speed, horizon)
+        return [transfer for transfer, end in zip(moving, ends, strict=True) if end <= until]
 
     def _set_speeds(self, transfers, now):
         demand = defaultdict(float)
@@ -116,16 +147,9 @@ class Links:
             for edge, share in transfer.shares.items():
                 demand[edge] += share
         for transfer in transfers:
-            rates = (self._edges[edge].free(now) / demand[edge] for edge in transfer.shares)
+            rates = (self._edges[edge].rate(now, demand[edge]) for edge in transfer.shares)
             transfer.speed = min(1.0, min(rates, default=1.0))
 
     def _next_change(self, transfers, now):
         edges = {edge for transfer in transfers for edge in transfer.shares}
         return min((self._edges[edge].next_change(now) for edge in edges), default=math.inf)
-
-    def reserve(self, transfers, horizon):
-        """Record the use of finished transfers; later ones get the rest."""
-        for transfer in transfers:
-            for start, end, speed in transfer.pieces:
-                for edge, share in transfer.shares.items():
-                    self._edges[edge].add(start, end, share * speed, horizon)

@@ -50,14 +50,14 @@ class World:
         self.messages, self.unmet = [], set()
         self.checks = False
         self._incomplete = {}  # key -> collective that some of its ranks have not called
-        self._complete = []  # collectives that all have called, but are not scheduled
+        self._complete = []  # collectives that all have called, but that have not started
         self._in_flight = InFlight()
         self._pending = {}  # stream -> works that no wait() has covered, in order
         self._issued = {}  # rank -> collectives issued since its last kernel
         self._callback_streams = {}
         self._calls = CallCounts()
         scheduler.explain_deadlock = self._explain
-        scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_complete
+        scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_next
 
     @property
     def rank(self):
@@ -243,18 +243,16 @@ class World:
         for device in self.machine.devices:
             device.before_kernel = None
 
-    def _schedule_complete(self):
-        """Schedule collectives that all their ranks have called; return whether there were any."""
-        complete, self._complete = self._complete, []
-        if not complete:
-            return False
+    def _schedule_next(self):
+        """Follow collectives that all their ranks have called; return whether any has ended."""
         clocks = [
             self.machine.host if rank is self.rank else rank.clock.now
             for rank in self.scheduler.ranks
             if not rank.ended
         ]
-        self._complete = self.communication.schedule(complete, min(clocks, default=0.0))
-        return len(self._complete) < len(complete)
+        horizon = min(clocks, default=0.0)
+        self._complete, ended = self.communication.schedule(self._complete, horizon)
+        return bool(ended)
 
     def _explain(self):
         """Describe calls that some ranks have made more often than others, and that cross."""
@@ -270,7 +268,8 @@ class World:
 
     def _check_ending(self):
         """Raise an error if, at the end, calls have no counterpart or wait for each other."""
-        self._schedule_complete()
+        while self._schedule_next():
+            pass
         lines = [
             f"  rank {participant.rank} called {participant.name} ({participant.line}), but "
             f"rank {collective.missing()[0]} never made the matching call"

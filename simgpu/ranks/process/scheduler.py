@@ -169,7 +169,7 @@ class CooperativeScheduler:
         """Switch to the next ready rank, and block until the scheduler switches back."""
         rank = self.running
         next_rank = self._next_ready()
-        if next_rank is None and self.on_stall is not None and self.on_stall():
+        while next_rank is None and self.on_stall is not None and self.on_stall():
             next_rank = self._next_ready()
         if next_rank is None:
             next_rank = self._next_ready(must_wait=False) or self._first_to_time_out()

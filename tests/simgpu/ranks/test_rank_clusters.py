@@ -99,18 +99,55 @@ def test_a_later_transfer_slows_an_earlier_one_and_no_byte_is_lost():
     assert second.end - first.start == pytest.approx(alone + wire)
 
 
-def test_scheduled_transfers_keep_their_links():
+def test_a_late_transfer_gets_its_share_and_the_edge_carries_no_more_than_it_can():
     cluster = build_cluster(4, "a100", "nvlink3", 2, "ethernet100")
     found = cost("all_reduce", SIZE, (0, 2), cluster)
+    wire = found.seconds - found.latency
     links, card = Links(), ("nic", 0, 0, "out")
-    first = Transfer(0.0, found, {card: 0.75})
-    assert links.advance([first], first.begin) == (found.seconds, [first])
-    links.reserve([first], 0.0)
-    second, now, ended = Transfer(0.0, found, {card: 0.5}), first.begin, []
-    while not ended:
-        now, ended = links.advance([second], now)
-    assert [speed for *_, speed in second.pieces] == [0.5, 1.0]
-    assert now == pytest.approx(found.seconds + (found.seconds - found.latency) / 2)
+    early, soon = (Transfer(start, found, {card: 1.0}) for start in (0.0, wire / 2))
+    assert links.advance([early, soon], 0.0) == []  # early is halfway when soon begins
+    late = Transfer(0.0, found, {card: 1.0})
+    ends = follow(links, [early, soon, late])
+    # Half a wire in which early has all, and late half of that; a quarter for this debt; then they
+    # share: thirds until early has its other half, halves until late has its last quarter.
+    shared = 1 / 2 + 1 / 4
+    wanted = {early: shared + 3 / 2, late: shared + 3 / 2 + 2 / 4, soon: 3}
+    for transfer, wires in wanted.items():
+        assert ends[transfer] == pytest.approx(found.latency + wires * wire)
+
+
+def follow(links, transfers):
+    """Return when each of the transfers ends."""
+    ends = {}
+    while transfers:
+        for transfer in links.advance(transfers, 0.0):
+            ends[transfer] = transfer.followed_to
+        transfers = [transfer for transfer in transfers if transfer not in ends]
+    return ends
+
+
+def test_a_message_is_not_delayed_to_the_end_of_a_collective_that_began_before():
+    """Rank 1's message comes up after both have waited; the sum has its link already."""
+
+    def program(rank, device):
+        group = dist.new_group([0, 2])
+        x, y = torch.empty(SIZE // 4, device=device), torch.empty(SIZE // 400, device=device)
+        if rank in (0, 2):
+            work = dist.all_reduce(x, group=group, async_op=True)
+        for _ in range(3):  # each waits for the one before
+            if rank in (1, 3):
+                message = dist.isend(y, 3) if rank == 1 else dist.irecv(y, 1)
+                message.wait()
+        if rank in (0, 2):
+            work.wait()
+
+    run(program, *ONE_CARD)
+    (summed,), messages = spans_of(0), spans_of(1)
+    assert all(span.end < summed.end for span in messages)
+    (alone,) = durations([(0, 2)], *ONE_CARD)
+    assert summed.duration == pytest.approx(
+        alone + sum(span.duration for span in messages) / 2, 0.1
+    )
 
 
 @pytest.mark.parametrize(("k", "nodes", "network"), [(8, 1, None), (4, 2, "hdr")])

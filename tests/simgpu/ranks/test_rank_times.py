@@ -167,20 +167,24 @@ def test_the_host_issues_a_collective_or_a_batch_in_the_time_of_pytorch():
 
 
 @pytest.mark.parametrize("first_is_over", [False, True])
-def test_what_is_called_later_gets_what_others_leave_of_the_wires(first_is_over):
-    """Of four groups on the same wires these are never idle, and never carry more than they can."""
-    sizes = [1, 4, 1, 1]
+def test_what_is_called_later_gets_its_share_of_the_wires(first_is_over):
+    """What five groups send over the same wires takes the time of all their bytes."""
+    sizes = [1, 4, 1, 1, 1]
 
     def program(rank, device):
+        works = []
         for i, size in enumerate(sizes):
             x = torch.empty(size * SIZE // 4, device=device)
-            work = dist.all_reduce(x, group=dist.new_group([0, 1]), async_op=True)
+            if i == len(sizes) - 1:  # after all the others: it waits for what they sent too much
+                for work in works:
+                    work.wait()
+                torch.accelerator.current_stream().synchronize()
+            works.append(dist.all_reduce(x, group=dist.new_group([0, 1]), async_op=True))
             if i == 0:
-                first = work
-                continue  # the first two are settled together, the others one by one
-            assert not work.is_completed()
+                continue  # the first two are followed together, the others one by one
+            assert not works[-1].is_completed()
             if first_is_over:
-                first.wait()
+                works[0].wait()
                 torch.accelerator.current_stream().synchronize()
 
     run(program, 2)
@@ -190,6 +194,8 @@ def test_what_is_called_later_gets_what_others_leave_of_the_wires(first_is_over)
     seconds = START + 2 * step + wire_seconds(1, rate) + rest
     assert max(s.end for s in spans) - spans[0].start == pytest.approx(seconds, rel=1e-9)
     assert len(spans) == len(sizes)
+    first, large, *late, _ = spans
+    assert all(first.start < span.start and span.end < large.end for span in late)
 
 
 def test_what_comes_after_a_wait_in_the_stream_starts_when_the_collective_has_ended():
