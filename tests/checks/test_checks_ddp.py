@@ -1,5 +1,6 @@
 """The checkers of programs on several ranks accept right solutions and name what is wrong."""
 
+import os
 from contextlib import nullcontext
 
 import torch
@@ -110,17 +111,18 @@ WRONG["measure_accuracy"] = {
 
 
 def make_update(
-    clear=True, silent=lambda i, last: i < last, weigh=len, clip="end", forward=None, steps=1
-):
+    clear=True, silent=lambda i, last: i < last, weigh=len, clip="end", forward=None, steps=1,
+    returned=lambda norm, max_norm: norm.item(),
+):  # fmt: skip
     """Return an update that is right by default; each argument makes a mistake."""
 
     def update(model, optimizer, X, y, parts, max_norm):
-        def clip_now():
-            nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+        def clip_now(limit=max_norm):
+            return nn.utils.clip_grad_norm_(model.parameters(), limit)
 
         if clear:
             optimizer.zero_grad()
-        pairs = list(zip(X.chunk(parts), y.chunk(parts), strict=True))
+        pairs, norms = list(zip(X.chunk(parts), y.chunk(parts), strict=True)), []
         for i, (x, target) in enumerate(pairs):
             if forward == "outside":
                 loss = cross_entropy(model(x), target) * weigh(x) / len(X)
@@ -130,13 +132,13 @@ def make_update(
                     loss = cross_entropy(net(x), target) * weigh(x) / len(X)
                 loss.backward()
                 if clip == "parts":
-                    clip_now()
-        if clip == "end":
-            clip_now()
+                    norms.append(clip_now())
+        norms.append(clip_now(max_norm if clip == "end" else torch.inf))
         for _ in range(steps):
             optimizer.step()
         if clip == "late":
             clip_now()
+        return returned(norms[-2:][0], max_norm)  # of the last clip_now
 
     return update
 
@@ -156,6 +158,13 @@ WRONG["update"] = {
     "need not be of equal size": make_update(weigh=lambda x: 7 / 3 if len(x) < 7 else 7),
     "take the mean over the minibatch": make_update(weigh=lambda x: 7 * len(x)),
     r"which has world_size \* len\(X\) examples": make_update(weigh=lambda x: 2 * len(x)),
+    r"norm of its gradient is [23]\.\d\d times.*parts need not": make_update(weigh=lambda x: 7),
+    "the norm after clipping; return": make_update(returned=lambda norm, most: min(norm, most)),
+    "the sum of the squares": make_update(returned=lambda norm, most: norm.item() ** 2),
+    "clip_grad_norm_ returns it": make_update(returned=lambda norm, most: 1.0),
+    "returned on rank 0 must be a number, but it is None": (
+        make_update(returned=lambda norm, most: None)
+    ),
     "this is not the update": returns_nothing,
 }
 
@@ -167,11 +176,110 @@ def scales_sums_by_the_world_size(model, optimizer, X, y, parts, max_norm):
     for i, (x, target) in enumerate(pairs):
         with model.no_sync() if i < len(pairs) - 1 else nullcontext():
             (cross_entropy(model(x), target, reduction="sum") * scale).backward()
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
+    return norm  # a tensor
 
 
 RIGHT["update"] = make_update(), scales_sums_by_the_world_size
+
+
+def make_share_loss(weight=1.0, dummy=True, size=None, scale=None, whole=False):
+    """Return a loss of a share that is right by default; each argument makes a mistake."""
+
+    def share_loss(model, X, y):
+        rank, k = dist.get_rank(), dist.get_world_size()
+        has_some = rank < len(X)
+        if not has_some and not dummy:
+            return model.module.layer.weight.sum() * 0
+        mine = slice(rank, None, k) if has_some else slice(0, 1)
+        mine = slice(None) if whole else mine
+        each = cross_entropy(model(X[mine]), y[mine], reduction="none")
+        factor = k / len(X) if scale is None else scale(k, X, each)
+        return (each * (factor if has_some else weight * 0)).sum() if size is None else size(each)
+
+    return share_loss
+
+
+def gives_no_example(model, X, y):
+    mine = slice(dist.get_rank(), None, dist.get_world_size())
+    return cross_entropy(model(X[mine]), y[mine], reduction="sum") * dist.get_world_size() / len(X)
+
+
+def counts_the_dummy(model, X, y):
+    rank, k = dist.get_rank(), dist.get_world_size()
+    mine = slice(rank, None, k) if rank < len(X) else slice(0, 1)
+    return cross_entropy(model(X[mine]), y[mine], reduction="sum") * k / len(X)
+
+
+RIGHT["share_loss"] = make_share_loss()
+WRONG["share_loss"] = {
+    "this network cannot take 0 examples": gives_no_example,
+    "deadlock|every rank must call the model": make_share_loss(dummy=False),
+    "additional example of a rank without any must have weight 0": counts_the_dummy,
+    "2 rank.*it is 0.5 times the right one": make_share_loss(scale=lambda k, X, each: 1 / len(X)),
+    "1 rank.*it is 3 times the right one": make_share_loss(scale=lambda k, X, each: k),
+    "DDP divides by the number of ranks": make_share_loss(scale=lambda k, X, each: 1 / len(each)),
+    "give each rank its share": make_share_loss(whole=True),
+    "must be of shape": make_share_loss(size=lambda each: each),
+    "share_loss returns on rank 0 must be a tensor": returns_nothing,
+}
+
+
+def gather_seen(seen):
+    lists = [None] * dist.get_world_size()
+    dist.all_gather_object(lists, seen)
+    return lists
+
+
+def make_save(net=lambda m: m.module.state_dict(), seen=gather_seen, wait=True, writers=(0,)):
+    """Return a function that saves rightly by default; each argument makes a mistake."""
+
+    def save_all(path, model, mine):
+        states = {"net": net(model), "seen": seen(mine)}
+        if dist.get_rank() in writers:
+            torch.save(states, path)
+        if wait:
+            dist.barrier()
+
+    return save_all
+
+
+def saves_by_another_name(path, model, seen):
+    make_save()(f"{path}.new", model, seen)
+    if dist.get_rank() == 0:
+        os.replace(f"{path}.new", path)
+    dist.barrier()
+
+
+def gathers_on_rank_0(path, model, seen):
+    if dist.get_rank() == 0:
+        torch.save({"net": model.module.state_dict(), "seen": gather_seen(seen)}, path)
+    dist.barrier()
+
+
+def leaves_a_file(path, model, seen):
+    make_save()(path, model, seen)
+    make_save()(f"{path}.old", model, seen)
+
+
+RIGHT["save_all"] = make_save(), saves_by_another_name
+WRONG["save_all"] = {
+    "2 rank.*run.py|2 rank.*rank 1 calls barrier": gathers_on_rank_0,
+    r"ranks \[0, 1\] write one file": make_save(writers=(0, 1)),
+    "rank 1 returns before the file is there": make_save(wait=False),
+    "there is no file": (make_save(writers=()), returns_nothing),
+    "model.module.state_dict": make_save(net=lambda model: model.state_dict()),
+    "does not have the weights": make_save(net=lambda model: {}),
+    "rank 0's part alone": (make_save(seen=lambda seen: seen), make_save(seen=lambda seen: [seen])),
+    "collect the lists of all ranks, in": make_save(seen=lambda seen: gather_seen(seen)[::-1]),
+    "run.pt.old is left": leaves_a_file,
+    'a dictionary with "net" and "seen"': lambda path, model, seen: (
+        make_save()(path, model, seen),
+        dist.get_rank() or torch.save([1], path),
+        dist.barrier(),
+    ),
+}
 
 
 def test_an_endless_update_gets_a_message(monkeypatch):

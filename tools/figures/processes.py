@@ -1,15 +1,66 @@
-"""Processes: who starts them, their ranks, which of them form a mesh, and what they add up."""
+"""Processes: the script that they run, their ranks, who starts them, and what they add up."""
 
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED
-from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas, tint
 
 LEFT, PANEL_W, BOX_W = (14, 226), 200, 86
 SIDE, GAP, MESH_LEFT = 40, 8, 12
 NODE_H = 2 * SIDE + GAP + 46
 AXES = {"tensor": 1, "context": 2, "shard": 4, "pipeline": 8}  # what is added to a rank
 COLOURS = dict(zip(AXES, GPU, strict=True))
+
+# The script for one GPU and for many: a change's number, what it replaces, and what it adds.
+# Lines without a number are the same in both.
+SCRIPTS = (
+    (1, "", 'int(os.environ["LOCAL_RANK"])'),
+    (2, "", "dist.init_process_group"),
+    (3, "shuffle=True", "DistributedSampler(train_set)"),
+    (4, "args.batch_size", "args.batch_size // world_size"),
+    (5, "", "X_test[rank::world_size]"),
+    (6, "net.to(device)", "DistributedDataParallel(net.to(device))"),
+    (None, "for epoch in range(3):", ""),
+    (7, "", "sampler.set_epoch(epoch)"),
+    (None, "loss = cross_entropy(model(features), labels)", ""),
+    (None, "optimizer.zero_grad()", ""),
+    (None, "loss.backward()", ""),
+    (None, "optimizer.step()", ""),
+    (8, "", "dist.all_reduce(sums)"),
+    (9, "", "if rank == 0:"),
+    (10, "", "dist.barrier()"),
+)
+ROW, BODY = 24, 20  # a line's height; how far the loop's body is indented
+
+
+def ten_changes() -> Canvas:
+    """Draw the script for one GPU beside the one for many, a line for each change."""
+    canvas = Canvas(
+        WIDTH,
+        44 + ROW * len(SCRIPTS),
+        "The ten changes from one GPU to many",
+        "Two columns. What one GPU's script has on the left is replaced on the right: shuffling by "
+        "a sampler, the batch size by a share of it, the network by a wrapped one. Seven lines are "
+        "new: take the GPU of the local rank, meet, share out the test set, set the epoch, sum "
+        "over the ranks, print on rank 0, wait. The training step is the same.",
+    )
+    canvas.text(8, 18, "one GPU", LARGE, anchor="start", bold=True)
+    canvas.text(140, 18, "DDP, on every rank", LARGE, anchor="start", bold=True)
+    in_loop = False
+    for row, (number, old, new) in enumerate(SCRIPTS):
+        y = 46 + ROW * row
+        indent = BODY * in_loop
+        if number is None:
+            canvas.text(8 + indent, y, old, anchor="start", fill=MUTED, fit=WIDTH - 16)
+            in_loop = True
+            continue
+        if old:
+            canvas.rect(3, y - 11, 113, 22, tint(LINK), rx=3)
+            canvas.text(6, y, old, anchor="start", fit=109)
+        canvas.rect(136, y - 11, WIDTH - 139, 22, tint(GPU[1]), rx=3)
+        canvas.text(124, y, str(number), bold=True, fit=22)
+        canvas.text(140 + indent, y, new, anchor="start", fit=WIDTH - 143 - indent)
+    return canvas
 
 
 def ddp_processes() -> Canvas:

@@ -1,22 +1,15 @@
-"""Checkers for the exercises of the chapter on `DistributedDataParallel`.
-
-If a solution is a program of several ranks, each rank has its own simulated GPU.
-"""
+"""Checkers of evaluation on several ranks: which images, which counts."""
 
 import math
 from functools import partial
 from itertools import pairwise
 
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.nn.functional import cross_entropy
-from torch.nn.parallel import DistributedDataParallel
 
-import simgpu as sim
+from d2lmini.checks.concise.ranks import on_ranks
 from d2lmini.checks.shared.results import number, whole_number
 from d2lmini.checks.shared.solution import checker
-from simgpu.timeline import Timeline
 
 _close = partial(math.isclose, rel_tol=1e-6)  # results computed in float32 are accepted
 SIZES = (1, 2, 3, 10, 11, 12, 13)
@@ -114,19 +107,6 @@ def check_total_accuracy(total_accuracy):
     print("total_accuracy: passed")
 
 
-def _on_ranks(solution, nprocs, program):
-    """Return what ``program(rank, device)`` returns on each rank, all in one process group."""
-
-    def run(rank):
-        dist.init_process_group()
-        result = program(rank, torch.accelerator.current_accelerator())
-        dist.destroy_process_group()
-        return result
-
-    with solution.running():  # with its time limit
-        return sim.spawn(run, nprocs=nprocs)
-
-
 class _Counting(nn.Module):
     """The identity as a network, which counts the images that it sees."""
 
@@ -167,7 +147,7 @@ def check_measure_accuracy(measure_accuracy):
             result = given(nets[rank], X, y.long(), batch_size)
             return number(result, f"the accuracy that measure_accuracy returns on rank {rank}")
 
-        results = _on_ranks(given, nprocs, program)
+        results = on_ranks(given, nprocs, program)
         _check_accuracies(results, nets, hits, batch_size, where)
     print("measure_accuracy: passed")
 
@@ -199,94 +179,3 @@ def _check_accuracies(results, nets, hits, batch_size, where):
         raise AssertionError(
             f"{where}: the accuracy is {wanted:.4f}, not {got:.4f} as on rank {rank}: {hint}"
         )
-
-
-EXAMPLES, UPDATES = 7, 2  # examples per rank, consecutive updates
-LARGE, SMALL = 1e6, 0.05  # norms that clip no gradient, and every gradient
-
-
-@checker("update(model, optimizer, X, y, parts, max_norm)", may_change=["model", "optimizer"])
-def check_update(update):
-    """Check an update that accumulates gradients in parts and clips them.
-
-    Parameters
-    ----------
-    update : callable
-        ``update(model, optimizer, X, y, parts, max_norm)``, called on every rank: `model` is
-        wrapped in `DistributedDataParallel`; X, y are the rank's share of a minibatch, of equal
-        size on all ranks, to be computed in `parts` parts, whose sizes may differ. The gradients
-        are sent in one message; the gradient of the mean cross-entropy over the minibatch is
-        clipped to the norm `max_norm`.
-
-    Raises
-    ------
-    AssertionError
-        If the update is not that of one process, or more than necessary is sent.
-    """
-    generator = torch.Generator().manual_seed(0)
-    X = torch.randn(2 * EXAMPLES, 5, generator=generator)
-    y = torch.randint(3, (2 * EXAMPLES,), generator=generator)
-    for parts, max_norm in ((1, LARGE), (1, SMALL), (3, LARGE), (3, SMALL)):
-        clips = f"clipped to {max_norm}" if max_norm < LARGE else "nothing to clip"
-        where = f"2 ranks, {parts} part(s), {clips}"
-        given = update.at(where)
-        net = _make_net()
-
-        def program(rank, device, given=given, parts=parts, max_norm=max_norm):
-            model = DistributedDataParallel(_make_net().to(device))
-            optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-            features, labels = X[rank::2].to(device), y[rank::2].to(device)
-            for _ in range(UPDATES):
-                given(model, optimizer, features, labels, parts, max_norm)
-            return [p.detach().cpu() for p in model.parameters()]
-
-        results = _on_ranks(given, 2, program)
-        lane = Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
-        sent = sum(message.name == "all_reduce" for message in lane)
-        _train_alone(net, X, y, max_norm)
-        _check_update(results, net, sent, parts, max_norm, where)
-    print("update: passed")
-
-
-def _make_net():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(1)
-        return nn.Linear(5, 3)
-
-
-def _train_alone(net, X, y, max_norm):
-    optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
-    for _ in range(UPDATES):
-        optimizer.zero_grad()
-        cross_entropy(net(X), y).backward()
-        nn.utils.clip_grad_norm_(net.parameters(), max_norm)
-        optimizer.step()
-
-
-def _check_update(results, net, sent, parts, max_norm, where):
-    first, second = results
-    assert all(map(torch.equal, first, second)), (
-        f"{where}: the replicas differ. Each rank clipped by a norm of its own, or nothing "
-        "was sent: the last part was computed in no_sync(), too, or not by `model`"
-    )
-    assert sent <= UPDATES, (
-        f"{where}: {sent} messages of gradients in {UPDATES} updates. Inside of model.no_sync() "
-        "nothing is sent: compute all parts except the last in it, the forward pass, too"
-    )
-    if all(torch.allclose(a, b, atol=1e-5) for a, b in zip(first, net.parameters(), strict=True)):
-        return
-    hint = (
-        "take the mean over the minibatch, which has world_size * len(X) examples, begin without "
-        "old gradients, and step() once"
-    )
-    if max_norm < LARGE:
-        hint = (
-            "clip once, between the last backward() and step(): before it the gradients are not "
-            "complete"
-        )
-    elif parts > 1:
-        hint = (
-            "the parts need not be of equal size; divide the sum of the losses of each by len(X), "
-            "or weigh the mean over each by its size over len(X), and let all gradients add up"
-        )
-    raise AssertionError(f"{where}: this is not the update that one process makes: {hint}")

@@ -1,0 +1,124 @@
+"""The chapter on DDP: scripts that are started or made to hang, messages, `nn.DataParallel`."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
+
+import simgpu as sim
+from d2lmini.ddp import launcher_environment, torchrun_command
+from d2lmini.resnet import resnet18
+from simgpu.timeline import Timeline
+
+_STUCK = r'\[rank(\d)\]:   File ".*changed.py", line (\d+), in <module>\n.*?: +(.*)'
+_REASON = r"\[rank(\d)\]: RuntimeError: \[.*?\] (.*)"
+
+
+def run_script(script, nprocs, *options, simulated=False):
+    """Start a script by torchrun on CPU processes, or on simulated GPUs.
+
+    Parameters
+    ----------
+    script : str or Path
+    nprocs : int
+    *options
+        Of the script; processes on the CPU are also given ``--cpu``.
+    simulated : bool
+        Start ``simgpu run`` instead of torchrun.
+
+    Returns
+    -------
+    code : int
+        The exit status: 0 if all went well.
+    text : str
+        What the processes print, errors included.
+    """
+    command = torchrun_command(script, "--cpu", *options, nproc_per_node=nprocs)
+    if simulated:
+        launcher = [sys.executable, "-m", "simgpu", "run"]
+        command = [*launcher, f"--nproc-per-node={nprocs}", str(script), *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(command, env=launcher_environment(), timeout=300, **pipes)
+    return done.returncode, done.stdout
+
+
+def run_changed(source, nprocs, timeout=10, simulated=False):
+    """Start a changed script, as `run_script` does, with a short time-out for collectives.
+
+    Parameters
+    ----------
+    source : str
+        The script, which makes a process group.
+    nprocs : int
+    timeout : int
+        Seconds after which a rank that waits gives up.
+    simulated : bool
+    """
+    before, call, after = source.partition("dist.init_process_group(")
+    arguments, end, rest = after.partition(")  # 2")
+    limit = f", timeout=__import__('datetime').timedelta(seconds={timeout})"
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "changed.py"
+        file.write_text(before + call + arguments + limit + end + rest, encoding="utf-8")
+        return run_script(file, nprocs, simulated=simulated)
+
+
+def waiting_ranks(text):
+    """Return (rank, line number, line, reason) of each rank that gave up in a changed script."""
+    reasons = dict(re.findall(_REASON, text))
+    return [
+        (int(rank), int(number), call, reasons[rank].split(" [")[0])
+        for rank, number, call in sorted(re.findall(_STUCK, text))
+        if rank in reasons
+    ]
+
+
+def losses_in(text):
+    """Return the losses and the accuracies in what a script has printed."""
+    found = re.findall(r"loss (\S+), accuracy (\S+)", text)
+    return torch.tensor([[float(number) for number in pair] for pair in found])
+
+
+def allreduces_sent():
+    """Return how many all-reduces rank 0 took part in during the last run of simulated ranks."""
+    lane = Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
+    return sum(message.name == "all_reduce" for message in lane)
+
+
+def data_parallel_step(devices, batch_size):
+    """Return a function that trains ResNet-18 for one step as `nn.DataParallel` does.
+
+    Parameters
+    ----------
+    devices : list of torch.device
+        The first one holds the parameters, and makes the update.
+    batch_size : int
+        Images on the CPU, which are shared out.
+    """
+    with devices[0]:
+        net = resnet18()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    X = torch.empty(batch_size, 1, 28, 28)
+    y = torch.zeros(batch_size, dtype=torch.int64, device=devices[0])
+
+    def step():
+        optimizer.zero_grad()
+        cross_entropy(_forward(net, X, devices), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def _forward(net, X, devices):
+    """Scatter the images, copy all parameters, compute, and gather the outputs."""
+    state = dict(net.named_parameters()) | dict(net.named_buffers())
+    shares = [x.to(d) for x, d in zip(X.tensor_split(len(devices)), devices, strict=True)]
+    replicas = [{name: value.to(d) for name, value in state.items()} for d in devices]
+    pairs = zip(replicas, shares, strict=True)
+    outputs = [functional_call(net, replica, share) for replica, share in pairs]
+    return torch.cat([output.to(devices[0]) for output in outputs])
