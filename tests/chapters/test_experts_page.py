@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+from functools import partial
 
 import nbformat
 import pytest
@@ -158,6 +159,19 @@ def test_a_pass_is_timed_on_the_slowest_rank_and_told_by_kind():
     assert experts.seconds_by_kind(cards)["all-to-all"] > 5 * kinds["all-to-all"]
     busy = experts.time_layer(exchange, sizes, load=[0.5, *[0.5 / 7] * 7], **how)
     assert busy.seconds > 2 * near.seconds
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_pass_ends_with_the_slowest_rank(slow):
+    def products(x, weights, active, group, count, many=20):
+        for _ in range(many if dist.get_rank() == slow else 1):
+            y = x @ weights[1][0]
+        return y
+
+    sizes, how = experts.Sizes(4096, 2048, 2, 1), {"load": [0.5, 0.5], "backward": False}
+    both = experts.time_layer(products, sizes, 2, 4096, **how).seconds
+    one = experts.time_layer(partial(products, many=1), sizes, 2, 4096, **how).seconds
+    assert both > 10 * one
 
 
 def test_groups_of_experts_are_neighbours_or_spread_over_the_nodes():
