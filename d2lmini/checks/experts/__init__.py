@@ -1,11 +1,11 @@
 """Checkers for the exercises of the chapter on experts.
 
-Start reading in ``copies.py``: where the copies of tokens go, and how they come back.
+Start reading in ``copies.py``: how copies of tokens are combined, and how many leave a node.
 ``routing.py`` is on which copies an expert takes, and on balance; ``gradients.py`` on the norm of
 all gradients.
 """
 
-from d2lmini.checks.experts.copies import check_combine, check_leaving, check_places
+from d2lmini.checks.experts.copies import check_combine, check_leaving
 from d2lmini.checks.experts.gradients import check_clip_norm
 from d2lmini.checks.experts.routing import check_global_balance, check_keep
 
@@ -15,5 +15,4 @@ __all__ = [
     "check_global_balance",
     "check_keep",
     "check_leaving",
-    "check_places",
 ]

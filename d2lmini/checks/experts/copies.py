@@ -1,6 +1,4 @@
-"""Checkers of where copies of tokens go: to experts, between nodes, and home again."""
-
-import itertools
+"""Checkers of how copies of tokens are combined, and of how many leave a node."""
 
 import torch
 
@@ -17,15 +15,15 @@ def choices(tokens, experts, active, seed=0):
     return draw(tokens, experts, seed=seed).topk(active).indices
 
 
-@checker("combine(y, order, shares)")
+@checker("combine(y, order, scores)")
 def check_combine(combine):
     """Check the weighted sum of the results that come back to the rank of their tokens.
 
     Parameters
     ----------
     combine : callable
-        ``combine(y, order, shares)``: row i of `y` is the result of copy ``order[i]``, which
-        belongs to token ``order[i] // active``; `shares`, of shape (tokens, active), has the weight
+        ``combine(y, order, scores)``: row i of `y` is the result of copy ``order[i]``, which
+        belongs to token ``order[i] // active``; `scores`, of shape (tokens, active), has the weight
         of each copy. Returns the sums, of shape (tokens, features), and sorts nothing.
 
     Raises
@@ -36,20 +34,20 @@ def check_combine(combine):
     (gpu,) = sim.configure(1)
     for tokens, experts, active in ((1, 2, 1), (5, 4, 1), (6, 4, 2), (16, 8, 3)):
         order = choices(tokens, experts, active).flatten().argsort(stable=True)
-        y, shares = draw(tokens * active, HIDDEN, seed=1), draw(tokens, active, seed=2).softmax(1)
+        y, scores = draw(tokens * active, HIDDEN, seed=1), draw(tokens, active, seed=2).softmax(1)
         where = f"{tokens} tokens, {experts} experts, {active} for each token"
-        right = _sums(_scattered(y, order), shares)
+        right = _sums(_scattered(y, order), scores)
         begin = len(sim.trace())
-        given = [x.to(gpu) for x in (y, order, shares)]
+        given = [x.to(gpu) for x in (y, order, scores)]
         got = tensor(combine.at(where)(*given), f"{where}: what combine returns", right.shape).cpu()
         if differ(got, right):
             raise AssertionError(
-                f"{where}: the sums are wrong. {_explain_combine(got, y, order, shares)}"
+                f"{where}: the sums are wrong. {_explain_combine(got, y, order, scores)}"
             )
         names = {span.name for span in sim.trace()[begin:]}
         if names & {"sort", "topk", "argsort"}:
             raise AssertionError(
-                f"{where}: the sums are right, but it sorts; `order` says already where each row "
+                f"{where}: the sums are right, but it sorts. `order` already says where each row "
                 "belongs: write to that place instead of reading in another order"
             )
     print("combine: passed")
@@ -59,85 +57,27 @@ def _scattered(y, order):
     return torch.zeros_like(y).index_copy(0, order, y)
 
 
-def _sums(copies, shares):
-    return (copies.unflatten(0, shares.shape) * shares[..., None]).sum(1)
+def _sums(copies, scores):
+    return (copies.unflatten(0, scores.shape) * scores[..., None]).sum(1)
 
 
-def _explain_combine(got, y, order, shares):
-    active = shares.shape[1]
-    other_shares = _sums(_scattered(y * shares.flatten()[:, None], order), torch.ones_like(shares))
+def _explain_combine(got, y, order, scores):
+    active = scores.shape[1]
+    other_scores = _sums(_scattered(y * scores.flatten()[:, None], order), torch.ones_like(scores))
     wrong = {
-        "`shares` has the weights in the order of the tokens, `y` has its rows in the order of "
-        "the experts: which weight belongs to row i?": other_shares,
-        "y[order] reads row order[i] for copy i; it is the other way round: row i is the result of "
-        "copy order[i]": _sums(y[order], shares),
-        "The rows of `y` are still sorted by expert": _sums(y, shares),
-        "Each result counts with the share of its copy": _sums(
-            _scattered(y, order), torch.ones_like(shares)
+        "`scores` has the weights in the order of the tokens, `y` has its rows in the order of "
+        "the experts: which weight belongs to row i?": other_scores,
+        "y[order] reads row order[i] for copy i, but it is the other way round: row i is the "
+        "result of copy order[i]": _sums(y[order], scores),
+        "The rows of `y` are still sorted by expert": _sums(y, scores),
+        "Each result counts with the score of its copy": _sums(
+            _scattered(y, order), torch.ones_like(scores)
         ),
     }
     for hint, result in wrong.items():
         if not differ(got, result):
             return hint
     return f"Row i is the result of copy order[i], which belongs to token order[i] // {active}"
-
-
-@checker("places(theirs)")
-def check_places(places):
-    """Check the order in which a rank takes the rows that have arrived.
-
-    Parameters
-    ----------
-    places : callable
-        ``places(theirs)``: ``theirs[r][e]`` rows have come from rank r for this rank's expert e,
-        rank after rank and for each rank expert after expert. Returns a list: row ``places[i]`` of
-        these is row i of those that are sorted by expert, and by rank for each expert.
-
-    Raises
-    ------
-    AssertionError
-        If it returns another order; the message names the usual mistakes.
-    """
-    tables = (
-        [[2, 1]], [[1, 2], [3, 1]], [[2], [3]], [[0, 2, 1], [1, 0, 0], [2, 2, 2]],
-        [[0, 0], [0, 3], [0, 0], [4, 0]], [[0, 0], [0, 0]],
-    )  # fmt: skip
-    for theirs in tables:
-        where = f"theirs = {theirs}"
-        given = places.at(where)
-        items = given.items(given([list(row) for row in theirs]))
-        got = [whole_number(i, f"{where}: an index that places returns") for i in items]
-        right = order_by_expert(theirs)
-        if got != right:
-            raise AssertionError(
-                f"{where}: it is {right}, not {got}. {_explain_places(got, right, theirs)}"
-            )
-    print("places: passed")
-
-
-def order_by_expert(theirs):
-    """Return the right answer; see `check_places`."""
-    ranks, own = range(len(theirs)), range(len(theirs[0]))
-    sizes = [theirs[r][e] for r, e in itertools.product(ranks, own)]
-    ends = list(itertools.accumulate(sizes, initial=0))
-    begin = {key: ends[i] for i, key in enumerate(itertools.product(ranks, own))}
-    return [begin[r, e] + i for e in own for r in ranks for i in range(theirs[r][e])]
-
-
-def _explain_places(got, right, theirs):
-    total = sum(map(sum, theirs))
-    if len(got) != total:
-        return f"{total} rows have arrived; each has one place"
-    if got == list(range(total)):
-        return (
-            "That leaves them as they came, sorted by rank; a grouped product needs all rows of "
-            "its first expert first, from whatever rank"
-        )
-    if got == sorted(range(total), key=right.__getitem__):
-        return "That is the inverse: it says where each row goes, not which row comes"
-    if sorted(got) != list(range(total)):
-        return "Each row must be taken once"
-    return "Take the experts one after another, and for each of them the ranks in their order"
 
 
 @checker("leaving(chosen, experts, nodes, home)")

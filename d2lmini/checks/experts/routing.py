@@ -90,14 +90,14 @@ def _explain_keep(got, chosen, experts, capacity):
     return "Count for each expert by itself: first choices of all tokens, then second ones"
 
 
-@checker("global_balance(chances, chosen)")
+@checker("global_balance(probs, chosen)")
 def check_global_balance(global_balance):
     """Check a loss for balance whose fractions are those over all ranks.
 
     Parameters
     ----------
     global_balance : callable
-        ``global_balance(chances, chosen)``, called on every rank with its own tokens: `chances` of
+        ``global_balance(probs, chosen)``, called on every rank with its own tokens: `probs` of
         shape (tokens, experts), which need a gradient, and `chosen` of shape (tokens, active).
         Returns a number; the mean over the ranks of these numbers, and of their gradients, are
         those of the whole batch.
@@ -110,30 +110,30 @@ def check_global_balance(global_balance):
     tokens, experts, active = 8, 4, 2
     for t in DEGREES:
         shift = torch.arange(t).repeat_interleave(tokens)[:, None] == torch.arange(experts)
-        chances = (draw(t * tokens, experts, seed=5) + 3 * shift).softmax(1)
-        chosen = chances.topk(active).indices
+        probs = (draw(t * tokens, experts, seed=5) + 3 * shift).softmax(1)
+        chosen = probs.topk(active).indices
         where = f"on {t} rank{'s' * (t > 1)}"
         given = global_balance.at(where)
 
-        def run(rank, device, t=t, batch=(chances, chosen), given=given):
+        def run(rank, device, t=t, batch=(probs, chosen), given=given):
             own, chosen = (x.chunk(t)[rank].to(device) for x in batch)
             own = own.detach().requires_grad_()
             loss = given(own, chosen)
             if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-                given.fail("must return a tensor that has a gradient by the chances")
+                given.fail("must return a tensor that has a gradient with respect to probs")
             loss.backward()
             return loss.detach(), own.grad
 
         results = on_ranks(given, run, t)[0]
         losses = [number(loss, f"{where}: what global_balance returns") for loss, _ in results]
         gradients = torch.cat([gradient for _, gradient in results])
-        _compare(where, sum(losses) / t, gradients, _whole(chances, chosen), t)
+        _compare(where, sum(losses) / t, gradients, _whole(probs, chosen), t)
     print("global_balance: passed")
 
 
-def _whole(chances, chosen):
+def _whole(probs, chosen):
     """Return the loss of the whole batch, its gradient, and the mean of the ranks' own losses."""
-    leaf, experts = chances.clone().requires_grad_(), chances.shape[1]
+    leaf, experts = probs.clone().requires_grad_(), probs.shape[1]
     fractions = chosen.flatten().bincount(minlength=experts) / chosen.numel()
     loss = experts * (fractions * leaf.mean(0)).sum()
     loss.backward()
@@ -145,13 +145,13 @@ def _compare(where, mean, gradients, whole, t):
     if t > 1 and math.isclose(mean * t, right, rel_tol=1e-9):
         raise AssertionError(
             f"{where}: the mean is {mean:.4g}, {t} times too small. Counts are those of all ranks, "
-            "chances those of one: divide each by its own number of tokens"
+            "probabilities those of one: divide each by its own number of tokens"
         )
     if not math.isclose(mean, right, rel_tol=1e-9):
         raise AssertionError(
             f"{where}: the mean over the ranks is {mean:.4g}, that of the whole batch {right:.4g}. "
             + (
-                "It is the number of experts, times the sum over them of fraction and mean chance"
+                "It is the number of experts, times the sum of fraction times mean probability"
                 if t == 1
                 else "A rank's own fractions are not those of all: sum the counts over the ranks"
             )
@@ -159,6 +159,6 @@ def _compare(where, mean, gradients, whole, t):
     if differ(gradients / t, right_gradients):
         raise AssertionError(
             f"{where}: the losses are right, but the mean of the gradients over the ranks is not "
-            "that of the whole batch. Sum counts over the ranks, and leave the chances alone: "
+            "that of the whole batch. Sum counts over the ranks, and leave `probs` alone: "
             "all_reduce knows nothing of gradients"
         )

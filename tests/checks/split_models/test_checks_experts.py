@@ -6,29 +6,29 @@ from support.samples.solutions import make_tests, returns_nothing
 from torch.nn import functional as F
 
 from d2lmini.checks import experts as checks
-from d2lmini.checks.experts.copies import order_by_expert, rows_away
+from d2lmini.checks.experts.copies import rows_away
 
 RIGHT, WRONG = {}, {}
 
 
-def combine(y, order, shares):
-    active = shares.shape[1]
-    share = shares.flatten()[order]
-    out = y.new_zeros(len(shares), y.shape[1])
-    return out.index_add(0, order // active, y * share[:, None])
+def combine(y, order, scores):
+    active = scores.shape[1]
+    score = scores.flatten()[order]
+    out = y.new_zeros(len(scores), y.shape[1])
+    return out.index_add(0, order // active, y * score[:, None])
 
 
-def sorts(y, order, shares):
-    return weighted(y[order.argsort()], shares)
+def sorts(y, order, scores):
+    return weighted(y[order.argsort()], scores)
 
 
-def weighted(copies, shares):
-    return (copies.unflatten(0, shares.shape) * shares[..., None]).sum(1)
+def weighted(copies, scores):
+    return (copies.unflatten(0, scores.shape) * scores[..., None]).sum(1)
 
 
-def of_the_exercise(y, order, shares):
-    out = y.new_zeros(len(shares), y.shape[1])
-    return out.index_add(0, order // shares.shape[1], y * shares.flatten()[:, None])
+def of_the_exercise(y, order, scores):
+    out = y.new_zeros(len(scores), y.shape[1])
+    return out.index_add(0, order // scores.shape[1], y * scores.flatten()[:, None])
 
 
 RIGHT["combine"] = (
@@ -37,39 +37,12 @@ RIGHT["combine"] = (
 )
 WRONG["combine"] = {
     "which weight belongs to row i": of_the_exercise,
-    "the other way round": lambda y, order, shares: weighted(y[order], shares),
-    "still sorted by expert": lambda y, order, shares: weighted(y, shares),
-    "share of its copy": lambda y, order, s: combine(y, order, torch.ones_like(s)),
+    "the other way round": lambda y, order, scores: weighted(y[order], scores),
+    "still sorted by expert": lambda y, order, scores: weighted(y, scores),
+    "score of its copy": lambda y, order, s: combine(y, order, torch.ones_like(s)),
     "but it sorts": sorts,
-    "belongs to token": lambda y, order, shares: 2 * combine(y, order, shares),
+    "belongs to token": lambda y, order, scores: 2 * combine(y, order, scores),
     "must be a tensor": returns_nothing,
-}
-
-
-def inverse(theirs):
-    order = order_by_expert(theirs)
-    return sorted(range(len(order)), key=order.__getitem__)
-
-
-def last_rank_first(theirs):
-    ends, at, found = {}, 0, []
-    for r, row in enumerate(theirs):
-        for e, n in enumerate(row):
-            ends[r, e], at = range(at, at + n), at + n
-    for e in range(len(theirs[0])):
-        for r in reversed(range(len(theirs))):
-            found += ends[r, e]
-    return found
-
-
-RIGHT["places"] = order_by_expert
-WRONG["places"] = {
-    "leaves them as they came": lambda theirs: list(range(sum(map(sum, theirs)))),
-    "That is the inverse": inverse,
-    "each has one place": lambda theirs: order_by_expert(theirs)[:-1],
-    "must be taken once": lambda theirs: [0] * sum(map(sum, theirs)),
-    "the ranks in their order": last_rank_first,
-    "a list is needed": returns_nothing,
 }
 
 
@@ -142,17 +115,17 @@ WRONG["keep"] = {
 }
 
 
-def global_balance(chances, chosen, local=False, all_tokens=False):
-    experts = chances.shape[1]
+def global_balance(probs, chosen, local=False, all_tokens=False):
+    experts = probs.shape[1]
     counts = chosen.flatten().bincount(minlength=experts)
     if not local:
         dist.all_reduce(counts)
-    mean = chances.sum(0) / len(chances) / (dist.get_world_size() if all_tokens else 1)
+    mean = probs.sum(0) / len(probs) / (dist.get_world_size() if all_tokens else 1)
     return experts * (counts / counts.sum() * mean).sum()
 
 
-def sums_chances(chances, chosen):
-    mean = global_balance(chances, chosen)
+def sums_probs(probs, chosen):
+    mean = global_balance(probs, chosen)
     with torch.no_grad():
         dist.all_reduce(mean)
     return mean / dist.get_world_size()
@@ -163,7 +136,7 @@ WRONG["global_balance"] = {
     "own fractions are not those of all": lambda p, c: global_balance(p, c, local=True),
     "2 times too small": lambda p, c: global_balance(p, c, all_tokens=True),
     "It is the number of experts": lambda p, c: global_balance(p, c) / p.shape[1],
-    "all_reduce knows nothing of gradients": sums_chances,
+    "all_reduce knows nothing of gradients": sums_probs,
     "has a gradient": (returns_nothing, lambda p, c: global_balance(p.detach(), c)),
 }
 
