@@ -1,4 +1,4 @@
-"""The chapter on data parallelism from scratch: how long updates and sums take on simulated GPUs."""
+"""The chapter on data parallelism from scratch: how long updates and sums take."""
 
 from dataclasses import replace
 
