@@ -8,7 +8,6 @@ from torch.overrides import TorchFunctionMode
 
 from d2lmini import allreduce, gpus, sim
 from d2lmini.checks import scratch
-from d2lmini.checks.scratch import check_allreduce
 from d2lmini.collectives import allreduce_bucketed, allreduce_ring
 
 
