@@ -15,7 +15,7 @@ from tools.figures import (
     processes,
     timelines,
 )
-from tools.figures.splits import experts, pipeline, splitting, tensor
+from tools.figures.splits import experts, pipeline, sequence, splitting, tensor
 from tools.figures.strips.film import drawn
 from tools.figures.strips.kinds import films, title
 
@@ -50,6 +50,7 @@ FIGURES = {
     "alexnet-split.svg": splitting.alexnet_split,
     "cut-network.svg": pipeline.cut_network,
     "split-mlp.svg": tensor.split_mlp,
+    "heads-for-tokens.svg": sequence.heads_for_tokens,
     "two-all-to-alls.svg": experts.two_all_to_alls,
     "mesh.svg": processes.mesh,
     "data-parallel.svg": collectives.data_parallel,

@@ -47,7 +47,7 @@ def _compare(got, queries, keys, where):
     if got.dtype is not torch.bool:
         raise AssertionError(f"{where}: the mask must be of bools, not of {got.dtype}")
     in_shard = torch.ones(len(queries), len(keys), dtype=torch.bool).tril()
-    hint = ". Where the keys come from decides, not the place in the shard"
+    hint = ". Compare positions in the whole sequence, not places in the shard"
     hint = hint if torch.equal(got.cpu(), in_shard) else ""
     for i, query in enumerate(queries):
         for j, key in enumerate(keys):

@@ -41,8 +41,8 @@ def check_sum_round(sum_round):
             got = tensor(got, f"{where}: what rank {rank} returns", right.shape)
             if differ(got, right):
                 raise AssertionError(
-                    f"{where}: rank {rank} has another sum than that over all ranks' parts; "
-                    "each must be used once on each rank"
+                    f"{where}: the result of rank {rank} is not the sum over all ranks; "
+                    "each part must be used once on each rank"
                 )
         if ranks > 1:
             _check_overlap(lanes, where)

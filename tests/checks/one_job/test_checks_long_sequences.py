@@ -74,7 +74,7 @@ RIGHT["sum_round"] = (sum_round, lambda k, v, use: sum_round(k, v, use, way=-1))
 WRONG["sum_round"] = {
     "not finished|not arrived|wait": stale,
     "no message is under way": waits_first,
-    "each must be used once on each rank": (
+    "each part must be used once on each rank": (
         keys_alone,
         lambda k, v, use: sum_round(k, v, use, max(1, dist.get_world_size() - 1)),
         lambda k, v, use: sum_round(k, v, use, dist.get_world_size() + 1),
@@ -89,7 +89,7 @@ def mask(queries, keys):
 
 RIGHT["mask"] = mask
 WRONG["mask"] = {
-    "the place in the shard": lambda q, k: torch.ones(len(q), len(k), dtype=torch.bool).tril(),
+    "not places in the shard": lambda q, k: torch.ones(len(q), len(k), dtype=torch.bool).tril(),
     "sees the later key": lambda q, k: torch.ones(len(q), len(k), dtype=torch.bool),
     "does not see its own key": lambda q, k: q[:, None] > k,
     "later key at 1": lambda q, k: q[:, None] <= k,
