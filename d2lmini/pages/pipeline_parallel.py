@@ -14,14 +14,15 @@ from torch.nn import functional
 import simgpu as sim
 from d2lmini.timing import Timer
 from simgpu.timeline import Timeline
+from simgpu.units import GREEN, ORANGE, SKY, YELLOW
 
 LANGUAGE_LAYERS = 16
 LARGE, SMALL = (32768, 2048, 16384), (50, 16, 64)  # words of the vocabulary, features, tokens
 LOOKS = {  # of a pass: colour, hatch, name in the legend
-    "forward": ("#56B4E9", "", "forward"),
-    "backward": ("#E69F00", "", "backward, both gradients"),
-    "input": ("#F0E442", "", "gradient of the input"),
-    "weight": ("#009E73", "////", "gradient of the weights"),
+    "forward": (SKY, "", "forward"),
+    "backward": (ORANGE, "", "backward, both gradients"),
+    "input": (YELLOW, "", "gradient of the input"),
+    "weight": (GREEN, "////", "gradient of the weights"),
 }
 
 NOTES = []  # of a rank, in its process: kind, micro-batch, stage, begin, end
