@@ -1,68 +1,9 @@
-"""Checkers of gradients in pipelines: micro-batches, tied weights, the global norm."""
+"""Checker of gradients in pipelines: tied weights, the norm over all stages."""
 
 import torch
-from torch import nn
-from torch.nn import functional as F
 
 from d2lmini.checks.shared.results import number, tensor
 from d2lmini.checks.shared.solution import checker
-
-
-@checker("accumulate(stages, X, y, m)")
-def check_accumulate(accumulate):
-    """Check gradients that are accumulated over micro-batches.
-
-    Parameters
-    ----------
-    accumulate : callable
-        ``accumulate(stages, X, y, m)``, which stores in the parameters of the modules `stages` the
-        gradient of the mean cross-entropy over the minibatch.
-
-    Raises
-    ------
-    AssertionError
-        If the gradient is wrong; the message names the usual mistakes.
-    """
-    for batch_size, m in ((8, 1), (8, 4), (10, 4)):
-        where = f"{batch_size} examples in {m} micro-batches"
-        torch.manual_seed(0)
-        stages = [nn.Sequential(nn.Linear(6, 6), nn.Tanh()), nn.Linear(6, 3)]
-        X, y = torch.randn(batch_size, 6), torch.arange(batch_size) * 2 % 3
-        parameters = [p for stage in stages for p in stage.parameters()]
-        wanted = _flat(_mean_gradient(stages, X, y, parameters))
-        accumulate.at(where)(stages, X, y, m)
-        assert all(p.grad is not None for p in parameters), f"{where}: a parameter has no gradient"
-        got = _flat([p.grad for p in parameters])
-        if not torch.allclose(got, wanted, atol=1e-6):
-            hint = _explain_gradient(got, wanted, stages, X, y, m, parameters)
-            raise AssertionError(f"{where}: the gradients are off; {hint}")
-    print("accumulate: passed")
-
-
-def _mean_gradient(stages, X, y, parameters):
-    return torch.autograd.grad(F.cross_entropy(nn.Sequential(*stages)(X), y), parameters)
-
-
-def _flat(tensors):
-    return torch.cat([t.detach().flatten() for t in tensors])
-
-
-def _explain_gradient(got, wanted, stages, X, y, m, parameters):
-    parts = list(zip(X.chunk(m), y.chunk(m), strict=True))
-    single = [_flat(_mean_gradient(stages, a, b, parameters)) for a, b in parts]
-    if torch.allclose(got, wanted / m, atol=1e-6):
-        return f"they are divided by m = {m} twice"
-    if torch.allclose(got, sum(single), atol=1e-6):
-        return f"they are the sum of {m} means: divide by m, once"
-    if torch.allclose(got, sum(single) / m, atol=1e-6):
-        return "they are the mean of means, as if all micro-batches were equal in size"
-    if torch.allclose(got, single[-1], atol=1e-6) or torch.allclose(got, single[-1] / m, atol=1e-6):
-        return "only the last micro-batch counts: gradients add up, do not set them to zero between"
-    if len(y) % m == 0:
-        shifted = _flat(_mean_gradient(stages, X, y.roll(-(len(y) // m)), parameters))
-        if torch.allclose(got, shifted, atol=1e-6):
-            return "micro-batch i meets the labels of micro-batch i + 1"
-    return "sum the losses of the examples, and divide by their number"
 
 
 @checker("finish(gradients, tied, max_norm)")
@@ -102,6 +43,10 @@ def check_finish(finish):
                 break
         raise AssertionError(f"{where}: the gradients are off; {hint}")
     print("finish: passed")
+
+
+def _flat(tensors):
+    return torch.cat([t.detach().flatten() for t in tensors])
 
 
 def _finished(gradients, max_norm):

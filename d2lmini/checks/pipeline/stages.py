@@ -1,4 +1,4 @@
-"""Checkers of stages: where to cut the layers, and how many virtual stages to use."""
+"""Checker of stages: where to cut the layers."""
 
 import itertools
 
@@ -70,48 +70,3 @@ def fastest(costs, p):
 def _slowest(costs, cuts):
     bounds = [0, *cuts, len(costs)]
     return max(sum(costs[a:b]) for a, b in itertools.pairwise(bounds))
-
-
-VIRTUAL = (
-    (4, 8, 20e-3, 1e-5, 4),
-    (4, 8, 20e-3, 2e-3, 4),
-    (4, 8, 20e-3, 0.2e-3, 6),
-    (8, 64, 20e-3, 0.2e-3, 8),
-    (8, 8, 20e-3, 0.1e-3, 12),
-    (1, 8, 20e-3, 0.0, 4),
-)
-
-
-@checker("best_virtual(p, m, t, c, num_layers)")
-def check_best_virtual(best_virtual):
-    """Check a function that chooses the number of virtual stages.
-
-    Parameters
-    ----------
-    best_virtual : callable
-        ``best_virtual(p, m, t, c, num_layers)``, returning the divisor `v` of `num_layers` with
-        the smallest ``(m + (p - 1) / v) * t + 2 * m * v * c``.
-
-    Raises
-    ------
-    AssertionError
-        If it returns another number.
-    """
-    for p, m, t, c, num_layers in VIRTUAL:
-        where = f"p={p}, m={m}, t={t}, c={c}, num_layers={num_layers}"
-        seconds = {
-            v: (m + (p - 1) / v) * t + 2 * m * v * c
-            for v in range(1, num_layers + 1)
-            if num_layers % v == 0
-        }
-        got = whole_number(best_virtual.at(where)(p, m, t, c, num_layers), f"{where}: the result")
-        assert got in seconds, (
-            f"{where}: {got} does not divide the {num_layers} layers of a GPU; only {[*seconds]} do"
-        )
-        best = min(seconds, key=seconds.get)
-        hint = "the messages cost time, too" if got > best else "the bubble shrinks with v"
-        assert got == best, (
-            f"{where}: v = {got} takes {seconds[got]:.4g} s, v = {best} {seconds[best]:.4g} s; "
-            f"{hint} (of equal ones, take the smallest)"
-        )
-    print("best_virtual: passed")

@@ -5,8 +5,6 @@ import itertools
 import pytest
 import torch
 from support.samples.solutions import make_tests, refuses, returns_nothing
-from torch import nn
-from torch.nn import functional as F
 
 from d2lmini.checks import pipeline as checks
 from d2lmini.checks.pipeline.schedules import (
@@ -137,20 +135,6 @@ def test_cut_that_tries_everything_takes_too_long(monkeypatch):
     refuses(checks.check_cut, all_cuts_tried, "layers .99 of them.*not ended|not end")
 
 
-def best_v(p, m, t, c, num_layers, allowed=None):
-    allowed = allowed or [v for v in range(1, num_layers + 1) if num_layers % v == 0]
-    return min(allowed, key=lambda v: (m + (p - 1) / v) * t + 2 * m * v * c)
-
-
-RIGHT["best_virtual"] = best_v
-WRONG["best_virtual"] = {
-    "the messages cost time": lambda p, m, t, c, n: n,
-    "the bubble shrinks with v": lambda p, m, t, c, n: 1,
-    "does not divide": lambda p, m, t, c, n: best_v(p, m, t, c, n, range(1, 2 * n)),
-    "must be a number": returns_nothing,
-}
-
-
 def even_and_odd(rank, p):
     kinds = ("receive", "send") if rank % 2 else ("send", "receive")
     partners = (rank - 1, rank + 1) if rank % 2 else (rank + 1, rank - 1)
@@ -184,35 +168,6 @@ def test_even_and_odd_ranks_need_four_rounds():
     assert rounds_of_messages([even_and_odd(rank, 6) for rank in range(6)])[0] == 4
 
 
-def accumulates(scale=None, shift=0, forget=False, reduction="mean"):
-    """Return an `accumulate` that scales the loss of a part, and may take others' labels."""
-
-    def accumulate(stages, X, y, m):
-        labels = y.chunk(m)
-        for i, part in enumerate(X.chunk(m)):
-            target = labels[(i + shift) % m]
-            for stage in stages:
-                if forget:
-                    stage.zero_grad()
-                part = stage(part)
-            target = target[: len(part)].repeat(len(part))[: len(part)]
-            (F.cross_entropy(part, target, reduction=reduction) * scale(m, len(y))).backward()
-
-    return accumulate
-
-
-RIGHT["accumulate"] = accumulates(lambda m, n: 1 / n, reduction="sum")
-WRONG["accumulate"] = {
-    "divided by m = 4 twice": accumulates(lambda m, n: 1 / m / n, reduction="sum"),
-    "sum of 4 means": accumulates(lambda m, n: 1),
-    "mean of means": accumulates(lambda m, n: 1 / m),
-    "labels of micro-batch i . 1": accumulates(lambda m, n: 1 / m, shift=1),
-    "only the last micro-batch counts": accumulates(lambda m, n: 1 / m, forget=True),
-    "a parameter has no gradient": returns_nothing,
-    "sum the losses of the examples": accumulates(lambda m, n: 3.0),
-}
-
-
 def finishes(sum_tied=True, once=True, per_stage=False):
     def finish(gradients, tied, max_norm):
         out = [list(stage) for stage in gradients]
@@ -240,47 +195,6 @@ WRONG["finish"] = {
         [torch.zeros_like(g) for g in stage] for stage in gradients
     ],
 }
-
-
-def replaces(find=nn.BatchNorm2d, make=nn.GroupNorm, deep=True):
-    """Return a `for_pipeline` that looks for `find`, in children only or at any depth."""
-
-    def for_pipeline(network, groups):
-        if isinstance(network, find):
-            channels = getattr(network, "num_features", 4)
-            return make(groups, channels) if make is nn.GroupNorm else make(channels)
-        for name, child in network.named_children():
-            if deep or isinstance(child, find):
-                setattr(network, name, for_pipeline(child, groups))
-        return network
-
-    return for_pipeline
-
-
-RIGHT["for_pipeline"] = replaces()
-WRONG["for_pipeline"] = {
-    "is still batch normalisation": lambda network, groups: network,
-    "children of children": replaces(deep=False),
-    "is BatchNorm1d": replaces(make=nn.BatchNorm1d),
-    "leave others as they are": replaces(find=(nn.BatchNorm2d, nn.ReLU)),
-    "4 groups and 4 channels; 2 and 4": lambda network, groups: replaces()(network, 4),
-    "returned NoneType": returns_nothing,
-    "still mixes the examples": lambda network, groups: Mixed(replaces()(network, groups)),
-}
-
-
-class Mixed(nn.Module):
-    """Centre the outputs over the examples."""
-
-    def __init__(self, network):
-        super().__init__()
-        for name, module in network.named_children():
-            setattr(self, name, module)
-
-    def forward(self, x):
-        for module in self.children():
-            x = module(x)
-        return x - x.mean(dim=0)
 
 
 test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)
