@@ -47,25 +47,32 @@ def run_script(script, nprocs, *options, simulated=False):
     return done.returncode, done.stdout
 
 
-def run_changed(source, nprocs, timeout=10, simulated=False):
-    """Start a changed script, as `run_script` does, with a short time-out for collectives.
+def run_changed(source, nprocs, timeout=10):
+    """Start a changed script on CPU processes, with a short time-out for collectives.
 
     Parameters
     ----------
     source : str
-        The script, which makes a process group.
+        The script. One of its lines calls ``dist.init_process_group`` with a backend.
     nprocs : int
     timeout : int
         Seconds after which a rank that waits gives up.
-    simulated : bool
+
+    Returns
+    -------
+    code, text : int, str
+        As `run_script` returns them.
     """
-    before, call, after = source.partition("dist.init_process_group(")
-    arguments, end, rest = after.partition(")  # 2")
-    limit = f", timeout=__import__('datetime').timedelta(seconds={timeout})"
+    limit = f", timeout=__import__('datetime').timedelta(seconds={timeout}))"  # adds no line
+    source, count = re.subn(r"(?m)(dist\.init_process_group\(.*)\)", rf"\1{limit}", source)
+    if count != 1:
+        raise ValueError(
+            f"the script has {count} calls of dist.init_process_group, but must have 1"
+        )
     with TemporaryDirectory() as folder:
         file = Path(folder) / "changed.py"
-        file.write_text(before + call + arguments + limit + end + rest, encoding="utf-8")
-        return run_script(file, nprocs, simulated=simulated)
+        file.write_text(source, encoding="utf-8")
+        return run_script(file, nprocs)
 
 
 def waiting_ranks(text):

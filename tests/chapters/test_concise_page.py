@@ -6,6 +6,9 @@ import re
 import nbformat
 from support.paths import CHAPTERS, SCRIPTS
 
+from d2lmini.ddp import torchrun_command
+from tools.figures import processes
+
 PAGE = nbformat.read(CHAPTERS / "multiple-gpus-concise.ipynb", as_version=4)
 MARKDOWN = [cell.source for cell in PAGE.cells if cell.cell_type == "markdown"]
 
@@ -48,3 +51,31 @@ def test_the_page_shows_what_a_script_needs():
         "autocast", "GradScaler", "clip_grad_norm_", "map_location", "find_unused_parameters",
     ):  # fmt: skip
         assert name in shown, name
+
+
+def test_the_figure_shows_lines_of_the_scripts():
+    one, many = (body(name) for name in ("one_gpu_plain.py", "ddp_plain.py"))
+    numbers = []
+    for number, old, new in processes.SCRIPTS:
+        assert old in one
+        if number is None:
+            assert old in many
+            continue
+        line = re.compile(rf"^.*{re.escape(new)}.*  # {number}$", re.M)
+        assert new not in one
+        assert line.search(many)
+        numbers.append(number)
+    assert numbers == list(range(1, 11))
+
+
+def test_commands_are_those_that_the_launcher_takes():
+    fences = re.findall(r"^```\w*\n(.*?)\n```$", "\n".join(MARKDOWN), re.MULTILINE | re.DOTALL)
+    told = [re.sub(r"\s*\\\n\s*", " ", fence) for fence in fences]
+    two = {"nproc_per_node": 8, "nnodes": 2, "endpoint": "first:29400", "python": "python"}
+    resumes = ("train_ddp.py", "--checkpoint", "/shared/run.pt")
+    for command in (
+        torchrun_command("ddp_plain.py", **two),
+        torchrun_command(*resumes, max_restarts=3, **two),
+    ):
+        line = " ".join(command).replace("python -m torch.distributed.run", "torchrun")
+        assert line.removeprefix("env ") in told

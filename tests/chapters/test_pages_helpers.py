@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from d2lmini.pages import collectives, tensor_parallel
+from d2lmini.pages import collectives, multiple_gpus_concise, tensor_parallel
 from d2lmini.pages.collectives import is_exact_sum, message_seconds, ring, sum_seconds
 
 HDR = {"network": "hdr", "nodes": 2}
@@ -121,3 +121,46 @@ def test_a_pass_takes_the_time_of_its_products():
         lambda: nn.Linear(4096, 4096), (8192, 4096), forward=lambda module, x: module(x)
     )
     assert 2.5 < one / forward < 4
+
+
+SKIPS = """import argparse
+import torch
+import torch.distributed as dist
+argparse.ArgumentParser().parse_known_args()
+dist.init_process_group("gloo")
+x = torch.ones(3)
+if dist.get_rank() == 1:
+    dist.broadcast(x, 0)
+dist.all_reduce(x)
+"""
+
+
+def test_lines_in_which_ranks_wait_are_those_of_the_script():
+    code, text = multiple_gpus_concise.run_changed(SKIPS, 2, timeout=3)
+    assert code != 0
+    found = [(rank, number) for rank, number, *_ in multiple_gpus_concise.waiting_ranks(text)]
+    assert found == [(0, 9), (1, 8)]
+
+
+@pytest.mark.parametrize("calls", [0, 2])
+def test_a_script_without_one_process_group_is_refused(calls):
+    with pytest.raises(ValueError, match=f"has {calls} calls"):
+        multiple_gpus_concise.run_changed("dist.init_process_group(None)\n" * calls, 2)
+
+
+def test_losses_and_accuracies_are_read_in_their_order():
+    text = "epoch 0: loss 2.25, accuracy 0.50\nwarning\nepoch 1: loss 1.50, accuracy 0.75\n"
+    assert multiple_gpus_concise.losses_in(text).tolist() == [[2.25, 0.5], [1.5, 0.75]]
+
+
+def test_all_reduces_of_the_last_run_are_counted():
+    def program(rank, times):
+        dist.init_process_group()
+        x = torch.ones(3, device=torch.accelerator.current_accelerator())
+        for _ in range(times):
+            dist.all_reduce(x)
+        dist.broadcast(x, 0)
+
+    for times in (2, 0):
+        collectives.sim.spawn(program, (times,), nprocs=2)
+        assert multiple_gpus_concise.allreduces_sent() == times

@@ -1,6 +1,5 @@
 """The book's own programs have no races, except for the mistakes that chapters make on purpose."""
 
-import ast
 import re
 import warnings
 
@@ -12,6 +11,7 @@ from matplotlib import pyplot as plt
 from support.paths import CHAPTERS
 
 from d2lmini import sim
+from d2lmini.pages.multiple_gpus_concise import data_parallel_step
 
 ON_PURPOSE = re.compile("early|isnan")  # in a cell that reads before the copy has arrived
 OF_RACES = re.compile("check_races|waits=")  # cells about races look for them by themselves
@@ -64,15 +64,6 @@ def test_chapters_about_streams_race_only_on_purpose(name):
 
 def test_data_parallel_training_does_not_race():
     """The step that copies parameters, outputs and gradients between devices."""
-    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
-    definitions = [
-        node
-        for source in sources("multiple-gpus-concise")
-        for node in ast.parse(source).body
-        if isinstance(node, kinds)
-    ]
-    names = {}
-    exec(compile(ast.Module(definitions, []), "definitions", "exec"), names)
     devices = sim.configure(2, numerics=False)
     with sim.check_races():
-        names["make_step"](devices, 8)()
+        data_parallel_step(devices, 8)()

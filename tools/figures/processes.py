@@ -41,7 +41,7 @@ def ten_changes() -> Canvas:
         "The ten changes from one GPU to many",
         "Two columns. What one GPU's script has on the left is replaced on the right: shuffling by "
         "a sampler, the batch size by a share of it, the network by a wrapped one. Seven lines are "
-        "new: take the GPU of the local rank, meet, share out the test set, set the epoch, sum "
+        "new: take the GPU of the local rank, join, share out the test set, set the epoch, sum "
         "over the ranks, print on rank 0, wait. The training step is the same.",
     )
     canvas.text(8, 18, "one GPU", LARGE, anchor="start", bold=True)
