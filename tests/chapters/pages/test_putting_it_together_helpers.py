@@ -33,7 +33,8 @@ def test_later_texts_are_longer_and_padding_does_not_count():
     sizes = Sizes(words=64, width=8, heads=1, layers=1, length=32)
     x, y = make_texts(sizes)
     counted = (y != -100).sum(1)
-    assert torch.equal(counted, 2 * torch.arange(1, 17)) and x.max() < sizes.words
+    assert torch.equal(counted, 2 * torch.arange(1, 17))
+    assert x.max() < sizes.words
     assert torch.equal(x[:, 1:][y[:, :-1] != -100], y[:, :-1][y[:, :-1] != -100])
 
 
@@ -43,7 +44,8 @@ def test_training_alone_is_a_loop_of_sgd_with_clipped_gradients():
     model = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8))
     weights = [p.detach().clone() for p in model.parameters()]
     (first, norm), (second, _) = train_alone(model, x, y, lr=0.5, max_norm=1e-3)
-    assert second < first and norm > 1e-3
+    assert second < first
+    assert norm > 1e-3
     moved = [(p - w).square().sum() for p, w in zip(model.parameters(), weights, strict=True)]
     assert sum(moved).sqrt().item() == pytest.approx(2 * 0.5 * 1e-3, rel=0.01)
 
