@@ -151,7 +151,7 @@ assert not done.wait(0.05)
 thread = threading.Thread(target=sleep, args=(0.05,))
 thread.start()
 thread.join()
-assert abs(logging.makeLogRecord({{}}).created - real - 0.15) < 0.15
+assert 0.09 < logging.makeLogRecord({{}}).created - real < 1000  # the simulated one: 1e6 later
 assert perf_counter() == 1e6
 (torch.ones(9, device=device) * 2)
 """
