@@ -15,7 +15,6 @@ from simgpu.ranks.process.modules.shared_modules import callers_own, is_installe
 from simgpu.ranks.process.scheduler import RanksError
 
 _PROGRAM = "__main__", "__mp_main__"  # saved with the program's arguments
-_WATCHED = 4  # ranks; what they assign to is watched on all of them
 _ABSENT = object()
 
 
@@ -60,7 +59,7 @@ class OwnModules:
         return self._values.keep(result)
 
     def _is_watched(self, rank):
-        return self._patches is not None and rank in self._ranks[:_WATCHED]
+        return self._patches is not None and rank is not self._caller
 
     def _own_of(self, rank):
         return {**self._callers_own, **rank.own, "__main__": sys.modules["__main__"]}
