@@ -53,6 +53,7 @@ class OwnModules:
         rank = self._running
         if rank.has_left and self._is_watched(rank) and len(self._ranks) > 1:
             found = self._patches.find(self._own_of(rank), is_late=True)
+            self._patches.undo(found)
             for (owner, name), (before, value) in found.items():
                 number = os.environ.get("RANK", self._ranks.index(rank))
                 raise RanksError(_describe_conflict(owner, name, before, value, number))

@@ -286,6 +286,7 @@ def test_what_a_library_replaces_in_pytorch_is_each_ranks_own(first, run_files, 
 
 @pytest.mark.parametrize("late", [1, 5])
 def test_a_conflict_in_a_shared_module_is_named(late, run_files):
+    relu6 = torch.nn.functional.relu6
     main = PATCHED.format(first=0, late=late)
     code, errors = run_files(report=REPORT, library=PATCH, main=main, ranks=7)
     assert code == 1
@@ -294,3 +295,4 @@ def test_a_conflict_in_a_shared_module_is_named(late, run_files):
         r"ranks have <function relu6 .*share the module torch.nn.functional: assign .* before",
         errors,
     )
+    assert torch.nn.functional.relu6 is relu6
