@@ -7,8 +7,11 @@ import pytest
 
 from simgpu.ranks.process.modules.shared_modules import is_shared
 
-OWN = "accelerate safetensors transformers lightning deepspeed megatron.core torchtitan tyro torchmetrics".split()
-SHARED = "tokenizers datasets triton pyarrow torchvision".split()
+OWN = [
+    "accelerate", "safetensors", "transformers", "lightning", "deepspeed", "megatron.core",
+    "torchtitan", "tyro", "torchmetrics",
+]  # fmt: skip
+SHARED = ["tokenizers", "datasets", "triton", "pyarrow", "torchvision"]
 
 
 @pytest.mark.parametrize("name", OWN + SHARED)
