@@ -32,6 +32,8 @@ from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
 from simgpu.units import percent, quantity, scale, size
 
+ALMOST_FULL = 0.95  # of a GPU's memory; what is not counted takes one to a few GiB
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -102,13 +104,22 @@ class Summary:
 
     def doubts(self) -> list[str]:
         """Return why numbers may be far from those of real GPUs, a line each."""
-        if self.limit != "launches":
-            return []
-        launch = quantity(self.launch_seconds, "s")
-        return [
-            f"launches limit this run, and their time is assumed: {launch} each; real programs "
-            "need 2 to 40 µs"
-        ]
+        doubts = []
+        if self.limit == "launches":
+            launch = quantity(self.launch_seconds, "s")
+            doubts.append(
+                f"launches limit this run, and their time is assumed: {launch} each; real programs "
+                "need 2 to 40 µs"
+            )
+        fullest = max(self.peak_reserved, key=self.peak_reserved.get)
+        reserved = self.peak_reserved[fullest]
+        if reserved > ALMOST_FULL * self.gpu_memory:
+            doubts.append(
+                f"{_of(reserved, self.gpu_memory)} are reserved on rank {fullest}: a real GPU may "
+                "be out of memory, since it also holds CUDA's context, NCCL's buffers, and the "
+                "workspaces of libraries"
+            )
+        return doubts
 
     def __str__(self):
         steps = f"median of {self.num_steps}" if self.num_steps else "the whole run: no steps found"

@@ -22,6 +22,7 @@ from simgpu.ranks.pytorch import (
     pipelines,
     profiling,
     saving,
+    sharding,
     unsupported,
 )
 
@@ -58,6 +59,7 @@ def patched():
                 **pipelines.replacements(),
                 **profiling.replacements(),
                 **saves.replacements(),
+                **sharding.replacements(),
                 **signals.replacements(),
                 **threads.replacements(),
                 **unsupported.replacements(),

@@ -96,6 +96,17 @@ def test_packages_of_kernels_get_a_hint(simgpu_run):
     assert "use torch.nn.functional.scaled_dot_product_attention" in err
 
 
+def test_a_triton_kernel_gets_a_hint(simgpu_run):
+    """Triton can be imported without a GPU, and says this when a kernel is to run."""
+    code, _, err = simgpu_run(
+        "raise RuntimeError('0 active drivers ([]). There should only be one.')\n"
+    )
+    assert code == 1
+    assert "simulated GPUs do not run Triton kernels; use PyTorch's operations" in err
+    _, _, err = simgpu_run("raise RuntimeError('no active drivers')\n")
+    assert "Triton" not in err
+
+
 def test_wrappers_around_simulated_tensors_do_not_end_the_process(simgpu_run):
     code, out, err = simgpu_run(
         "import torch\n"

@@ -71,3 +71,18 @@ def test_launches_that_limit_a_run_are_called_assumed(simgpu_run):
     _, out, _ = simgpu_run(few, "--nproc-per-node", "1", "--shapes-only")
     assert "limited by             compute" in out
     assert "note" not in out
+
+
+@pytest.mark.parametrize(("gib", "is_said"), [(9.6, True), (9.4, False)])
+def test_a_gpu_that_is_almost_full_is_called_so(gib, is_said, simgpu_run):
+    code = (
+        "import os, torch\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"
+        "x = torch.ones(4096, 4096, device='cuda')\nfor _ in range(9):\n    x @ x\n"
+        f"if os.environ['RANK'] == '1':\n    y = torch.empty(int({gib - 0.15} * 2**30), "
+        "dtype=torch.uint8, device='cuda')\n"
+    )
+    _, out, err = simgpu_run(code, "--nproc-per-node", "2", "--memory", "10GiB", "--shapes-only")
+    assert "peak memory" in out, err
+    said = [line for line in out.splitlines() if line.startswith("note:")]
+    assert bool(said) is is_said
+    assert ("of 10 GiB are reserved on rank 1: a real" in "".join(said)) is is_said

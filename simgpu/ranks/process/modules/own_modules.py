@@ -15,7 +15,6 @@ from simgpu.ranks.process.modules.shared_modules import callers_own, is_installe
 from simgpu.ranks.process.scheduler import RanksError
 
 _PROGRAM = "__main__", "__mp_main__"  # saved with the program's arguments
-_WATCHED = 4  # ranks; what they assign to is watched on all of them
 _ABSENT = object()
 
 
@@ -54,13 +53,14 @@ class OwnModules:
         rank = self._running
         if rank.has_left and self._is_watched(rank) and len(self._ranks) > 1:
             found = self._patches.find(self._own_of(rank), is_late=True)
+            self._patches.undo(found)
             for (owner, name), (before, value) in found.items():
                 number = os.environ.get("RANK", self._ranks.index(rank))
                 raise RanksError(_describe_conflict(owner, name, before, value, number))
         return self._values.keep(result)
 
     def _is_watched(self, rank):
-        return self._patches is not None and rank in self._ranks[:_WATCHED]
+        return self._patches is not None and rank is not self._caller
 
     def _own_of(self, rank):
         return {**self._callers_own, **rank.own, "__main__": sys.modules["__main__"]}

@@ -88,6 +88,11 @@ class PatchedNames:
         """Let each rank have its own values of names that `find` has returned."""
         self.names |= {key: before for key, (before, _) in found.items()}
 
+    def undo(self, found) -> None:
+        """Return to what names were that `find` has returned."""
+        for (owner, name), (before, _) in found.items():
+            _assign(owner, name, before)
+
     def leave(self) -> dict:
         """Return the values of the rank that has run, and return to the caller's."""
         values = {}

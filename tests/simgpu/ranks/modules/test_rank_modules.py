@@ -271,25 +271,28 @@ report.report(library.calls, tempfile.tempdir, hasattr(torch.nn.ReLU, "own_name"
 """
 
 
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("first", [0, 1, 5])
 def test_what_a_library_replaces_in_pytorch_is_each_ranks_own(first, run_files, tmp_path):
     forward, folder = torch.nn.ReLU.forward, tempfile.tempdir
     main = PATCHED.format(first=first, late=9)
-    code, errors = run_files(report=REPORT, library=PATCH, main=main, ranks=3)
+    code, errors = run_files(report=REPORT, library=PATCH, main=main, ranks=6)
     assert code == 0, errors
-    found = [[[r] * 2 if r >= first else [], f"/{r}", r >= first] for r in range(3)]
-    assert results(tmp_path / "found", 3) == found
+    found = [[[r] * 2 if r >= first else [], f"/{r}", r >= first] for r in range(6)]
+    assert results(tmp_path / "found", 6) == found
     assert torch.nn.ReLU.forward is forward
     assert not hasattr(torch.nn.ReLU, "own_name")
     assert tempfile.tempdir == folder
 
 
-def test_a_conflict_in_a_shared_module_is_named(run_files):
-    main = PATCHED.format(first=0, late=1)
-    code, errors = run_files(report=REPORT, library=PATCH, main=main)
+@pytest.mark.parametrize("late", [1, 5])
+def test_a_conflict_in_a_shared_module_is_named(late, run_files):
+    relu6 = torch.nn.functional.relu6
+    main = PATCHED.format(first=0, late=late)
+    code, errors = run_files(report=REPORT, library=PATCH, main=main, ranks=7)
     assert code == 1
     assert re.search(
-        r"rank 1 has assigned <function counted .* to torch.nn.functional.relu6, where other ranks "
-        r"have <function relu6 .*share the module torch.nn.functional: assign .* before",
+        rf"rank {late} has assigned <function counted .* to torch.nn.functional.relu6, where other "
+        r"ranks have <function relu6 .*share the module torch.nn.functional: assign .* before",
         errors,
     )
+    assert torch.nn.functional.relu6 is relu6

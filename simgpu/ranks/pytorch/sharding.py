@@ -1,0 +1,135 @@
+"""How DTensor shards an operation's results: found by one rank, used by all.
+
+DTensor propagates shardings once a process for each operation and its shapes, and ranks are
+processes; for an optimizer's step over all parameters this takes longer than the step. Equal ranks
+find equal shardings, each in its own mesh. What depends on a rank's place in the mesh, such as the
+local shape of an uneven shard, each rank finds by itself.
+"""
+
+import functools
+
+import torch
+
+from simgpu.backend.pytorch.replacements import exists, find
+
+_PROPAGATOR = "torch.distributed.tensor._sharding_prop:ShardingPropagator"
+PROPAGATE = f"{_PROPAGATOR}.propagate_op_sharding_non_cached"
+_MESH = "torch.distributed.device_mesh:DeviceMesh"
+PLACES = tuple(
+    f"{_MESH}.{name}"
+    for name in ("get_coordinate", "_sym_get_coordinate", "get_local_rank", "get_rank")
+)
+_SPEC = "torch.distributed.tensor._dtensor_spec:DTensorSpec"
+_SCHEMA = "torch.distributed.tensor._op_schema:"
+_PLAIN = (
+    int, float, bool, complex, str, type(None),
+    torch.dtype, torch.layout, torch.device, torch.memory_format,
+)  # fmt: skip
+
+
+def replacements() -> dict:
+    """Return the replacements, with nothing found yet; none if PyTorch has other names."""
+    if not all(map(exists, (PROPAGATE, *PLACES))):
+        return {}
+    shared = SharedShardings(find(PROPAGATE))
+    return {
+        PROPAGATE: lambda propagator, schema: shared.propagate(propagator, schema),
+        **{name: shared.note_place(find(name)) for name in PLACES},
+    }
+
+
+class SharedShardings:
+    """What ranks have found so far in this run."""
+
+    def __init__(self, propagate):
+        self._propagate = propagate
+        self._found = {}  # what describes an operation -> its sharding, and the meshes it names
+        self._depends_on_place = False
+
+    def note_place(self, function):
+        """Wrap a method that returns a rank's place in its mesh."""
+
+        @functools.wraps(function)
+        def noting(*args, **kwargs):
+            self._depends_on_place = True
+            return function(*args, **kwargs)
+
+        return noting
+
+    def propagate(self, propagator, schema):
+        """Replace PyTorch's method."""
+        meshes = []
+        try:
+            key = schema.op, _describe([schema.args_schema, schema.kwargs_schema], meshes)
+            found = self._found.get(key)
+        except TypeError:  # not hashable
+            return self._propagate(propagator, schema)
+        if found is not None:
+            return _move(found[0], _Meshes(found[1], meshes))
+        self._depends_on_place = False
+        result = self._propagate(propagator, schema)
+        if not self._depends_on_place and _Meshes(meshes, meshes).have_all_of(result):
+            self._found[key] = result, meshes
+        return result
+
+
+def _describe(value, meshes):
+    """Return what is equal for equal arguments, in whichever mesh; collect the meshes."""
+    if isinstance(value, find(_SPEC)):
+        if not any(value.mesh is mesh for mesh in meshes):
+            meshes.append(value.mesh)
+        (number,) = (i for i, mesh in enumerate(meshes) if mesh is value.mesh)
+        # As the propagator compares meshes, except for the thread that made them.
+        layout = *value.mesh._hash_key()[:-1], value.mesh._coordinate_on_dim is None
+        order, flag = value.shard_order, getattr(value, "use_strided_shard_as_shard_order", None)
+        return number, layout, value.placements, value.tensor_meta, order, flag
+    if isinstance(value, list | tuple):
+        return type(value), tuple(_describe(each, meshes) for each in value)
+    if isinstance(value, dict):
+        return tuple((name, _describe(each, meshes)) for name, each in value.items())
+    if not isinstance(value, _PLAIN):
+        raise TypeError
+    return type(value), value  # 1, 1.0 and True are equal
+
+
+class _Meshes:
+    """The meshes of one rank, and those of another at the same places."""
+
+    def __init__(self, old, new):
+        self._new = {id(mesh): other for mesh, other in zip(old, new, strict=True)}
+
+    def of(self, mesh):
+        return self._new[id(mesh)]
+
+    def have_all_of(self, result) -> bool:
+        """Return whether a result names no other mesh."""
+        try:
+            _move(result, self)
+        except KeyError:
+            return False
+        return True
+
+
+def _move(value, meshes):
+    """Return a copy of a result in other meshes."""
+    if isinstance(value, find(_SPEC)):
+        return _copy(value, mesh=meshes.of(value.mesh), _hash=None)
+    if isinstance(value, list | tuple):
+        return type(value)(_move(each, meshes) for each in value)
+    if isinstance(value, dict):
+        return {name: _move(each, meshes) for name, each in value.items()}
+    if isinstance(value, find(f"{_SCHEMA}OpSchema")):
+        args, kwargs = _move(value.args_schema, meshes), _move(value.kwargs_schema, meshes)
+        return type(value)(value.op, args, kwargs, value.schema_info)
+    if isinstance(value, find(f"{_SCHEMA}OutputSharding")):
+        spec, schema = value.output_spec, value.redistribute_schema
+        return _copy(
+            value, output_spec=_move(spec, meshes), redistribute_schema=_move(schema, meshes)
+        )
+    return value
+
+
+def _copy(value, **changed):
+    copy = object.__new__(type(value))
+    vars(copy).update(vars(value), **changed)
+    return copy

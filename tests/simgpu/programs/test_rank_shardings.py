@@ -1,0 +1,73 @@
+"""DTensor propagates a sharding once for all ranks that are equal."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+import simgpu as sim
+from simgpu.ranks.pytorch import sharding
+
+
+@pytest.fixture
+def propagated(monkeypatch):
+    """Every operation whose sharding PyTorch has propagated."""
+    found = []
+    propagate = ShardingPropagator.propagate_op_sharding_non_cached
+
+    def count(self, schema):
+        found.append(str(schema.op))
+        return propagate(self, schema)
+
+    monkeypatch.setattr(ShardingPropagator, "propagate_op_sharding_non_cached", count)
+    return found
+
+
+def make(rows, k=4):
+    """Return a tensor that is sharded by rows over the ranks."""
+    dist.init_process_group()
+    mesh = init_device_mesh("sim", (k,))
+    rank = dist.get_rank()
+    return distribute_tensor(torch.ones(rows, 2, device=f"sim:{rank}"), mesh, [Shard(0)])
+
+
+def test_ranks_propagate_once_and_keep_their_meshes(propagated):
+    def program(rank):
+        x = make(8)
+        y = torch._foreach_add([x, x], [x, x])[1]
+        assert y.device_mesh is x.device_mesh
+        return y.full_tensor().sum().item()
+
+    assert sim.spawn(program, nprocs=4) == [32.0] * 4
+    assert propagated.count("aten._foreach_add.List") == 1
+    sim.spawn(program, nprocs=4)
+    assert propagated.count("aten._foreach_add.List") == 2, "the next run starts with none"
+
+
+def test_other_operands_and_other_placements_are_found_by_themselves(propagated):
+    def program(rank):
+        x = make(8)
+        operand = (1, 1.0, True, x)[rank]
+        y = x + operand
+        return str(y.dtype), y.to_local().sum().item()
+
+    assert sim.spawn(program, nprocs=4) == [("torch.float32", 8.0)] * 4
+    assert len([name for name in propagated if name.startswith("aten.add")]) == 4
+
+
+def test_what_depends_on_the_place_in_the_mesh_is_not_shared(propagated):
+    """Of 5 rows, ranks have 2, 2, 1 and none."""
+
+    def program(rank):
+        x = make(5)
+        return tuple(x.new_zeros(x.shape).to_local().shape), (x + x).to_local().sum().item()
+
+    rows = [2, 2, 1, 0]
+    assert sim.spawn(program, nprocs=4) == [((n, 2), 4.0 * n) for n in rows]
+
+
+def test_another_version_of_pytorch_propagates_by_itself(monkeypatch):
+    monkeypatch.setattr(sharding, "exists", lambda name: False)
+    assert sharding.replacements() == {}
