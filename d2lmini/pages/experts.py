@@ -55,20 +55,20 @@ def make_weights(sizes, dtype=torch.float32):
     return [w.requires_grad_() for w in (router, up, down)]
 
 
-def make_words(seed, tokens=1024, words=512, hidden=32):
-    """Return random words as noisy vectors, and the vectors to which they are to be mapped.
+def make_tokens(seed, tokens=1024, kinds=512, hidden=32):
+    """Return random tokens as noisy vectors, and the vectors to which they are to be mapped.
 
-    The n-th word is n times rarer than the first, as in a language.
+    The n-th kind of token is n times rarer than the first, as in a text.
 
     Parameters
     ----------
     seed : int
-    tokens, words, hidden : int
+    tokens, kinds, hidden : int
     """
     generator = torch.Generator().manual_seed(seed)
-    rarity = 1 / torch.arange(1, words + 1)
+    rarity = 1 / torch.arange(1, kinds + 1)
     chosen = torch.multinomial(rarity, tokens, True, generator=generator)
-    embedding, targets = (draw(words, hidden, seed=s, dtype=torch.float64) for s in (5, 6))
+    embedding, targets = (draw(kinds, hidden, seed=s, dtype=torch.float64) for s in (5, 6))
     noise = draw(tokens, hidden, seed=seed, dtype=torch.float64) / 3
     return embedding[chosen] + noise, targets[chosen]
 

@@ -1,5 +1,10 @@
 """The chapter on long sequences: split attention against whole attention, and how long it takes."""
 
+import json
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+
 import torch
 import torch.distributed as dist
 from torch.nn import functional
@@ -121,16 +126,29 @@ def rotate(x, positions):
     return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
 
-def make_language(device, tokens=256, padding=80):
-    """Return the weights of a small language model, words, and labels, on a device.
+def make_language(device, length=256, padding=80):
+    """Return the weights of a small language model, tokens, and labels, on a device.
 
-    The labels of the last words are -100, which marks padding.
+    The labels of the last tokens are -100, which marks padding.
     """
     numbers = torch.Generator().manual_seed(5)
     shapes = (50, 32), (32, 96), (32, 50)
     weights = [torch.randn(shape, generator=numbers) / 4 for shape in shapes]
-    text = torch.randint(50, (tokens + 1,), generator=numbers)
+    text = torch.randint(50, (length + 1,), generator=numbers)
     labels = text[1:].clone()
-    labels[tokens - padding :] = -100
-    words = text[:-1].clone()
-    return [w.to(device).requires_grad_() for w in weights], words.to(device), labels.to(device)
+    labels[length - padding :] = -100
+    tokens = text[:-1].clone()
+    return [w.to(device).requires_grad_() for w in weights], tokens.to(device), labels.to(device)
+
+
+def write_torchtitan_gpu():
+    """Write a file of the H100 on which torchtitan was measured; return the file's path.
+
+    It has 96 GB of memory at 2.4 TB/s (torchtitan, benchmarks/llama3_h100_202412_torchtitan.md).
+    """
+    h100 = sim.GPUS["h100"]
+    gpu = replace(h100, name="h100-96", memory=96 * 2**30, memory_bandwidth=2.4e12)
+    path = Path(tempfile.mkdtemp()) / "h100-96.json"
+    record = {"format": "simgpu GPU 1", "gpu": asdict(gpu), "link": "nvlink4"}
+    path.write_text(json.dumps(record), encoding="utf-8")
+    return str(path)

@@ -12,12 +12,14 @@ from torch.distributed.pipelining import PipelineStage
 from torch.nn import functional
 
 import simgpu as sim
+from d2lmini.language_model import Block
 from d2lmini.timing import Timer
 from simgpu.timeline import Timeline
 from simgpu.units import GREEN, ORANGE, SKY, YELLOW
 
 LANGUAGE_LAYERS = 16
-LARGE, SMALL = (32768, 2048, 16384), (50, 16, 64)  # words of the vocabulary, features, tokens
+# Different tokens, features, texts, tokens of a text.
+LARGE, SMALL = (65536, 2048, 16, 1024), (50, 16, 16, 4)
 LOOKS = {  # of a pass: colour, hatch, name in the legend
     "forward": (SKY, "", "forward"),
     "backward": (ORANGE, "", "backward, both gradients"),
@@ -257,33 +259,29 @@ def difference(right, got):
     return max((x.cpu() - y.cpu()).abs().max().item() for x, y in pairs) / largest
 
 
-class Block(nn.Sequential):
-    """An MLP whose output is added to its input."""
-
-    def __init__(self, width):
-        wide = nn.Linear(width, 4 * width)
-        super().__init__(wide, nn.GELU(), nn.Linear(4 * width, width))
+class Head(nn.Linear):
+    """The last layer of a language model: one row of logits for each token of all texts."""
 
     def forward(self, x):
-        """Add the output of the MLP to its input."""
-        return x + super().forward(x)
+        """Map (batch, tokens, width) to (batch * tokens, vocabulary)."""
+        return super().forward(x.flatten(0, 1))
 
 
 def language_layer(i, vocabulary, width):
     """Return layer i of a language model on the current GPU: an embedding, 14 blocks, a head.
 
-    The head begins as a copy of the embedding.
+    The blocks are those of `LanguageModel`. The head begins as a copy of the embedding.
     """
+    torch.manual_seed(i)
     with torch.accelerator.current_accelerator():
         if i == 0:
             layer = nn.Embedding(vocabulary, width)
         elif i == LANGUAGE_LAYERS - 1:
-            layer = nn.Linear(width, vocabulary, bias=False)
+            layer = Head(width, vocabulary, bias=False)
         else:
-            layer = Block(width)
-    torch.manual_seed(i % (LANGUAGE_LAYERS - 1))
-    for parameter in layer.parameters():
-        nn.init.normal_(parameter, std=0.1 if isinstance(layer, Block) else 0.3)
+            return Block(width, heads=max(width // 128, 2))
+    torch.manual_seed(0)
+    nn.init.normal_(layer.weight, std=0.1)
     return layer
 
 
@@ -301,20 +299,22 @@ def language_stage(cuts, large=False):
     -------
     PipelineStage
     Tensor, Tensor
-        The tokens, and those that follow them.
+        The texts, and the tokens that follow, in one row.
     """
-    rank, (vocabulary, width, count) = dist.get_rank(), LARGE if large else SMALL
+    rank, (vocabulary, width, *shape) = dist.get_rank(), LARGE if large else SMALL
     bounds = [0, *cuts, LANGUAGE_LAYERS]
     mine = range(bounds[rank], bounds[rank + 1])
     part = nn.Sequential(*(language_layer(i, vocabulary, width) for i in mine))
     device = torch.accelerator.current_accelerator()
-    return PipelineStage(part, rank, len(cuts) + 1, device), *_tokens(vocabulary, count)
+    return PipelineStage(part, rank, len(cuts) + 1, device), *_tokens(vocabulary, *shape)
 
 
-def _tokens(vocabulary, count):
+def _tokens(vocabulary, texts, length):
+    """Return random texts, and in one row the tokens that follow."""
     generator = torch.Generator().manual_seed(7)
-    tokens = torch.randint(vocabulary, (2, count), generator=generator)
-    return tokens.to(torch.accelerator.current_accelerator())
+    tokens = torch.randint(vocabulary, (2, texts, length), generator=generator)
+    X, y = tokens.to(torch.accelerator.current_accelerator())
+    return X, y.flatten()
 
 
 def language_costs(m):
@@ -324,10 +324,10 @@ def language_costs(m):
     return [embedding, *[block] * (LANGUAGE_LAYERS - 2), head]
 
 
-def _three_layers(rank, m, vocabulary, width, count):
+def _three_layers(rank, m, vocabulary, width, texts, length):
     device = torch.accelerator.current_accelerator()
-    tokens, y = (t[: count // m] for t in _tokens(vocabulary, count))
-    x = torch.ones(count // m, width, device=device, requires_grad=True)
+    tokens, y = _tokens(vocabulary, texts // m, length)
+    x = torch.ones(*tokens.shape, width, device=device, requires_grad=True)
     timer = Timer(device)
     for i, given in (0, tokens), (1, x), (LANGUAGE_LAYERS - 1, x):
         layer = language_layer(i, vocabulary, width)
@@ -344,12 +344,12 @@ def language_on_one(steps=3, max_norm=0.5):
     """Train the language model on one GPU, clipped; return its parameters, the tied one once."""
 
     def train(rank):
-        vocabulary, width, count = SMALL
+        vocabulary, width, *shape = SMALL
         layers = (language_layer(i, vocabulary, width) for i in range(LANGUAGE_LAYERS))
         model = nn.Sequential(*layers)
         model[-1].weight = model[0].weight
         optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-        X, y = _tokens(vocabulary, count)
+        X, y = _tokens(vocabulary, *shape)
         for _ in range(steps):
             optimizer.zero_grad()
             functional.cross_entropy(model(X), y).backward()

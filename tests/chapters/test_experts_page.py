@@ -191,9 +191,9 @@ def test_all_copies_are_counted_and_the_busiest_expert_gets_what_rounding_leaves
 
 
 def test_words_are_rare_as_in_a_language_and_the_same_in_every_call():
-    x, targets = experts.make_words(3, tokens=2000)
-    again, _ = experts.make_words(3, tokens=2000)
-    other, _ = experts.make_words(4, tokens=2000)
+    x, targets = experts.make_tokens(3, tokens=2000)
+    again, _ = experts.make_tokens(3, tokens=2000)
+    other, _ = experts.make_tokens(4, tokens=2000)
     assert torch.equal(x, again)
     assert not torch.equal(x, other)
     most = targets[:, 0].unique(return_counts=True)[1].sort(descending=True).values.tolist()

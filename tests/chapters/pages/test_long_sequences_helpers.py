@@ -5,13 +5,16 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional as F
 
+from benchmarks.published.families.torchtitan import GPU
 from d2lmini.pages.long_sequences import (
     attention_seconds,
     block_and_message,
     compare_attention,
     make_language,
     rotate,
+    write_torchtitan_gpu,
 )
+from simgpu.hardware.presets import find_gpu
 
 pytestmark = pytest.mark.process
 
@@ -109,7 +112,13 @@ def test_rotated_products_depend_on_the_distance_of_positions():
     assert not torch.allclose(product(3, 1), product(3, 2), atol=1e-2)
 
 
-def test_labels_are_the_next_words_up_to_the_padding():
-    _, words, labels = make_language("cpu", tokens=16, padding=5)
-    assert torch.equal(labels[:11], words[1:12])
+def test_labels_are_the_next_tokens_up_to_the_padding():
+    _, tokens, labels = make_language("cpu", length=16, padding=5)
+    assert torch.equal(labels[:11], tokens[1:12])
     assert labels[11:].tolist() == [-100] * 5
+
+
+def test_the_gpu_of_torchtitan_is_that_of_the_record():
+    gpu = find_gpu(write_torchtitan_gpu())
+    assert (gpu.memory, gpu.memory_bandwidth) == (GPU.memory, GPU.memory_bandwidth)
+    assert gpu.flops == GPU.flops

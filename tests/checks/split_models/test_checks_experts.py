@@ -46,6 +46,34 @@ WRONG["combine"] = {
 }
 
 
+def needs(sizes, layers, rest, ranks, held=None, used=None):
+    one = layers * 3 * sizes.hidden * sizes.width
+    held, used = held or sizes.experts, used or sizes.active
+    return 16 * (rest + one * held / ranks), 6 * (rest + one * used)
+
+
+def all_distributed(sizes, layers, rest, ranks):
+    return needs(sizes, layers, 0, ranks)[0] + 16 * rest / ranks, 0
+
+
+def flops_of_a_rank(sizes, layers, rest, ranks):
+    held, flops = needs(sizes, layers, rest, ranks)
+    return held, 6 * rest + (flops - 6 * rest) / ranks
+
+
+RIGHT["needs"] = needs
+WRONG["needs"] = {
+    "The next token uses others": lambda s, n, r, k: needs(s, n, r, k, held=s.active),
+    "That counts all experts": lambda s, n, r, k: needs(s, n, r, k, used=s.experts),
+    "Only the experts are distributed": all_distributed,
+    "are distributed over the GPUs": lambda s, n, r, k: needs(s, n, r, 1),
+    "do not divide by the number of GPUs": flops_of_a_rank,
+    "It is 16 for each weight": lambda s, n, r, k: (0, 0),
+    "6 for each weight that the token uses": lambda s, n, r, k: (needs(s, n, r, k)[0], 0),
+    "a list of 2 is needed": returns_nothing,
+}
+
+
 def leaving(chosen, experts, nodes, home):
     node = chosen // (experts // nodes)
     needed = F.one_hot(node, nodes).amax(1)
