@@ -62,6 +62,7 @@ FIGURES = {
     "ddp-processes.svg": processes.ddp_processes,
     "three-rounds.svg": processes.three_rounds,
     "ddp-buckets.svg": timelines.ddp_buckets,
+    "weak-and-strong.svg": timelines.weak_and_strong,
     "gpu-model.svg": devices.gpu_model,
     "what-to-try.svg": decisions.what_to_try,
 }

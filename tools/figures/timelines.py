@@ -112,3 +112,39 @@ def ddp_buckets() -> Canvas:
     canvas.rect(346, 144, 14, 14, "#8A929A", HOST, rx=3)
     canvas.text(366, 151, "update", anchor="start", fill=MUTED, fit=66)
     return canvas
+
+
+def weak_and_strong() -> Canvas:
+    """Draw a step of one GPU, and of four by weak and by strong scaling."""
+    travel = 3.4
+    canvas = Canvas(
+        WIDTH,
+        396,
+        "A step by weak and by strong scaling",
+        "Three timelines. One GPU computes 256 images, forward and backward. Weak scaling: each of "
+        "four GPUs computes 256 images, which takes as long; messages travel during the backward "
+        "pass, and only their end is exposed. Strong scaling: each of four GPUs computes 64 "
+        "images in a quarter of the time; the messages are as long as before, and most of their "
+        "time is exposed.",
+    )
+    rows = (
+        ("one GPU, 256 images", 6, 0),
+        ("weak scaling: four GPUs, 256 images each", 6, travel),
+        ("strong scaling: four GPUs, 64 images each", 1.5, travel),
+    )
+    top = 34
+    for heading, compute, sent in rows:
+        canvas.text(14, top - 18, heading, LARGE, "start", bold=True, fit=410)
+        lanes = Lanes(canvas, left=86, top=top, unit=50)
+        lanes.lane("compute")
+        names = ("forward", "backward") if compute > 2 else ("", "")
+        lanes.block(0, 0, compute / 3, names[0], GPU[0])
+        lanes.block(0, compute / 3, 2 * compute / 3, names[1], GPU[0], 0.55)
+        top += 84
+        if sent:
+            lanes.lane("link")
+            start = max(compute + 0.4 - sent, compute / 2)
+            lanes.block(1, start, sent, "gradients of all", LINK)
+            lanes.span(2, compute, start + sent, "exposed", LINK_TEXT)
+            top += 72
+    return canvas
