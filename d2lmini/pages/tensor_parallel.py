@@ -133,17 +133,17 @@ def is_gradient(function, in_one_process, nprocs=3):
     return torch.equal(found, whole.grad)
 
 
-def compare_losses(split_loss, wrong_loss, part, nprocs=4, words=64, hidden=16):
+def compare_losses(split_loss, wrong_loss, part, nprocs=4, vocabulary=64, hidden=16):
     """Train an embedding and an output layer, whole and split by vocabulary, for two steps.
 
     Parameters
     ----------
     split_loss, wrong_loss : callable
-        ``loss(E, H, words, targets)``, called on every rank: the first with the rank's rows of the
+        ``loss(E, H, tokens, targets)``, called on every rank: the first with the rank's rows of the
         embedding E and of the output layer H, the second with all of them.
     part : callable
         ``part(tensor, dim)``, returning what a rank has of a tensor.
-    nprocs, words, hidden : int
+    nprocs, vocabulary, hidden : int
 
     Returns
     -------
@@ -153,14 +153,14 @@ def compare_losses(split_loss, wrong_loss, part, nprocs=4, words=64, hidden=16):
         By how much the wrong loss is too large.
     """
 
-    def whole_loss(E, H, words, targets):
-        return functional.cross_entropy(functional.embedding(words, E) @ H.T, targets)
+    def whole_loss(E, H, tokens, targets):
+        return functional.cross_entropy(functional.embedding(tokens, E) @ H.T, targets)
 
     def on_rank(rank):
         device = _join()
         torch.manual_seed(0)
-        E, H = torch.randn(2, words, hidden)
-        texts = torch.randint(words, (2, 40))
+        E, H = torch.randn(2, vocabulary, hidden)
+        texts = torch.randint(vocabulary, (2, 40))
         right = _two_steps(E, H, texts, whole_loss)
         own = part(E, 0).to(device), part(H, 0).to(device), texts.to(device)
         got = _two_steps(*own, split_loss)
@@ -270,7 +270,7 @@ def _run_again(layer, again):
 
 
 def make_texts():
-    """Return random words, as (steps, tokens, batch)."""
+    """Return random tokens, as (steps, tokens, batch)."""
     return torch.randint(64, (3, 9, 4), generator=torch.Generator().manual_seed(3))
 
 

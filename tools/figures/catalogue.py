@@ -62,6 +62,9 @@ FIGURES = {
     "ddp-processes.svg": processes.ddp_processes,
     "three-rounds.svg": processes.three_rounds,
     "ddp-buckets.svg": timelines.ddp_buckets,
+    "weak-and-strong.svg": timelines.weak_and_strong,
+    "accumulation.svg": timelines.accumulation,
+    "five-mistakes.svg": processes.five_mistakes,
     "gpu-model.svg": devices.gpu_model,
     "what-to-try.svg": decisions.what_to_try,
 }

@@ -18,7 +18,7 @@ def data_parallel() -> Canvas:
         "One step of data parallelism on two GPUs",
         "Five rows, from top to bottom. 1: the batch is split, half goes to each GPU. 2: each GPU "
         "computes the forward pass and the summed loss of its half. 3: each computes its gradient, "
-        "g0 and g1, by a backward pass. 4: an allreduce replaces both by the sum g0 + "
+        "g0 and g1, by a backward pass. 4: an all-reduce replaces both by the sum g0 + "
         "g1. 5: each GPU updates its copy of the parameters with the sum, so that both copies "
         "stay equal.",
     )
@@ -30,7 +30,7 @@ def data_parallel() -> Canvas:
         end = (middle[device], 94)
         canvas.arrow((274 - 40 + 80 * device, 45), end, colour=LINK, width=2.5, head=10)
     rows = (128, 198, 268, 344, 420)
-    steps = ("split", "forward,\nloss", "backward", "allreduce", "update")
+    steps = ("split", "forward,\nloss", "backward", "all-reduce", "update")
     badge_y = (70, 216, 286, 362, 438)
     for number, (name, y) in enumerate(zip(steps, badge_y, strict=True), 1):
         canvas.badge(20, y, number)
@@ -58,7 +58,7 @@ def data_parallel() -> Canvas:
 
 
 def allreduce_star() -> Canvas:
-    """Draw the allreduce that gathers on one GPU and sends the sum back."""
+    """Draw the all-reduce that gathers on one GPU and sends the sum back."""
     canvas = Canvas(
         WIDTH,
         286,
@@ -114,11 +114,11 @@ def _contributions(step: int) -> dict[tuple[int, int], tuple[frozenset, bool]]:
 
 
 def allreduce_ring() -> Canvas:
-    """Draw the ring allreduce: reduce-scatter, then all-gather, on four GPUs."""
+    """Draw the ring all-reduce: reduce-scatter, then all-gather, on four GPUs."""
     canvas = Canvas(
         WIDTH,
         508,
-        "Ring allreduce on four GPUs",
+        "Ring all-reduce on four GPUs",
         "Four GPUs in a ring, each sending to the next. The gradient is cut into four chunks. "
         "Seven tables show which terms each GPU holds of each chunk: at the start its own, after "
         "three steps of reduce-scatter every GPU holds one complete sum, after three more steps "

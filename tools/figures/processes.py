@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from simgpu.units import INK, MUTED
+from simgpu.units import INK, MUTED, YELLOW
 from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas, tint
 
 LEFT, PANEL_W, BOX_W = (14, 226), 200, 86
 SIDE, GAP, MESH_LEFT = 40, 8, 12
+WRONG = YELLOW  # what a mistake does
 NODE_H = 2 * SIDE + GAP + 46
 AXES = {"tensor": 1, "context": 2, "shard": 4, "pipeline": 8}  # what is added to a rank
 COLOURS = dict(zip(AXES, GPU, strict=True))
@@ -71,7 +72,7 @@ def ddp_processes() -> Canvas:
         "One process per GPU, on two machines",
         "On each of two machines torchrun starts two processes. Their ranks are 0 and 1 on the "
         "first machine, 2 and 3 on the second; their local ranks are 0 and 1 on both. Each process "
-        "uses the GPU with the number of its local rank. An allreduce joins all four GPUs.",
+        "uses the GPU with the number of its local rank. An all-reduce joins all four GPUs.",
     )
     for machine, left in enumerate(LEFT):
         canvas.panel(left, 12, PANEL_W, 228, ("first machine", "second machine")[machine], HOST)
@@ -88,8 +89,73 @@ def ddp_processes() -> Canvas:
             canvas.arrow((middle, 229), (middle, 266), colour=LINK, both=True)
     first, last = LEFT[0] + 10 + BOX_W / 2, LEFT[1] + 104 + BOX_W / 2
     canvas.line((first, 267), (last, 267), colour=LINK, width=3)
-    canvas.text(WIDTH / 2, 290, "allreduce of gradients, world size 4", fill=LINK_TEXT, fit=300)
+    canvas.text(WIDTH / 2, 290, "all-reduce of gradients, world size 4", fill=LINK_TEXT, fit=300)
     return canvas
+
+
+def five_mistakes() -> Canvas:
+    """Draw what ranks do after each of five mistakes."""
+    canvas = Canvas(
+        WIDTH,
+        462,
+        "Five mistakes and what the ranks do",
+        "Five rows. A rank skips a call: rank 0 waits in all_reduce, rank 1 in barrier. set_epoch "
+        "is forgotten: three epochs see images 3, 1, 4, 2 in the same order. Wrapped, then moved: "
+        "each rank has a gradient and weights of its own. Ten test images on three ranks: four "
+        "each, images 0 and 1 twice. Averages of averages: batches of 4, 4 and 2 images count a "
+        "third each.",
+    )
+    rows = iter(
+        (
+            "1  a rank skips a call",
+            "2  set_epoch is forgotten",
+            "3  wrapped, then moved",
+            "4  the sampler divides 10 test images",
+            "5  averages of parts are averaged",
+        )
+    )
+
+    def heading(y):
+        canvas.text(14, y, next(rows), LARGE, "start", bold=True, fit=400)
+
+    heading(16)
+    for rank, call in enumerate(("all_reduce", "barrier")):
+        y = 32 + 32 * rank
+        _rank_name(canvas, rank, y)
+        canvas.box(72, y, 96, 26, "same calls", GPU[rank])
+        canvas.box(172, y, 252, 26, f"waits in {call}", WRONG, 0.5)
+    heading(114)
+    for epoch in range(3):
+        left = 72 + 124 * epoch
+        for place, image in enumerate((3, 1, 4, 2)):
+            canvas.box(left + 24 * place, 131, 22, 26, str(image), WRONG, 0.5)
+        canvas.text(left + 47, 170, f"epoch {epoch}", fill=MUTED)
+    heading(200)
+    for rank in range(2):
+        y = 216 + 32 * rank
+        _rank_name(canvas, rank, y)
+        canvas.box(72, y, 120, 26, f"gradient {rank}", GPU[rank])
+        canvas.arrow((194, y + 13), (300, y + 13), colour=GPU[rank])
+        canvas.box(304, y, 120, 26, f"weights {rank}", GPU[rank], 0.35)
+    heading(298)
+    for rank in range(3):
+        left = 72 + 124 * rank
+        for place in range(4):
+            image, again = (rank + 3 * place) % 10, rank + 3 * place > 9
+            colour, share = (WRONG, 0.5) if again else (GPU[rank], 0.25)
+            canvas.box(left + 24 * place, 314, 22, 26, str(image), colour, share)
+        canvas.text(left + 47, 353, f"rank {rank}", fill=MUTED)
+    heading(383)
+    left = 72
+    for images in (4, 4, 2):
+        canvas.box(left, 399, 34 * images - 4, 26, str(images), GPU[0])
+        canvas.text(left + 17 * images - 2, 440, "counts 1/3", fill=INK)
+        left += 34 * images
+    return canvas
+
+
+def _rank_name(canvas, rank, y):
+    canvas.text(14, y + 13, f"rank {rank}", anchor="start", fill=MUTED, fit=54)
 
 
 def mesh() -> Canvas:

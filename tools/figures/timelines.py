@@ -77,8 +77,8 @@ def ddp_buckets() -> Canvas:
         "Gradient buckets of DistributedDataParallel",
         "Above, four layers in a row. The backward pass goes from layer 4 to layer 1, so that "
         "gradients become ready back to front; layers 4 and 3 share bucket 0, layers 2 and 1 "
-        "bucket 1. Below, two timelines. Without overlap one allreduce of everything starts after "
-        "the whole backward pass. With buckets the allreduce of bucket 0 runs while layers 2 and "
+        "bucket 1. Below, two timelines. Without overlap one all-reduce of everything starts after "
+        "the whole backward pass. With buckets the all-reduce of bucket 0 runs while layers 2 and "
         "1 are still in the backward pass, and the step ends earlier.",
     )
     for layer in range(1, 5):
@@ -107,8 +107,70 @@ def ddp_buckets() -> Canvas:
     apart.block(1, 4, 3.2, "both buckets", LINK)
     together.block(1, 2, 1.6, "bucket 0", LINK)
     together.block(1, 4, 1.6, "bucket 1", LINK)
-    apart.span(2, 0, 7.7, "backward + allreduce + update")
+    apart.span(2, 0, 7.7, "backward + all-reduce + update")
     together.span(2, 0, 6.1, "only bucket 1 is left to wait for", LINK_TEXT)
     canvas.rect(346, 144, 14, 14, "#8A929A", HOST, rx=3)
     canvas.text(366, 151, "update", anchor="start", fill=MUTED, fit=66)
+    return canvas
+
+
+def weak_and_strong() -> Canvas:
+    """Draw a step of one GPU, and of four by weak and by strong scaling."""
+    travel = 3.4
+    canvas = Canvas(
+        WIDTH,
+        396,
+        "A step by weak and by strong scaling",
+        "Three timelines. One GPU computes 256 images, forward and backward. Weak scaling: each of "
+        "four GPUs computes 256 images, which takes as long; messages travel during the backward "
+        "pass, and only their end is exposed. Strong scaling: each of four GPUs computes 64 "
+        "images in a quarter of the time; the messages are as long as before, and most of their "
+        "time is exposed.",
+    )
+    rows = (
+        ("one GPU, 256 images", 6, 0),
+        ("weak scaling: four GPUs, 256 images each", 6, travel),
+        ("strong scaling: four GPUs, 64 images each", 1.5, travel),
+    )
+    top = 34
+    for heading, compute, sent in rows:
+        canvas.text(14, top - 18, heading, LARGE, "start", bold=True, fit=410)
+        lanes = Lanes(canvas, left=86, top=top, unit=50)
+        lanes.lane("compute")
+        names = ("forward", "backward") if compute > 2 else ("", "")
+        lanes.block(0, 0, compute / 3, names[0], GPU[0])
+        lanes.block(0, compute / 3, 2 * compute / 3, names[1], GPU[0], 0.55)
+        top += 84
+        if sent:
+            lanes.lane("link")
+            start = max(compute + 0.4 - sent, compute / 2)
+            lanes.block(1, start, sent, "gradients of all", LINK)
+            lanes.span(2, compute, start + sent, "exposed", LINK_TEXT)
+            top += 72
+    return canvas
+
+
+def accumulation() -> Canvas:
+    """Draw four parts of a minibatch, sent after each part and sent once."""
+    canvas = Canvas(
+        WIDTH,
+        238,
+        "Gradient accumulation, sent four times and once",
+        "Two timelines of a step in four parts, each with a forward and a backward pass. Above, "
+        "DDP sends all gradients after each part. Below, the first three parts are in no_sync and "
+        "send nothing; the last part sends what has been accumulated.",
+    )
+    for row, heading in enumerate(("send in every part", "three parts in no_sync")):
+        top = 34 + 116 * row
+        canvas.text(14, top - 18, heading, LARGE, "start", bold=True, fit=410)
+        lanes = Lanes(canvas, left=86, top=top, unit=56)
+        lanes.lane("compute")
+        lanes.lane("link")
+        gap = 0 if row else 0.4
+        for part in range(4):
+            start = part * (1 + gap)
+            lanes.block(0, start, 1, f"part {part + 1}", GPU[0], 0.35)
+            if row == 0 or part == 3:
+                lanes.block(1, start + 0.6, 0.8, "send", LINK)
+        lanes.block(0, 4 * (1 + gap) + 0.4 * row, 0.4, "", HOST, 0.8)
     return canvas

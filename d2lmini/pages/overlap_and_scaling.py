@@ -1,0 +1,70 @@
+"""The chapter on overlap and scaling: a summary, the last step's timeline, its messages."""
+
+import shlex
+import subprocess
+import sys
+from itertools import accumulate
+
+import simgpu as sim
+from d2lmini.ddp import launcher_environment
+from simgpu.timeline import Timeline
+
+
+def run(command):
+    """Run ``simgpu run ...`` and return the summary that it prints at the end.
+
+    Parameters
+    ----------
+    command : str
+        As typed into a shell, over several lines if need be.
+    """
+    name, *arguments = shlex.split(command)
+    if name != "simgpu":
+        raise ValueError(f"the command begins with {name!r}: only 'simgpu run ...' has a summary")
+    how = {"capture_output": True, "text": True, "timeout": 300}
+    words = [sys.executable, "-m", name, *arguments]
+    done = subprocess.run(words, env=launcher_environment(), **how)
+    if done.returncode:
+        raise RuntimeError(f"{command!r} has failed:\n{done.stderr}")
+    return done.stdout[done.stdout.index("simulated, not measured") :]
+
+
+def last_seconds(seconds):
+    """Return the timeline of the last seconds of the latest run of simulated ranks."""
+    return Timeline(sim.trace()).last(seconds)
+
+
+def length(timeline):
+    """Return the seconds from the begin of a timeline to its end."""
+    return timeline.end - timeline.start
+
+
+def messages(timeline):
+    """Return the messages of rank 0 as spans; none if it has sent nothing."""
+    return timeline.lanes().get(("rank 0 sim:0", "comm"), [])
+
+
+def bucket_bytes(timeline):
+    """Return the bytes of the all-reduces of rank 0, in the order of sending."""
+    return [m.bytes for m in messages(timeline) if m.name == "all_reduce"]
+
+
+def gradients_ready(network, seconds):
+    """Return when gradients are ready, if all convolutions take equally long.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    seconds : float
+        Of a step on one GPU; the first third is the forward pass.
+
+    Returns
+    -------
+    dict of int to float
+        The second at which so many bytes of gradients are ready, by the bytes.
+    """
+    backwards = list(network.parameters())[::-1]
+    done = list(accumulate(p.dim() == 4 for p in backwards))
+    ready = accumulate(4 * p.numel() for p in backwards)
+    pairs = zip(ready, done, strict=True)
+    return {sent: seconds * (1 + 2 * count / done[-1]) / 3 for sent, count in pairs}
