@@ -63,6 +63,7 @@ FIGURES = {
     "three-rounds.svg": processes.three_rounds,
     "ddp-buckets.svg": timelines.ddp_buckets,
     "gpu-model.svg": devices.gpu_model,
+    "kernel-start.svg": timelines.kernel_start,
     "what-to-try.svg": decisions.what_to_try,
 }
 
