@@ -11,7 +11,7 @@ from support.paths import ROOT
 from tools import classroom
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
-DEVICES = ROOT / "chapters" / "devices.ipynb"
+CHAPTER = ROOT / "chapters" / "auto-parallelism.ipynb"
 
 
 def read(path):
@@ -81,9 +81,17 @@ def test_exercises_of_a_chapter():
     assert second.hint == "# Your solution"
 
 
+IMPORTS = """\
+# mine
+from graphlib import TopologicalSorter
+
+from d2lmini import Stream, current_stream
+"""
+
+
 def handed_in(*own):
-    """Return a student's notebook for Exercises 4 and 6 of the first chapter."""
-    cells = [new_markdown_cell("# Devices")]
+    """Return a student's notebook with exercises of the second chapter."""
+    cells = [new_markdown_cell("# Automatic Parallelism")]
     for number, source in own:
         cells.append(new_markdown_cell(f"### Exercise {number}: ..."))
         cells.append(new_code_cell(source))
@@ -91,7 +99,7 @@ def handed_in(*own):
 
 
 def place(tmp_path, name, notebook):
-    path = tmp_path / name / "devices.ipynb"
+    path = tmp_path / name / CHAPTER.name
     path.parent.mkdir()
     nbformat.write(notebook, path)
     return path
@@ -103,20 +111,20 @@ def by_number(results):
 
 @pytest.mark.process
 def test_points_are_what_the_checkers_say(tmp_path, capsys):
-    solutions = classroom.exercises(read(DEVICES))
-    right = solutions[4].solution.replace("# Solution", "# mine").partition("\n\n\nchecks.")[0]
-    wrong = "def loss_scale(gradients):\n    return 1.0"
-    own = [(1, "1 / 0"), (4, right), (6, "import torch\n" + wrong)]
+    solutions = classroom.exercises(read(CHAPTER))
+    right = solutions[5].solution.replace("# Solution", IMPORTS).partition("\n\n\nchecks.")[0]
+    wrong = "def square_all(xs):\n    return [x @ x for x in xs]"
+    own = [(1, "1 / 0"), (2, wrong), (5, right)]
     path = place(tmp_path, "ada", handed_in(*own))
     results = by_number(classroom.points(path, timeout=120))
     assert {r.student for r in results.values()} == {"ada"}
-    assert results[4].points == 1, results[4].message
-    assert results[4].message == ""
-    assert results[6].points == 0
-    assert results[6].message
+    assert results[5].points == 1, results[5].message
+    assert results[5].message == ""
+    assert results[2].points == 0
+    assert results[2].message
     assert "NameError" in results[1].message, "what is not there is said"
-    assert results[2].message == "the exercise is not in the notebook"
-    assert 5 not in results, "an exercise without a checker has no points"
+    assert results[3].message == "the exercise is not in the notebook"
+    assert 6 not in results, "an exercise without a checker has no points"
     classroom.report(list(results.values()), tmp_path / "points.csv")
     assert "ada: 1 of 5 points" in capsys.readouterr().out
     rows = list(csv.reader((tmp_path / "points.csv").open()))
@@ -125,11 +133,11 @@ def test_points_are_what_the_checkers_say(tmp_path, capsys):
 
 
 def test_the_books_solution_earns_nothing():
-    wanted = classroom.exercises(read(DEVICES))
-    copied = classroom.judged(handed_in((4, wanted[4].solution)), wanted)
+    wanted = classroom.exercises(read(CHAPTER))
+    copied = classroom.judged(handed_in((2, wanted[2].solution)), wanted)
     assert not any(c.source.startswith(classroom.SOLUTION) for c in copied.cells)
     (judge,) = [c for c in copied.cells if c.source.startswith(classroom.JUDGE)]
-    assert "check_training_bytes as d2lmini_judge\nd2lmini_judge(training_bytes)" in judge.source
+    assert "check_square_all as d2lmini_judge\nd2lmini_judge(square_all)" in judge.source
 
 
 def test_a_notebook_of_another_name_is_refused(tmp_path, capsys):

@@ -66,6 +66,7 @@ FIGURES = {
     "accumulation.svg": timelines.accumulation,
     "five-mistakes.svg": processes.five_mistakes,
     "gpu-model.svg": devices.gpu_model,
+    "kernel-start.svg": timelines.kernel_start,
     "what-to-try.svg": decisions.what_to_try,
 }
 

@@ -69,6 +69,43 @@ def overlap() -> Canvas:
     return canvas
 
 
+def kernel_start() -> Canvas:
+    """Draw which of three times decides when a kernel starts."""
+    canvas = Canvas(
+        WIDTH,
+        466,
+        "What a kernel waits for before it starts",
+        "Three timelines of kernels A and B. First: the host launches B late, the GPU is idle, and "
+        "B starts as soon as it has been launched. Second: both are launched early into one "
+        "stream, and B starts when A has ended. Third: A and B are in two streams, but there is "
+        "one compute engine, and B starts when A leaves it.",
+    )
+    cases = (
+        ("launched late", ("host", "stream"), 4, "launched"),
+        ("behind another kernel", ("host", "stream"), 1.5, "stream"),
+        ("two streams, one engine", ("host", "stream 1", "stream 2"), 1.5, "engine"),
+    )
+    top = 46
+    for heading, names, launch, decides in cases:
+        canvas.text(14, top - 22, heading, LARGE, "start", bold=True, fit=410)
+        lanes = Lanes(canvas, left=84, top=top, unit=38)
+        for name in names:
+            lanes.lane(name)
+        for kernel, start in ("A", 0), ("B", launch):
+            lanes.block(0, start, 1.5, kernel, HOST)
+        late = decides == "launched"
+        end, start = (3, 5.5) if late else (6, 6)
+        lanes.block(1, 1.5, end - 1.5, "A", GPU[0])
+        lanes.block(len(names) - 1, start, 2, "B", GPU[0])
+        if late:
+            canvas.text(lanes.left + 38 * 4.25, top + LANE + BLOCK / 2, "idle", fill=MUTED, fit=90)
+        x, bottom = lanes.left + 38 * start, top + LANE * len(names)
+        canvas.line((x, top - 6), (x, bottom + 4), colour=INK, width=1.5, dash="4 3")
+        canvas.text(x, bottom + 16, f"B starts at *t*_{{{decides}}}", fit=200)
+        top = bottom + 66
+    return canvas
+
+
 def ddp_buckets() -> Canvas:
     """Draw how gradients are reduced in buckets while the backward pass goes on."""
     canvas = Canvas(
