@@ -8,12 +8,14 @@ from pathlib import Path
 
 from benchmarks.published.families import (
     collectives,
+    experts,
     folding,
     gpt2,
     internevo,
     korthikanti,
     large_models,
     llmfoundry,
+    megascale,
     megatron,
     nanotron,
     resnet50,
@@ -40,6 +42,10 @@ FAMILIES = {
     "large models": large_models,
     "internevo": internevo,
     "moe folding": folding,
+    "moe modelzoo": experts.Modelzoo,
+    "automodel": experts.AutoModel,
+    "bridge": experts.Bridge,
+    "megascale": megascale,
 }
 
 

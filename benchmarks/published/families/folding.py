@@ -62,4 +62,5 @@ def predict(row):
         f"{row['model']}, {gpus} GPUs, {row['method']}: TP{tensor} EP{expert} PP{pipeline}, "
         f"{count} x micro-batch 1; {found.memory / 2**30:.0f} GiB",
         measured, found.seconds, job=f"{row['model']} on {gpus} GPUs, batch {batch}",
+        context=degrees["CP"],
     )  # fmt: skip
