@@ -9,13 +9,11 @@ from pathlib import Path
 from benchmarks.published.families import (
     collectives,
     experts,
-    folding,
     gpt2,
     internevo,
     korthikanti,
     large_models,
     llmfoundry,
-    megascale,
     megatron,
     nanotron,
     resnet50,
@@ -27,6 +25,7 @@ from benchmarks.published.rows import UnpredictableError
 from simgpu.plan.step.job import PlanError
 
 FAMILIES = {
+    "more messages": collectives.More,  # before those with fewer columns
     "collectives": collectives,
     "vtrain": vtrain,
     "llmfoundry": llmfoundry,
@@ -41,11 +40,11 @@ FAMILIES = {
     "torchgpipe": torchgpipe,
     "large models": large_models,
     "internevo": internevo,
-    "moe folding": folding,
+    "moe folding": experts.Folding,
     "moe modelzoo": experts.Modelzoo,
     "automodel": experts.AutoModel,
     "bridge": experts.Bridge,
-    "megascale": megascale,
+    "megascale": megatron.MegaScale,
 }
 
 

@@ -19,6 +19,7 @@ from benchmarks.published.page import (
     blocks,
     claims,
     constants,
+    coverage,
     drawings,
     findings,
     ranks,
@@ -96,7 +97,7 @@ def test_words_of_a_table_are_no_markup(read):
         (
             blocks.message_table(pairs, pairs),
             blocks.node_table(pairs),
-            blocks.refused([table]),
+            coverage.refused([table]),
             blocks.figure("x.svg", HOSTILE, HOSTILE),
         )
     )

@@ -3,7 +3,7 @@
 import re
 
 from benchmarks.published import tables
-from benchmarks.published.page import blocks, claims, summary
+from benchmarks.published.page import blocks, claims, coverage, summary
 from benchmarks.published.rows import Prediction
 
 COLUMNS = {"resnet50": {"system": "A", "gpus": "1", "precision": "AMP", "images_per_s": "9"}}
@@ -54,7 +54,7 @@ def test_what_a_formula_gives_is_no_measurement():
     assert summary.lines([GOOD, paper]) == summary.lines([GOOD])
     assert str(summary.numbers([GOOD, paper])) == str(summary.numbers([GOOD])), "nan is not nan"
     assert blocks.program_rows([GOOD, paper]) == blocks.program_rows([GOOD])
-    assert "All 3 rows" in blocks.refused([GOOD, paper])
+    assert "All 3 rows" in coverage.refused([GOOD, paper])
     assert summary.missed([paper]) == summary.missed([])
 
 

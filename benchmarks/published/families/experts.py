@@ -1,11 +1,13 @@
-"""Mixtures of experts that NVIDIA's recipes train on H100s: Megatron Core, Bridge and AutoModel."""
+"""Mixtures of experts on H100s, most of them NVIDIA's: Megatron Core, Bridge and AutoModel."""
 
 import re
 from dataclasses import replace
+from typing import ClassVar
 
 from benchmarks.published.models import find_model
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import find_system
+from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
@@ -19,9 +21,11 @@ def _job(model, program, degrees, gpus, micro, batch, system):
     layers = -(-model.layers // stages) * stages
     data = gpus // (tensor * pipeline)
     notes = [f"{layers} layers, to divide them evenly"] if layers != model.layers else []
-    count, rest = divmod(batch * context, data * micro)
-    if rest or not count:
-        raise UnpredictableError(f"a batch of {batch} is no multiple of {data // context} replicas")
+    if not data or batch * context % (data * micro):
+        raise UnpredictableError(
+            f"a batch of {batch} is no multiple of {data // context} replicas x {micro}"
+        )
+    count = batch * context // (data * micro)
     cluster, preset = find_system(system, gpus, -(-gpus // 8))
     try:
         job = Job(
@@ -42,6 +46,56 @@ def counted(model, sequences):
     """Return the FLOPs of a step as Megatron Core counts them: attention half, since causal."""
     attention = model.layers * 12 * model.heads * model.head_size * model.seq
     return model.flops(sequences) - sequences * model.seq * attention / 2
+
+
+class Folding:
+    """Several meshes (Liu et al., *MoE Parallel Folding*, 2025)."""
+
+    COLUMNS = frozenset({
+        "model", "method", "gpus", "seq", "global_batch", "CP", "TP", "EP", "PP", "ETP", "MFU_pct",
+    })  # fmt: skip
+    FITTED = (
+        "nothing. Assumed: 1F1B, no recomputation, balanced routing, attention counted in full, "
+        "gradients in 32 bits"
+    )
+    MODELS: ClassVar = {
+        "Mixtral-8x22B": PRESETS["mixtral-8x22b"],
+        "Mixtral-8x22B-G8T8": replace(PRESETS["mixtral-8x22b"], experts=64, active=8, inner=2048),
+        "Qwen2-57B-A14B": PRESETS["qwen2-57b-a14b"],
+        "Llama3-8x70B": replace(PRESETS["llama3-70b"], experts=8, active=2),
+    }
+    METHODS: ClassVar = {
+        "FSDP": "full", "FSDP+EP": "full",
+        "TP+EP+DP": "optimizer", "MCore": "optimizer", "MCore+Folding": "optimizer",
+    }  # fmt: skip
+    PEAK = 989.4e12
+
+    @classmethod
+    def predict(cls, row):
+        """Return the `Prediction` of a row; raise `UnpredictableError` if there is none."""
+        if row["model"] not in cls.MODELS:
+            raise UnpredictableError(f"{row['model']!r} has layers that there is no program for")
+        if row["method"] not in cls.METHODS:
+            raise UnpredictableError(f"no program for {row['method']!r}")
+        degrees = {name: int(row[name].strip() or 1) for name in ("TP", "EP", "PP", "CP")}
+        degrees["ETP"] = _number(row, "ETP")  # None: as the other layers
+        gpus, batch = whole(row, "gpus"), whole(row, "global_batch")
+        model = replace(cls.MODELS[row["model"]], seq=whole(row, "seq"))
+        program = Program(
+            cls.METHODS[row["method"]], sequence_parallel=degrees["TP"] > 1, compiled=True,
+            loss_in_place=True,
+        )  # fmt: skip
+        job, preset, _ = _job(model, program, degrees, gpus, 1, batch, NETWORK)
+        measured = model.flops(batch) / (gpus * cls.PEAK * positive(row, "MFU_pct") / 100)
+        found = simulate(job)
+        return Prediction(
+            "MoE, Eos (H100)", preset,
+            f"{row['model']}, {gpus} GPUs, {row['method']}: TP{job.tensor} EP{job.expert} "
+            f"PP{job.pipeline}, {job.micro_batches} x micro-batch 1; "
+            f"{found.memory / 2**30:.0f} GiB",
+            measured, found.seconds, job=f"{row['model']} on {gpus} GPUs, batch {batch}",
+            context=job.context, fits=(True, found.reserved <= job.cluster.gpu.memory),
+        )  # fmt: skip
 
 
 class Modelzoo:
@@ -66,21 +120,22 @@ class Modelzoo:
             raise UnpredictableError("our program does not hide all-to-alls behind other products")
         model = find_model(row["model"], whole(row, "seq"))
         degrees = {name: _number(row, name) for name in ("TP", "CP", "EP", "PP", "ETP")}
-        gpus, batch, micro = whole(row, "gpus"), whole(row, "global_batch"), row["micro_batch"]
+        gpus, batch = whole(row, "gpus"), whole(row, "global_batch")
+        micro = _number(row, "micro_batch") or 1
         program = Program(
             "full" if row["FSDP"].strip() == "on" else "optimizer",
             "full" if row["recompute"] == "full" else "none", (degrees["TP"] or 1) > 1,
             compiled=True, chunks=_number(row, "VP") or 1, loss_in_place=True,
         )  # fmt: skip
-        job, preset, notes = _job(
-            model, program, degrees, gpus, int(micro or 1), batch, row["system"]
-        )
+        job, preset, notes = _job(model, program, degrees, gpus, micro, batch, row["system"])
         if row["step_s"].strip():
             measured = positive(row, "step_s")
         else:
             rate = positive(row, "model_tflops_per_gpu") * 1e12
             measured = counted(model, batch) / (gpus * rate)
         found = simulate(job)
+        known = row["recompute"] in ("", "full")  # other kinds are not computed again here
+        fits = (True, found.reserved <= job.cluster.gpu.memory) if known else None
         split = " ".join(f"{name}{n}" for name, n in degrees.items() if n)
         return Prediction(
             "Qwen3-235B, ModelZoo", preset,
@@ -89,7 +144,7 @@ class Modelzoo:
             f"{found.memory / 2**30:.0f} GiB",
             measured, found.seconds,
             job=f"{row['model']} on {gpus} GPUs, seq {model.seq}, batch {batch}",
-            assumed="; ".join(notes), context=job.context,
+            assumed="; ".join(notes), context=job.context, fits=fits,
         )  # fmt: skip
 
 
@@ -145,16 +200,19 @@ class Bridge:
         if "overlap on" in row["change"]:
             raise UnpredictableError("our program does not hide all-to-alls behind other products")
         degrees = {n: int(k) for n, k in re.findall(r"([A-Z]+)(\d+)", row["parallelism"])}
-        micro, batch = (int(n) for n in re.findall(r"\d+", row["batch"]))
-        gpus = int(row["hardware"].partition(" ")[0])
+        sizes = re.fullmatch(r"mbs (\d+) gbs (\d+)", row["batch"])
+        gpus = re.match(r"(\d+) x", row["hardware"])
+        if not sizes or not gpus:
+            raise UnpredictableError(
+                f"no sizes in {row['batch']!r}, or no number of GPUs in {row['hardware']!r}"
+            )
+        micro, batch, gpus = int(sizes[1]), int(sizes[2]), int(gpus[1])
         model = find_model(name, whole(row, "seq"))
         program = Program(
-            "optimizer", sequence_parallel=degrees["TP"] > 1, compiled=True,
+            "optimizer", sequence_parallel=degrees.get("TP", 1) > 1, compiled=True,
             chunks=degrees.get("VP", 1), float8="FP8" in row["precision"], loss_in_place=True,
         )  # fmt: skip
-        job, preset, _ = _job(
-            model, program, degrees | {"ETP": None}, gpus, micro, batch, NETWORK
-        )
+        job, preset, _ = _job(model, program, degrees, gpus, micro, batch, NETWORK)
         found = simulate(job)
         if row["step_s"].strip():
             measured = positive(row, "step_s")

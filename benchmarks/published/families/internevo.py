@@ -11,8 +11,8 @@ COLUMNS = {
 }  # fmt: skip
 FITTED = (
     "nothing. Assumed: the feed-forward width and the vocabulary of InternLM-7B. As in "
-    "InternEvo's hybrid_zero_optim.py: gradients of 16 bits, all-reduced over all replicas, whoever "
-    "shares the optimiser's states; 4 x 100 Gbit/s a node, as the source says"
+    "InternEvo's hybrid_zero_optim.py: gradients of 16 bits, all-reduced over all replicas, "
+    "whoever shares the optimiser's states; 4 x 100 Gbit/s a node, as the source says"
 )
 MODEL = (4096, 32, 32)  # hidden, heads, layers
 NETWORK = "12.5GB/s:4"
@@ -38,8 +38,8 @@ def predict(row):
     measured = job.sequences * seq / gpus / positive(row, "tokens_per_s_per_gpu")
     return Prediction(
         "InternEvo, A100", f"a100/nvlink3/{NETWORK}",
-        f"7B, {gpus} GPUs, TP{tensor} DP{data}, ZeRO-1 over {group}, {count} x micro-batch {micro}, recompute "
-        f"{recompute}",
+        f"7B, {gpus} GPUs, TP{tensor} DP{data}, ZeRO-1 over {group}, {count} x "
+        f"micro-batch {micro}, recompute {recompute}",
         measured, simulate(job).seconds,
         job=f"7B on {gpus} GPUs, batch {job.sequences}, {row['test'].partition(',')[0]}",
     )  # fmt: skip

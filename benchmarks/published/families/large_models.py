@@ -41,9 +41,7 @@ def predict(row):
         _shard(words), _recompute(words), tensor > 1, compiled=True, chunks=chunks, float8=float8,
     )  # fmt: skip
     try:
-        job = Job(
-            model, program, cluster, tensor, data, pipeline, micro, count, context, expert
-        )
+        job = Job(model, program, cluster, tensor, data, pipeline, micro, count, context, expert)
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     return Prediction(

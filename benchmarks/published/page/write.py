@@ -17,6 +17,7 @@ from benchmarks.published.page import (
     assumed,
     blocks,
     claims,
+    coverage,
     drawings,
     findings,
     ranks,
@@ -51,11 +52,13 @@ def render(found, study):
     launches, ranges = study
     values = {
         **findings.all_numbers(found),
-        "refused": blocks.refused(found),
+        "refused": coverage.refused(found),
         "summary": blocks.summary_table(found),
         "table_programs": blocks.program_rows(found),
         "ranks": ranks.sentence(messages),
         "table_swept": blocks.swept_table(),
+        "table_editions": coverage.edition_table(found),
+        "table_fits": coverage.fit_table(found),
         "table_paper": blocks.paper_table(found),
         "table_constants": blocks.constant_table(),
         "table_sweep": blocks.message_table(findings.sweep(messages), messages),
