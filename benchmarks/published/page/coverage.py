@@ -1,8 +1,10 @@
 """What the page says about the tables as a whole: rows refused, what fits, the last edition."""
 
 from benchmarks.page import plain
+from benchmarks.published import own_script
 from benchmarks.published.page import editions, summary
 from benchmarks.published.page.blocks import table
+from simgpu.units import number, size
 
 
 def refused(tables):
@@ -36,6 +38,21 @@ def _runs(numbers):
         else:
             runs.append([n, n])
     return ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in runs)
+
+
+def script_table():
+    """Return the table of published rows that ran from a user's script."""
+    head = ("8 GPUs", "tokens a sequence", "micro-batches", "memory, as simulated",
+            "tokens/s a GPU, published", "simulated", "ratio of times")  # fmt: skip
+    lines = []
+    for row, (rate, reserved, memory) in zip(own_script.ROWS, own_script.read(), strict=True):
+        fits = "fits" if reserved <= memory else "does not fit"
+        lines.append((
+            f"{row.gpu.upper()} {row.memory}", f"{row.seq:,}", f"{row.count} x {row.micro}",
+            f"{size(reserved)} of {size(memory)}, {fits}", number(row.rate), number(rate),
+            f"{row.rate / rate:.2f}",
+        ))  # fmt: skip
+    return table(head, lines)
 
 
 def edition_table(found):

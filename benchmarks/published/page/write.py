@@ -58,6 +58,7 @@ def render(found, study):
         "ranks": ranks.sentence(messages),
         "table_swept": blocks.swept_table(),
         "table_editions": coverage.edition_table(found),
+        "table_script": coverage.script_table(),
         "table_fits": coverage.fit_table(found),
         "table_paper": blocks.paper_table(found),
         "table_constants": blocks.constant_table(),
