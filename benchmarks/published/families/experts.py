@@ -94,7 +94,7 @@ class Folding:
             f"PP{job.pipeline}, {job.micro_batches} x micro-batch 1; "
             f"{found.memory / 2**30:.0f} GiB",
             measured, found.seconds, job=f"{row['model']} on {gpus} GPUs, batch {batch}",
-            context=job.context, fits=(True, found.reserved <= job.cluster.gpu.memory),
+            context=job.context, fits=(True, found.memory <= job.cluster.gpu.memory),
         )  # fmt: skip
 
 
@@ -135,7 +135,7 @@ class Modelzoo:
             measured = counted(model, batch) / (gpus * rate)
         found = simulate(job)
         known = row["recompute"] in ("", "full")  # other kinds are not computed again here
-        fits = (True, found.reserved <= job.cluster.gpu.memory) if known else None
+        fits = (True, found.memory <= job.cluster.gpu.memory) if known else None
         split = " ".join(f"{name}{n}" for name, n in degrees.items() if n)
         return Prediction(
             "Qwen3-235B, ModelZoo", preset,
@@ -220,7 +220,7 @@ class Bridge:
             rate = positive(row, "model_tflops_per_gpu") * 1e12
             measured = counted(model, batch) / (gpus * rate)
         peak = row["peak_GB"].strip() and (positive(row, "peak_GB") * 1e9, found.memory)
-        said = found.reserved <= job.cluster.gpu.memory
+        said = found.memory <= job.cluster.gpu.memory
         return Prediction(
             f"{name}, Megatron-Bridge", preset,
             f"{row['model']}, {gpus} GPUs, {row['parallelism']}, {row['change']}, "

@@ -76,7 +76,7 @@ def predict(row):
     tokens = batch * seq / (tensor * pipeline * context)
     # torchtitan prints what PyTorch's allocator has reserved.
     memory = row["peak_GiB"].strip() and (positive(row, "peak_GiB") * GIB, found.reserved)
-    said = found.reserved <= GPU.memory
+    said = found.memory <= GPU.memory
     return Prediction(
         "torchtitan, H100 96 GB", "h100-96/nvlink4/ndr",
         f"Llama 3 {row['model']}, {row['parallelism']}, {techniques}, "

@@ -6,9 +6,20 @@ from benchmarks.published.page.assumed import ASSUMPTIONS, CONCLUSIONS
 
 # The tables that miss a goal, whose misses the page explains.
 MISSED = {
-    "before": {"torchtitan"},
-    "after": {"gpt2", "megatron 2024", "moe folding", "nanotron", "torchgpipe"},
-    "order": set(),
+    "before": {"bridge", "megascale", "moe modelzoo", "torchtitan"},
+    "after": {
+        "bridge",
+        "gpt2",
+        "megascale",
+        "megatron 2024",
+        "moe folding",
+        "moe modelzoo",
+        "more messages",
+        "nanotron",
+        "torchgpipe",
+        "torchtitan",
+    },
+    "order": {"internevo", "moe modelzoo"},
     "splits": {"internevo", "vtrain"},
     "memory": set(),
 }

@@ -51,5 +51,5 @@ def lines(tables):
         this = now[key]
         worse = this > last + SAME
         name = summary.NAMES[key[0]] + (f", {key[1]}" if key[1] else "")
-        found.append((name, f"{last:.1%}", f"{this:.1%}", WHY[key] if worse else ""))
+        found.append((name, f"{last:.1%}", f"{this:.1%}", WHY.get(key, "unknown") if worse else ""))
     return found

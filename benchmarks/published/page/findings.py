@@ -194,7 +194,7 @@ def of_contexts(tables):
     found = [p for t in summary.programs(tables) for p in t.predictions if p.context > 1]
     ratios = [p.ratio for p in found if p.measured is not None] or [float("nan")]
     return {"context_rows": len(found), "context_low": min(ratios), "context_high": max(ratios),
-            "context_median": statistics.median(ratios)}  # fmt: skip
+            "context_most": 1 / min(ratios)}  # fmt: skip
 
 
 def of_tensor_parallelism(found):
@@ -277,6 +277,7 @@ def all_numbers(tables):
     total = len(ratios) + numbers["programs_rows"] + numbers["other_rows"]
     fitted = sum(p.fitted for _, p in (*messages, *steps))
     return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps),
+                      "messages_rows": len(messages) + numbers["other_rows"],
                       "fitted_rows": fitted}  # fmt: skip
 
 
