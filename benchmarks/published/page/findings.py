@@ -193,7 +193,9 @@ def of_contexts(tables):
     """Return the numbers about steps with context parallelism."""
     found = [p for t in summary.programs(tables) for p in t.predictions if p.context > 1]
     ratios = [p.ratio for p in found if p.measured is not None] or [float("nan")]
-    return {"context_rows": len(found), "context_low": min(ratios), "context_high": max(ratios),
+    peaks = [abs(p.memory[1] / p.memory[0] - 1) for p in found if p.memory] or [float("nan")]
+    return {"context_rows": len(found), "context_memory": max(peaks),
+            "context_low": min(ratios), "context_high": max(ratios),
             "context_most": 1 / min(ratios)}  # fmt: skip
 
 

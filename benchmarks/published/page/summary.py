@@ -128,11 +128,18 @@ def numbers(tables):
     ratios = sorted(p.ratio for p in timed) or [float("nan")]
     peaks = [p.memory[1] / p.memory[0] for p in predictions if p.memory] or [float("nan")]
     lowest = {name: _lowest(found, name) for name in ("nanotron", "resnet50")}
+    told = [p.fits for p in predictions if p.fits]
+    qwen = [p.ratio for t in found if t.family == "bridge" for p in t.predictions
+            if "Qwen3" in p.what] or [float("nan")]  # fmt: skip
     tail = len(ratios) // 20  # of each end: nine of ten lie between
     s = score(timed)
     point = s["one_point_per_system"]
     return {
         **{f"{name}_low": low for name, low in lowest.items()},
+        "bridge_qwen_low": min(qwen),
+        "bridge_qwen_high": max(qwen),
+        "failed": sum(not really for really, _ in told),
+        "failed_said": told.count((False, False)),
         "memory_rows": 0 if math.isnan(peaks[0]) else len(peaks),
         "memory_tables": sum(any(p.memory for p in table.predictions) for table in found),
         "memory_low": min(peaks),
