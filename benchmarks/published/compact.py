@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from benchmarks.published.families import nanotron, torchtitan
-from benchmarks.published.families.folding import MODELS
+from benchmarks.published.families.experts import Folding
 from benchmarks.published.families.megatron import A100, H100
 from benchmarks.published.page.summary import NAMES
 from simgpu.compare.published import COLUMNS, FILE
@@ -74,7 +74,12 @@ def _vtrain(row):
 
 
 def _folding(row):
-    return MODELS[row["model"]].parameters / 1e9, row["seq"], row["global_batch"], row["MFU_pct"]
+    return (
+        Folding.MODELS[row["model"]].parameters / 1e9,
+        row["seq"],
+        row["global_batch"],
+        row["MFU_pct"],
+    )
 
 
 def _megatron(row):

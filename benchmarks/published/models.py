@@ -1,5 +1,6 @@
 """The models that published jobs train, by the names that tables give them."""
 
+import re
 from dataclasses import replace
 
 from benchmarks.published.rows import UnpredictableError
@@ -14,7 +15,12 @@ def find_model(name, seq):
     UnpredictableError
         If there is none; the message lists those there are.
     """
-    key = name.lower().strip().replace(" ", "-")
-    if key not in PRESETS:
+    known = {_bare(preset): preset for preset in PRESETS}
+    if _bare(name) not in known:
         raise UnpredictableError(f"no model is called {name!r}; known are {', '.join(PRESETS)}")
-    return replace(PRESETS[key], seq=seq)
+    return replace(PRESETS[known[_bare(name)]], seq=seq)
+
+
+def _bare(name):
+    """Write a name as all tables do: GPT-3 125M, gpt3-125m and GPT3 125M are one."""
+    return re.sub(r"[\s_-]", "", name.lower())

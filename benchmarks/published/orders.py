@@ -4,9 +4,11 @@ The page says it of published steps, and `simgpu.search.errors` has its numbers 
 """
 
 import itertools
+import re
 import statistics
 from dataclasses import replace
 
+NODE = 8  # GPUs of a node
 NEAR = 0.05  # a choice is near the best if it costs so much more at most
 LEVELS = [n / 20 for n in range(1, 11)]  # differences of two predictions: 5 to 50 %
 RIGHT = 0.95  # share of the orders that are right
@@ -69,12 +71,45 @@ def choices(found, name):
         "far": sum(cost > NEAR for cost in taken),
         "choice": max(taken),
         "mean": statistics.mean(taken),
+        "median": statistics.median(taken),
         "random_best": sum(statistics.mean(cost == 0 for cost in all_) for _, all_ in costs),
         "random_near": sum(statistics.mean(cost <= NEAR for cost in all_) for _, all_ in costs),
         "random_mean": statistics.mean([statistics.mean(all_) for _, all_ in costs] or taken),
         "random_worst": 1 + max([max(all_) for _, all_ in costs] or taken),
     }
     return {f"{name}_{key}": value for key, value in numbers.items()}
+
+
+def rule_of_thumb(found, name):
+    """Say how good the rule "tensor parallel in the node, small pipeline, rest data" would be.
+
+    Jobs with three measured ways or more count in which the rule can choose: they differ in tensor
+    or pipeline parallelism. Where several ways are what the rule wants, their mean counts. What the
+    predictions choose in the same jobs stands beside it.
+    """
+    chosen_from = [job for job in jobs(found) if len(job) > 2 and len({*map(_split, job)}) > 1]
+    rule, mine = [], []
+    for job in chosen_from:
+        best, wanted = min(p.measured for p in job), min(map(_split, job))
+        rule.append(statistics.mean(p.measured / best for p in job if _split(p) == wanted) - 1)
+        mine.append(_costs(job)[0])
+    numbers = {"jobs": len(chosen_from)}
+    for way, costs in (("rule", rule or [float("nan")]), ("mine", mine or [float("nan")])):
+        numbers |= {
+            f"{way}_mean": statistics.mean(costs),
+            f"{way}_median": statistics.median(costs),
+        }
+        numbers[f"{way}_best"] = sum(cost == 0 for cost in costs)
+    return {f"{name}_{key}": value for key, value in numbers.items()}
+
+
+def _split(p):
+    """Return what the rule prefers the lowest of: out of the node, then less TP, then more PP."""
+    tensor, pipeline = (
+        int(found[1]) if (found := re.search(rf"\b{kind} ?(\d+)", p.what)) else 1
+        for kind in ("TP", "PP")
+    )
+    return tensor > NODE, -tensor, pipeline
 
 
 def _costs(job):

@@ -32,6 +32,17 @@ def write(tables, study, path=PATH):
     path.write_text("{" + ",\n".join(lines) + f',\n"tables": [\n{found}\n]}}\n', encoding="utf-8")
 
 
+def renewed(old, new):
+    """Return the tables `old` with those exchanged that are in `new`, and the rest of it behind."""
+    left = {_key(table): table for table in new}
+    kept = [left.pop(_key(table), table) for table in old]
+    return [*kept, *left.values()]
+
+
+def _key(table):
+    return table.family, tuple(table.rows[0] if table.rows else ())
+
+
 def read(path=PATH):
     """Return the tables and the study that `write` was given.
 
@@ -71,8 +82,8 @@ def _read_table(found, names):
     predictions = []
     for cells in found["rows"]:
         values = dict(zip(names, cells[len(columns):], strict=True))  # fmt: skip
-        memory = values["memory"] and tuple(values["memory"])
-        predictions.append(Prediction(**(values | {"memory": memory})))
+        pairs = {name: tuple(values[name]) for name in ("memory", "fits") if values.get(name)}
+        predictions.append(Prediction(**(values | pairs)))
     return Table(found["family"], rows, predictions, [tuple(one) for one in found["refused"]])
 
 

@@ -48,12 +48,15 @@ def blocks(depth):
     return [*parts, nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, CLASSES))]
 
 
-def data_parallel(rank, depth, images, half):
+def data_parallel(rank, depth, images, dtype):
     """Run a step with DDP, after one to warm up; return its seconds.
 
-    With `half` it has automatic mixed precision, and channels last, as in NVIDIA's configuration.
+    With ``"float16"`` it has automatic mixed precision, and channels last, as in NVIDIA's
+    configuration; else `dtype` is ``"tf32"`` or ``"float32"``.
     """
     dist.init_process_group()
+    half = dtype == "float16"
+    torch.backends.cudnn.allow_tf32 = dtype == "tf32"
     device = torch.accelerator.current_accelerator()
     layout = torch.channels_last if half else torch.contiguous_format
     net = nn.Sequential(*blocks(depth)).to(device, memory_format=layout)

@@ -31,6 +31,10 @@ class Prediction:
         What the row leaves open.
     unfitted : float, optional
         Seconds predicted with nothing fitted, in a family that fits a constant.
+    fits : tuple of bool, optional
+        Whether it fits in memory: really, and as predicted. None if the table does not say.
+    context : int
+        Among how many ranks a sequence's positions are split.
     """
 
     system: str
@@ -43,6 +47,8 @@ class Prediction:
     job: str = ""
     assumed: str = ""
     unfitted: float | None = None
+    fits: tuple | None = None
+    context: int = 1
 
     @property
     def ratio(self):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.published.families import (
     collectives,
-    folding,
+    experts,
     gpt2,
     internevo,
     korthikanti,
@@ -25,6 +25,7 @@ from benchmarks.published.rows import UnpredictableError
 from simgpu.plan.step.job import PlanError
 
 FAMILIES = {
+    "more messages": collectives.More,  # before those with fewer columns
     "collectives": collectives,
     "vtrain": vtrain,
     "llmfoundry": llmfoundry,
@@ -39,7 +40,11 @@ FAMILIES = {
     "torchgpipe": torchgpipe,
     "large models": large_models,
     "internevo": internevo,
-    "moe folding": folding,
+    "moe folding": experts.Folding,
+    "moe modelzoo": experts.Modelzoo,
+    "automodel": experts.AutoModel,
+    "bridge": experts.Bridge,
+    "megascale": megatron.MegaScale,
 }
 
 

@@ -64,8 +64,8 @@ def compare(args) -> dict:
         "measured_mfu_share": report.mfu_share * report.step_time_seconds / seconds,
         "predicted_step_time_seconds": report.step_time_seconds,
         "predicted_tokens_per_second": report.rate, "predicted_mfu_share": report.mfu_share,
-        "band": band_of(run.experts), "fits": report.fits,
-        "verdict": judge(seconds / report.step_time_seconds, run.experts, report.gpus),
+        "band": band_of(run.experts, args.cp), "fits": report.fits,
+        "verdict": judge(seconds / report.step_time_seconds, run.experts, report.gpus, args.cp),
         "published": [{"distance": d, **vars(row)} for d, row in nearest(run)],
         "time_shares": report.time_shares, "bubble_share": bubble(job),
         "try": changes(args, report) if args.changes else None,
@@ -116,7 +116,10 @@ def _candidates(args):
 
 def in_words(found) -> str:
     """Return the comparison as a text."""
-    low, high = found["band"]
+    band = "no band: too few steps with context parallelism were published"
+    if found["band"]:
+        low, high = found["band"]
+        band = f"nine of ten published steps took {low} to {high} times the predicted time"
     rows = [
         f"{name:<10} {quantity(found[name + '_step_time_seconds'], 's'):<10} "
         f"{number(found[name + '_tokens_per_second'])} tokens/s, "
@@ -132,7 +135,7 @@ def in_words(found) -> str:
     ]
     return "\n".join([
         found["model"], f"  on {found['hardware']}", f"  {found['program']}", *rows,
-        f"nine of ten published steps took {low} to {high} times the predicted time",
+        band,
         f"verdict: {found['verdict']}",
         *([] if found["fits"] else ["note: by the simulation, this run DOES NOT FIT in memory"]),
         "nearest published runs:" if near else "no published run is near; the nearest ones:",

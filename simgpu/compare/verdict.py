@@ -1,18 +1,26 @@
 """What the time of a run says beside the predicted one."""
 
-from simgpu.search.errors import TIME, TIME_EXPERTS
+from simgpu.search.errors import TIME, TIME_EXPERTS, UNKNOWN
 
 ACCOUNT = "check how tokens, padding, GPUs and FLOPs are counted, and that the options are yours"
 
 
-def band_of(experts) -> tuple:
-    """Return between which multiples of the predicted time nine of ten published steps took."""
+def band_of(experts, context=1):
+    """Return between which multiples of the predicted time nine of ten published steps took.
+
+    None with context parallelism among `context` ranks: too few steps with it were published.
+    """
+    if context > 1:
+        return None
     return TIME_EXPERTS if experts else TIME
 
 
-def judge(ratio, experts, gpus=1) -> str:
+def judge(ratio, experts, gpus=1, context=1) -> str:
     """Return the verdict on a run of `gpus` GPUs that took `ratio` times the predicted time."""
-    low, high = band_of(experts)
+    band = band_of(experts, context)
+    if band is None:
+        return f"cannot tell: {ratio:.2f} times the predicted time, and {UNKNOWN}"
+    low, high = band
     if gpus > 2 and low <= ratio / gpus <= high:
         return (
             f"slower than predicted: {ratio:.3g} times the predicted time, about as many times as "

@@ -55,7 +55,7 @@ class SearchReport:
             "plan": str(tried.plan),
             "data_parallel": tried.job.replicas,
             "step_time_seconds": found.seconds,
-            "expected_seconds": [found.seconds * bound for bound in self.error],
+            "expected_seconds": self._expected(tried),
             "tokens_per_second_per_gpu": self.tokens / found.seconds / self.gpus,
             "mfu_share": self.flops / found.seconds,
             "peak_memory_bytes": found.memory,
@@ -64,8 +64,19 @@ class SearchReport:
             "fits": tried.fits,
             "limited_by": cause,
             "time_shares": {c: s / found.seconds for c, s in found.causes.items()},
-            "cannot_tell": tried is not self.best and self.slower(tried) < errors.COMPARED,
+            "cannot_tell": tried is not self.best and self.is_unsure(tried),
         }
+
+    def _expected(self, tried):
+        """Return between which times nine of ten such steps would be; None if nobody knows."""
+        if tried.plan.cp > 1:
+            return None
+        return [tried.found.seconds * bound for bound in self.error]
+
+    def is_unsure(self, tried) -> bool:
+        """Return whether published steps do not say which is faster, a plan or the best one."""
+        contexts = tried.plan.cp > 1 or self.best.plan.cp > 1
+        return contexts or abs(self.slower(tried)) < errors.COMPARED
 
     def slower(self, tried) -> float:
         """Return by what share of the best time a plan takes longer."""
@@ -79,7 +90,8 @@ class SearchReport:
             "best": str(self.best.plan) if self.best else None,
             "plans": [self.row(tried) for tried in found.tried],
             "baseline": self.row(self.baseline) if self.baseline else None,
-            "error_of_time": list(self.error), "error_of_comparison_share": errors.COMPARED,
+            "error_of_time": list(self.error) if self.best and self.best.plan.cp == 1 else None,
+            "error_of_comparison_share": errors.COMPARED,
             "error_source": errors.SOURCE,
             "simulated": found.simulated, "not_simulated": found.skipped,
             "rejected": dict(found.rejected),
@@ -117,17 +129,15 @@ class SearchReport:
             return [f"baseline ({rule}): none fits"]
         more = self.slower(self.baseline)
         verdict = f"the best plan is faster by {more / (1 + more):.0%}"
-        if abs(more) < errors.COMPARED:
+        if self.baseline.plan != self.best.plan and self.is_unsure(self.baseline):
             verdict = f"the best plan takes {more / (1 + more):.0%} less: cannot tell"
         return [f"baseline ({rule}): {self.baseline.plan}, "
                 f"{quantity(self.baseline.found.seconds, 's')}; {verdict}"]  # fmt: skip
 
     def _sure(self):
-        low, high = (quantity(self.best.found.seconds * bound, "s") for bound in self.error)
         found = self.search
         lines = [
-            f"how sure: {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what was "
-            f"predicted, nine of ten: here {low} to {high}",
+            *self._band(),
             f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best; 19 of 20 "
             f"published pairs predicted to differ by more were in that order ({errors.ORDER:.0%} "
             f"of those that differ by less than {2 * errors.COMPARED:.0%})",
@@ -136,6 +146,23 @@ class SearchReport:
             lines.append(
                 f"{found.simulated} plans simulated; {found.skipped} more cannot be "
                 f"{GAIN:.0%} faster than the best, by a lower bound (not a prediction)"
+            )
+        return lines
+
+    def _band(self):
+        """Return how wrong the time of the best plan may be, and of the best that is known."""
+        known = next((one for one in self.search.tried if one.plan.cp == 1), None)
+        lines = []
+        if self.best.plan.cp > 1:
+            lines.append(f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}")
+            more = f"; the fastest plan without it: {known.plan}" if known else ""
+            lines.append(f"  plans with it: cannot tell{more}")
+        if known:
+            low, high = (quantity(known.found.seconds * bound, "s") for bound in self.error)
+            start = "how sure:" if known is self.best else "  for that one:"
+            lines.append(
+                f"{start} {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what "
+                f"was predicted, nine of ten: here {low} to {high}"
             )
         return lines
 
@@ -159,7 +186,7 @@ def explain(report, tried) -> str:
     if best is None or tried.plan == best.plan:
         return f"{line}, memory {needs}: the best plan"
     more = report.slower(tried)
-    word = f"{more:+.0%}" + (": cannot tell" if abs(more) < errors.COMPARED else "")
+    word = f"{more:+.0%}" + (": cannot tell" if report.is_unsure(tried) else "")
     took = quantity(best.found.seconds, "s")
     lines = [f"{line}, memory {needs}; fits", f"against the best, {best.plan}, {took}: {word}"]
     causes = sorted(

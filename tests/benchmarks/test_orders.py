@@ -10,8 +10,8 @@ from benchmarks.published.page import blocks
 from benchmarks.published.rows import Prediction
 from simgpu.search import errors
 
-EXPERTS = "moe folding"  # the table of mixtures of experts
-NO_STEPS = "collectives", "korthikanti memory"
+EXPERTS = "moe folding", "moe modelzoo", "automodel"  # tables of mixtures of experts
+NO_STEPS = "collectives", "more messages", "korthikanti memory"
 
 
 def job(times, name="8"):
@@ -28,7 +28,8 @@ def test_choices_by_hand():
     found = orders.choices([*good, *near, *poor, *too_few], "x")
     assert found == {
         "x_jobs": 3, "x_best": 1, "x_near": 2, "x_far": 1, "x_choice": pytest.approx(2),
-        "x_mean": pytest.approx(2.04 / 3), "x_random_best": pytest.approx(1),
+        "x_mean": pytest.approx(2.04 / 3), "x_median": pytest.approx(0.04),
+        "x_random_best": pytest.approx(1),
         "x_random_near": pytest.approx(1 + 1 / 3), "x_random_worst": pytest.approx(4),
         "x_random_mean": pytest.approx((4 / 3 + 2.04 / 3 + 1) / 3),
     }  # fmt: skip
@@ -62,16 +63,48 @@ def test_when_a_difference_is_clear():
     assert orders.share_right([(0.1, True), (0.15, False), (0.2, True)], 0.1, 0.2) == 0.5
 
 
+def splits(*ways, name="8"):
+    """Return predictions of one job: (measured, predicted, words) for each way to do it."""
+    return [replace(p, what=words) for (*_, words), p in
+            zip(ways, job([way[:2] for way in ways], name), strict=True)]  # fmt: skip
+
+
+def test_the_rule_of_thumb_by_hand():
+    """It wants TP 8 in the node, then the smallest pipeline; two such ways count by their mean."""
+    first = splits((1.0, 1.0, "TP1 DP8 PP1"), (1.2, 2, "TP8 DP1 PP1 a"), (1.4, 3, "TP8 DP1 PP1 b"),
+                   (0.9, 4, "TP8 PP2"), (0.5, 5, "TP16 PP1"), name="1")  # fmt: skip
+    second = splits((2, 1, "FSDP 8 TP 2"), (1, 2, "FSDP 4 TP 4"), (3, 3, "FSDP 16"), name="2")
+    same = splits((1, 1, "TP8"), (2, 2, "TP8 fused"), (3, 3, "TP8 eager"), name="3")
+    found = orders.rule_of_thumb([*first, *second, *same, *splits((1, 1, "TP1"))], "x")
+    assert found == {
+        "x_jobs": 2, "x_rule_mean": pytest.approx((1.3 / 0.5 - 1) / 2), "x_rule_best": 1,
+        "x_rule_median": pytest.approx((1.3 / 0.5 - 1) / 2), "x_mine_best": 0,
+        "x_mine_mean": pytest.approx(1.0), "x_mine_median": pytest.approx(1.0),
+    }  # fmt: skip
+    assert math.isnan(orders.rule_of_thumb([], "x")["x_rule_mean"])
+
+
+def recorded():
+    """Return (whether it has experts, prediction) of all steps that nothing was fitted to."""
+    return [
+        (table.family in EXPERTS or "Qwen3" in p.what, p)
+        for table in record.read()[0] if table.family not in NO_STEPS
+        for p in orders.not_fitted(table.predictions) if p.measured is not None
+    ]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def steps():
     """Return the predictions of training steps: of mixtures of experts, and of others."""
-    tables, _ = record.read()
-    found = {True: [], False: []}
-    for table in tables:
-        if table.family not in NO_STEPS:
-            timed = [p for p in table.predictions if p.measured is not None]
-            found[table.family == EXPERTS] += orders.not_fitted(timed)
-    return found[True], found[False]
+    whole = [(experts, p) for experts, p in recorded() if p.context == 1]
+    return [p for experts, p in whole if experts], [p for experts, p in whole if not experts]
+
+
+def test_split_contexts_are_as_wrong_as_a_search_says():
+    ratios = [1 / p.ratio for _, p in recorded() if p.context > 1]
+    assert len(ratios) == errors.CONTEXT_ROWS
+    assert (min(ratios), max(ratios)) == pytest.approx(errors.CONTEXT, abs=0.01)
+    assert errors.CONTEXT_ROWS < 10, "enough for a band of its own"
 
 
 def test_the_errors_that_a_search_prints_are_those_of_the_record(steps):
@@ -93,3 +126,11 @@ def test_the_plan_that_is_predicted_to_be_the_fastest_is_a_good_one(steps):
     assert found["plan_jobs"] > 50
     assert found["plan_near"] > 0.8 * found["plan_jobs"]
     assert found["plan_mean"] < 0.05
+    assert found["plan_median"] == 0
+
+
+def test_the_prediction_chooses_better_than_the_rule_of_thumb(steps):
+    found = orders.rule_of_thumb(steps[0] + steps[1], "thumb")
+    assert found["thumb_jobs"] > 50
+    assert found["thumb_mine_mean"] < 0.05 < found["thumb_rule_mean"]
+    assert found["thumb_mine_median"] < found["thumb_rule_median"]

@@ -1,17 +1,20 @@
 """Families of training steps, on rows that are made up: columns, assumptions, refusals."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.published import __main__ as published
 from benchmarks.published import best_splits, tables
-from benchmarks.published.families import large_models, nanotron
+from benchmarks.published.families import experts, large_models, nanotron
+from benchmarks.published.models import find_model
 from benchmarks.published.resnets import balance
 from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import score
+from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import Simulated
-from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.job import Model, PlanError
 
 ROWS = {
     "llmfoundry": {
@@ -70,6 +73,29 @@ ROWS = {
         "micro_batch": "1", "grad_accum": "1", "activation_ckpt": "off",
         "tokens_per_s_per_gpu": "4000",
     },
+    "moe modelzoo": {
+        "model": "Qwen3-30B-A3B", "system": "H100", "precision": "BF16", "seq": "1024",
+        "gpus": "8", "dispatcher": "all-to-all", "TP": "1", "CP": "1", "EP": "8", "PP": "1",
+        "ETP": "1", "VP": "1", "FSDP": "", "micro_batch": "", "global_batch": "8",
+        "recompute": "", "step_s": "0.5", "model_tflops_per_gpu": "", "note": "",
+    },
+    "automodel": {
+        "task": "pretrain", "model": "Qwen3 MoE 30B", "gpus": "8", "global_batch": "8",
+        "micro_batch": "1", "local_batch": "1", "grad_accum": "1", "seq": "1024", "TP": "1",
+        "PP": "1", "CP": "1", "EP": "8", "VP": "1", "FSDP": "8", "step_s": "0.5",
+        "model_tflops_per_gpu": "100",
+    },
+    "bridge": {
+        "skill": "made up", "model": "Qwen3 30B-A3B", "hardware": "8 x H100", "precision": "BF16",
+        "seq": "1024", "batch": "mbs 1 gbs 8", "parallelism": "TP1 PP1 CP1 EP8",
+        "change": "overlap off", "step_s": "", "model_tflops_per_gpu": "60", "peak_GB": "50",
+        "outcome": "OOM", "mark": "",
+    },
+    "megascale": {
+        "model": "small", "hidden": "1024", "heads": "16", "layers": "4", "seq": "1024",
+        "TP": "2", "PP": "1", "interleave": "1 (R)", "global_batch": "8",
+        "method": "Megatron-LM", "gpus": "8", "iteration_s": "0.02",
+    },
     "large models": {
         "source": "made up", "model": "Llama2 7B", "hardware": "8x A100", "gpus": "8",
         "precision": "bf16", "parallelism": "HSDP no AC", "seq": "1024", "global_batch": "",
@@ -99,7 +125,7 @@ def test_a_row_of_each_family(family):
 
 
 def test_every_family_has_a_row():
-    assert {*ROWS, "collectives", "vtrain"} == set(tables.FAMILIES)
+    assert {*ROWS, "collectives", "more messages", "vtrain"} == set(tables.FAMILIES)
 
 
 @pytest.mark.slow
@@ -128,11 +154,10 @@ def test_shapes_from_numbers_of_parameters():
         ("llmfoundry", {"Sharding Strategy": "MAGIC"}, "FULL_SHARD"),
         ("llmfoundry", {"MP Mode": "ODD"}, "MP mode 'ODD'"),
         ("llmfoundry", {"Activation CPUOffload": "True"}, "moved to the host"),
-        ("llmfoundry", {"Precision": "fp32"}, "precision 'fp32'"),
+        ("llmfoundry", {"Precision": "fp8"}, "precision 'fp8'; known are 16 and 32 bits"),
         ("llmfoundry", {"GPU": "voodoo"}, "no preset fits 'voodoo'"),
         ("llmfoundry", {"GlobalBatchSize": "63"}, "no multiple"),
         ("llmfoundry", {"Throughput (T/s/GPU)": "fast"}, "'fast'"),
-        ("torchtitan", {"parallelism": "FSDP 4 CP 2"}, "context parallelism"),
         ("torchtitan", {"parallelism": "FSDP 4 EP 2"}, "no program for EP"),
         ("torchtitan", {"model": "9B"}, "llama3 9B"),
         ("torchtitan", {"activation_checkpointing": "some"}, "checkpointing 'some'"),
@@ -151,13 +176,72 @@ def test_shapes_from_numbers_of_parameters():
         ("gpt2", {"ms_per_step": "soon"}, "no time in 'soon'"),
         ("resnet50", {"precision": "INT3"}, "precision 'INT3'"),
         ("torchgpipe", {"model": "VGG"}, "no model is called 'VGG'"),
-        ("large models", {"parallelism": "TP2 CP2"}, "context and expert"),
+        ("moe modelzoo", {"precision": "MXFP8"}, "'MXFP8' of experts"),
+        ("moe modelzoo", {"note": "all-to-all overlap"}, "does not hide"),
+        ("moe modelzoo", {"global_batch": "9"}, "no multiple of 8 replicas x 1"),
+        ("moe modelzoo", {"gpus": "8", "PP": "16"}, "no multiple of 0 replicas"),
+        ("automodel", {"task": "lora"}, "part of the weights"),
+        ("automodel", {"model": "GPT-OSS 120B"}, "layers that there is no program for"),
+        ("bridge", {"change": "EP overlap on"}, "does not hide"),
+        ("bridge", {"batch": "many"}, "no sizes in 'many'"),
+        ("bridge", {"model": "Qwen3-8B LoRA"}, "part of the weights"),
+        ("megascale", {"method": "MegaScale"}, "changes the model"),
+        ("megascale", {"global_batch": "7"}, "no multiple"),
         ("large models", {"global_batch": "many"}, "global_batch is 'many'"),
     ],
 )
 def test_rows_that_get_a_sentence(family, changes, reason):
     with pytest.raises(UnpredictableError, match=reason):
         predict(family, **changes)
+
+
+@pytest.mark.slow
+def test_rows_that_split_sequences():
+    """Two ranks share a sequence: twice the GPUs, the same tokens, half the work of each."""
+    one = predict("torchtitan", parallelism="FSDP 8")
+    two = predict("torchtitan", parallelism="FSDP 4 CP 2", seq="4096")
+    assert (one.context, two.context) == (1, 2)
+    assert two.measured == pytest.approx(4096 / 2 / 6000)
+    assert 0.8 < two.predicted / one.predicted < 1.6
+    assert predict("large models", parallelism="HSDP CP2", seq="2048").context == 2
+
+
+@pytest.mark.slow
+def test_states_in_groups_gather_in_the_node():
+    """InternEvo's parameters of a group stay in a node, its gradients do not."""
+    rows = {"gpus": "16", "TP": "1"}
+    every, group = (predict("internevo", **rows, zero1_group=g) for g in ("all DP", "8"))
+    assert group.predicted < every.predicted
+
+
+@pytest.mark.slow
+def test_numbers_of_32_bits():
+    half, whole, tf32 = (
+        predict("resnet50", precision=name).predicted for name in ("AMP", "FP32", "TF32")
+    )
+    assert half < tf32 < whole
+    slow = predict("llmfoundry", Precision="fp32").predicted
+    assert slow > 1.5 * predict("llmfoundry").predicted
+
+
+@pytest.mark.slow
+def test_whether_it_fits_is_told_beside_what_was_said():
+    assert predict("bridge").fits == (False, True)
+    assert predict("bridge", outcome="completed").fits == (True, True)
+    assert predict("bridge", peak_GB="").fits is None
+    assert predict("moe modelzoo").fits == (True, True)
+    assert predict("moe modelzoo", recompute="norm,act").fits is None
+
+
+@pytest.mark.parametrize("name", ["GPT-3 125M", "gpt3-125m", "GPT3 125M"])
+def test_names_of_models_are_read_as_people_write_them(name):
+    assert find_model(name, 512) == replace(PRESETS["gpt3-125m"], seq=512)
+
+
+def test_half_of_the_attention_is_counted():
+    """6 N tokens, and 6 h s for each layer and token, not 12."""
+    model = Model(64, 4, 2, 128, 1000)
+    assert model.flops(3) - experts.counted(model, 3) == 3 * 128 * 2 * 6 * 64 * 128
 
 
 def test_large_models_by_their_words():

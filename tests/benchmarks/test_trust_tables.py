@@ -1,9 +1,10 @@
 """The page's summary over all tables, and its rows that ran as programs."""
 
 import re
+from dataclasses import replace
 
 from benchmarks.published import tables
-from benchmarks.published.page import blocks, claims, summary
+from benchmarks.published.page import blocks, claims, coverage, editions, summary
 from benchmarks.published.rows import Prediction
 
 COLUMNS = {"resnet50": {"system": "A", "gpus": "1", "precision": "AMP", "images_per_s": "9"}}
@@ -23,9 +24,34 @@ def test_goals_that_are_missed_are_bold():
     assert [len(summary.lines([table])) for table in (GOOD, POOR)] == [1, 1]
     good, poor = ("|".join(map(str, summary.lines([table])[0])) for table in (GOOD, POOR))
     assert "**" not in good
-    assert good.endswith("|3|0.0%|5.0% (2)|1.00|1.00|5.0% (3)")
+    assert good.endswith("|3||0.0%|5.0% (2)|1.00|1.00|5.0% (3)")
     assert poor.count("**") == 2 * 5
     assert "-1.00" in poor
+
+
+def test_rows_that_are_refused_are_counted_and_named():
+    table = replace(GOOD, refused=[(4, "why"), (5, "why"), (9, "why"), (7, "other")])
+    assert summary.lines([table])[0][2] == 4
+    text = coverage.refused([table])
+    assert "4 of 7 rows have no prediction" in text
+    assert "| resnet50 | 4 to 5, 9 | why |" in text
+    assert "| resnet50 | 7 | other |" in text
+
+
+def test_what_fits_and_what_was_said_by_hand():
+    cases = [(True, True), (True, True), (True, False), (False, True), None]
+    table = replace(GOOD, predictions=[replace(GOOD.predictions[0], fits=case) for case in cases])
+    assert summary.fit_lines([table, POOR])[0][1:] == (2, 1, 0, 1)
+    assert "| all | 2 | 1 | 0 | 1 |" in coverage.fit_table([table])
+    assert "| all | 0 | 0 | 0 | 0 |" in coverage.fit_table([POOR])
+
+
+def test_the_last_edition_stands_beside_this_one():
+    """A reason is given where a figure got worse, and only there."""
+    (poor,) = editions.lines([POOR])  # 67 % after 16.4 %
+    assert poor[1:3] == ("16.4%", "66.7%")
+    (good,) = editions.lines([GOOD])
+    assert good[1:] == ("35.4%", "0.0%", "")
 
 
 def test_which_families_miss_which_goal():
@@ -54,7 +80,7 @@ def test_what_a_formula_gives_is_no_measurement():
     assert summary.lines([GOOD, paper]) == summary.lines([GOOD])
     assert str(summary.numbers([GOOD, paper])) == str(summary.numbers([GOOD])), "nan is not nan"
     assert blocks.program_rows([GOOD, paper]) == blocks.program_rows([GOOD])
-    assert "All 3 rows" in blocks.refused([GOOD, paper])
+    assert "All 3 rows" in coverage.refused([GOOD, paper])
     assert summary.missed([paper]) == summary.missed([])
 
 

@@ -62,6 +62,14 @@ def predict(row):
     )  # fmt: skip
 
 
+class More:
+    """The same of further sources, whose tables have the other rate, too."""
+
+    COLUMNS = frozenset(COLUMNS | {"algbw_GBps"})
+    FITTED = FITTED
+    predict = staticmethod(predict)
+
+
 def _algorithm(text):
     """Return the algorithm that a table names; None: what NCCL chose."""
     words = text.partition("(")[0].strip().lower()

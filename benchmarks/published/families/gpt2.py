@@ -13,7 +13,8 @@ FITTED = (
     "kernels, flash attention"
 )
 SIZES = {  # hidden, heads, layers
-    "124M": (768, 12, 12), "350M": (1024, 16, 24), "355M": (1024, 16, 24), "774M": (1280, 20, 36),
+    "124M": (768, 12, 12), "125M": (768, 12, 12), "350M": (1024, 16, 24),
+    "355M": (1024, 16, 24), "774M": (1280, 20, 36),
     "1558M": (1600, 25, 48), "1.5B": (1600, 25, 48), "1.6B": (1600, 25, 48),
 }  # fmt: skip
 VOCABULARY = 50_304
@@ -23,8 +24,8 @@ PROGRAMS = {"nanogpt": ("none", 4), "llm.c": ("optimizer", 2)}
 def predict(row):
     """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
     seq, micro, tokens = (whole(row, name) for name in ("seq", "micro_batch", "tokens_per_step"))
-    size = row["model"].split()[0] if row["model"].split() else ""
-    if size not in SIZES:
+    size = next((word for word in re.split(r"[\s-]+", row["model"]) if word in SIZES), None)
+    if size is None:
         raise UnpredictableError(
             f"no GPT-2 is called {row['model']!r}; known are {', '.join(SIZES)}"
         )

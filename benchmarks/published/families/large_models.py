@@ -24,14 +24,13 @@ def predict(row):
     """Return the `Prediction` of a row (a dict); raise `UnpredictableError` if there is none."""
     gpus, words = whole(row, "gpus"), row["parallelism"]
     degrees = {name: int(n) for name, n in re.findall(r"([A-Z]+)\s*(\d+)", words)}
-    if degrees.get("CP", 1) > 1 or degrees.get("EP", 1) > 1:
-        raise UnpredictableError("our program has no context and expert parallelism")
+    context, expert = degrees.get("CP", 1), degrees.get("EP", 1)
     notes = [] if row["seq"].strip() else [f"seq {SEQ}"]
     seq = whole(row, "seq") if row["seq"].strip() else SEQ
     micro = whole(row, "micro_batch") if row["micro_batch"].strip() else 1
     tensor, pipeline = degrees.get("TP", 1), degrees.get("PP", 1)
     data = gpus // (tensor * pipeline)
-    count = _micro_batches(row["global_batch"].strip(), seq, data, micro)
+    count = _micro_batches(row["global_batch"].strip(), seq, data // context, micro)
     model, notes = _even(find_model(_name(row), seq), pipeline, notes)
     cluster, preset = find_system(row["hardware"], gpus, -(-gpus // 8))
     chunks = degrees.get("VP") or _chunks(model.layers // pipeline, pipeline)
@@ -42,13 +41,13 @@ def predict(row):
         _shard(words), _recompute(words), tensor > 1, compiled=True, chunks=chunks, float8=float8,
     )  # fmt: skip
     try:
-        job = Job(model, program, cluster, tensor, data, pipeline, micro, count)
+        job = Job(model, program, cluster, tensor, data, pipeline, micro, count, context, expert)
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     return Prediction(
         f"{row['source']}", preset, f"{row['model']}, {gpus} GPUs, {words}, {row['precision']}",
         _measured(row, job), simulate(job).seconds,
-        assumed=f"assumed: {', '.join(notes)}" if notes else "",
+        assumed=f"assumed: {', '.join(notes)}" if notes else "", context=context,
     )  # fmt: skip
 
 
@@ -95,7 +94,7 @@ def _micro_batches(words, seq, data, micro):
 
 def _measured(row, job):
     """Return the seconds of a step that a row's rate gives."""
-    sequences = job.data * job.micro_batch * job.micro_batches
+    sequences = job.sequences
     if row["tokens_per_s_per_gpu"].strip():
         rate = positive(row, "tokens_per_s_per_gpu")
         return sequences * job.model.seq / (job.cluster.world_size * rate)

@@ -1,5 +1,9 @@
 """MosaicML's llm-foundry: steps of MPT models with FSDP on H100s and A100s."""
 
+from contextlib import contextmanager
+
+import torch
+
 from benchmarks.published.models import find_model
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import find_system
@@ -18,7 +22,19 @@ FITTED = (
 )
 SHARDS = {"FULL_SHARD": "full", "SHARD_GRAD_OP": "grad_op", "NO_SHARD": "none"}
 REDUCED = {"DEFAULT": 4, "PURE": 2, "FULL": 4}  # bytes of a gradient's number that is summed
+TYPES = {"16": "bfloat16", "32": "float32"}
 GPUS_PER_NODE = 8
+
+
+@contextmanager
+def tf32(allowed):
+    """Let products of 32 bits be shortened to TF32 in the block, as Composer does."""
+    kept = torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cuda.matmul.allow_tf32 = allowed or kept
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = kept
 
 
 def job_of(row):
@@ -31,15 +47,17 @@ def job_of(row):
         raise UnpredictableError(f"MP mode {mode!r}; known are {', '.join(REDUCED)}")
     if row["Activation CPUOffload"].strip().lower() == "true":
         raise UnpredictableError("activations are moved to the host, which is not simulated")
-    if "16" not in row["Precision"]:
-        raise UnpredictableError(f"precision {row['Precision']!r}; 16 bits are simulated")
+    dtype = next((name for bits, name in TYPES.items() if bits in row["Precision"]), None)
+    if dtype is None:
+        raise UnpredictableError(f"precision {row['Precision']!r}; known are 16 and 32 bits")
     cluster, preset = find_system(row["GPU"], gpus, -(-gpus // GPUS_PER_NODE))
     if batch % (gpus * micro):
         raise UnpredictableError(f"a batch of {batch} is no multiple of {gpus} x {micro}")
     again = row["Activation Checkpointing"].strip().lower() == "true"
     program = Program(
         shard=SHARDS[strategy], recompute="full" if again else "none",
-        reduce_bytes=REDUCED[mode], attention="efficient",
+        reduce_bytes=REDUCED[mode] if dtype == "bfloat16" else 4, attention="efficient",
+        dtype=dtype,
     )  # fmt: skip
     model = find_model(f"mpt {row['Model']}", whole(row, "SeqLen (T)"))
     count = batch // (gpus * micro)
@@ -55,9 +73,12 @@ def predict(row):
     job, preset = job_of(row)
     rate = positive(row, "Throughput (T/s/GPU)")
     tokens = job.micro_batch * job.micro_batches * job.model.seq
-    found = simulate(job)
+    with tf32(job.program.dtype == "float32"):
+        found = simulate(job)
     what = (
         f"MPT {row['Model']} seq {job.model.seq}, {job.data} GPUs, {row['Sharding Strategy']}, "
         f"recompute {job.program.recompute}, {job.micro_batches} x micro-batch {job.micro_batch}"
     )
-    return Prediction(f"llm-foundry, {row['GPU']}", preset, what, tokens / rate, found.seconds)
+    said = found.memory <= job.cluster.gpu.memory
+    return Prediction(f"llm-foundry, {row['GPU']}", preset, what, tokens / rate, found.seconds,
+                      fits=(True, said))  # fmt: skip

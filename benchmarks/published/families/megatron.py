@@ -1,5 +1,7 @@
 """Megatron-LM's published scaling tables: A100, 2021 (recomputation) and H100, 2024 (Core)."""
 
+import re
+
 from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.systems import find_system
 from simgpu.plan.simulate import simulate
@@ -35,9 +37,9 @@ class A100:
             chunks=max(chunks, 1), loss_in_place=True, host_waits=True,
             dtype="float16",
         )  # fmt: skip
-        flops = _counted(model, batch)
+        measured = _counted(model, batch) / (gpus * positive(row, "tflops_per_gpu") * 1e12)
         return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, micro,
-                        flops, "2021")  # fmt: skip
+                        measured, "2021")  # fmt: skip
 
 
 class H100:
@@ -71,9 +73,43 @@ class H100:
         chunks = max(n for n in range(1, 9) if stage % n == 0) if pipeline > 1 else 1
         program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True, chunks=chunks,
                           loss_in_place=True)  # fmt: skip
-        flops = model.flops(batch)
+        measured = model.flops(batch) / (gpus * positive(row, "tflops_per_gpu") * 1e12)
         return _predict(row, model, program, "H100, 8x400", gpus, tensor, pipeline, batch, micro,
-                        flops, "2024")  # fmt: skip
+                        measured, "2024")  # fmt: skip
+
+
+class MegaScale:
+    """Megatron-LM's steps of a 175B, bf16, from MegaScale's tables (Jiang et al., 2024)."""
+
+    COLUMNS = frozenset({
+        "model", "hidden", "heads", "layers", "seq", "TP", "PP", "interleave", "global_batch",
+        "method", "gpus", "iteration_s",
+    })  # fmt: skip
+    FITTED = (
+        "nothing. Assumed: micro-batches of one, flash attention, ZeRO-1, sequence parallelism, a "
+        "vocabulary of 51,200; 8 x 200 Gbit/s a node, as the paper says"
+    )
+    VOCABULARY = 51_200
+
+    @classmethod
+    def predict(cls, row):
+        """Return the `Prediction` of a row; raise `UnpredictableError` if there is none."""
+        if row["method"] != "Megatron-LM":
+            raise UnpredictableError(
+                f"{row['method']} changes the model: parallel blocks, attention in a window"
+            )
+        hidden, heads, layers, seq, tensor, pipeline, batch, gpus = (
+            whole(row, name)
+            for name in ("hidden", "heads", "layers", "seq", "TP", "PP", "global_batch", "gpus")
+        )
+        chunks = re.match(r"\d+", row["interleave"])
+        program = Program(
+            "optimizer", sequence_parallel=tensor > 1, compiled=True, loss_in_place=True,
+            chunks=int(chunks[0]) if chunks else 1,
+        )  # fmt: skip
+        model = Model(hidden, heads, layers, seq, cls.VOCABULARY)
+        return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, 1,
+                        positive(row, "iteration_s"), "MegaScale's A100s")  # fmt: skip
 
 
 def _counted(model, batch):
@@ -83,7 +119,7 @@ def _counted(model, batch):
     return 96 * batch * model.seq * layers * h**2 * share
 
 
-def _predict(row, model, program, system, gpus, tensor, pipeline, batch, micro, flops, year):
+def _predict(row, model, program, system, gpus, tensor, pipeline, batch, micro, measured, source):
     data = gpus // (tensor * pipeline)
     cluster, preset = find_system(system, gpus, -(-gpus // GPUS_PER_NODE))
     if data < 1 or batch % (data * micro):
@@ -92,9 +128,8 @@ def _predict(row, model, program, system, gpus, tensor, pipeline, batch, micro, 
         job = Job(model, program, cluster, tensor, data, pipeline, micro, batch // (data * micro))
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
-    measured = flops / (gpus * positive(row, "tflops_per_gpu") * 1e12)
     what = (
         f"h{model.hidden} L{model.layers} TP{tensor} DP{data} PP{pipeline} x {program.chunks} "
         f"batch {batch}, micro {micro}"
     )
-    return Prediction(f"Megatron {year}", preset, what, measured, simulate(job).seconds)
+    return Prediction(f"Megatron {source}", preset, what, measured, simulate(job).seconds)

@@ -69,4 +69,5 @@ def predict(row):
         f"{row['zero'].strip()}, {job.micro_batches} x micro-batch {job.micro_batch}",
         measured, found.seconds, memory=(positive(row, "memory_GB") * 1e9, found.memory),
         job=f"{row['params_B']}B on {gpus} GPUs",
+        fits=(True, found.memory <= job.cluster.gpu.memory),
     )  # fmt: skip

@@ -41,14 +41,12 @@ def predict(row):
     unknown = set(degrees) - {"FSDP", "TP", "PP", "CP"}
     if unknown:
         raise UnpredictableError(f"no program for {', '.join(sorted(unknown))}")
-    if degrees.get("CP", 1) > 1:
-        raise UnpredictableError("our program has no context parallelism")
     recompute = RECOMPUTE.get(row["activation_checkpointing"].strip())
     if recompute is None:
         raise UnpredictableError(f"unknown checkpointing {row['activation_checkpointing']!r}")
     number = re.match(r"\d+", row["seq"].strip())
     seq = int(number[0]) if number else SEQ
-    tensor, pipeline = degrees.get("TP", 1), degrees.get("PP", 1)
+    tensor, pipeline, context = (degrees.get(name, 1) for name in ("TP", "PP", "CP"))
     model = find_model(f"llama3 {row['model']}", seq)
     notes = [] if number and "default" not in row["seq"] else [f"seq {SEQ} assumed"]
     if "asyncTP" in techniques:
@@ -69,19 +67,21 @@ def predict(row):
         nodes = -(-gpus // 8)
         cluster = build_cluster(gpus, GPU, "nvlink4", nodes, "ndr" if nodes > 1 else None)
         job = Job(
-            replace(model, layers=rows), program, cluster, tensor, degrees.get("FSDP", 1), pipeline,
-            batch // count, count,
+            replace(model, layers=rows), program, cluster, tensor,
+            degrees.get("FSDP", 1) * context, pipeline, batch // count, count, context,
         )  # fmt: skip
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     found = simulate(job)
-    tokens = batch * seq / (tensor * pipeline)
+    tokens = batch * seq / (tensor * pipeline * context)
     # torchtitan prints what PyTorch's allocator has reserved.
     memory = row["peak_GiB"].strip() and (positive(row, "peak_GiB") * GIB, found.reserved)
+    said = found.memory <= GPU.memory
     return Prediction(
         "torchtitan, H100 96 GB", "h100-96/nvlink4/ndr",
         f"Llama 3 {row['model']}, {row['parallelism']}, {techniques}, "
         f"recompute {row['activation_checkpointing']}",
         tokens / positive(row, "tokens_per_s_per_gpu"), found.seconds, memory=memory or None,
         job=f"{row['model']}, {gpus} GPUs, seq {seq}", assumed="; ".join(notes),
+        fits=(True, said) if memory else None, context=context,
     )  # fmt: skip

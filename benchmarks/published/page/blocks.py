@@ -167,20 +167,9 @@ def _share(share):
     return "no pair" if math.isnan(share) else f"right in {100 * share:.0f}%"
 
 
-def refused(tables):
-    """Say which measured rows were not predicted, and why."""
-    tables = summary.measured(tables)
-    total = sum(len(t.rows) + len(t.refused) for t in tables)
-    lines = [(t.family, line, plain(reason)) for t in tables for line, reason in t.refused]
-    if not lines:
-        return f"All {total:,} rows of the tables that we took have a prediction. "
-    about = f"{len(lines)} of {total:,} rows have no prediction:"
-    return f"{about}\n\n{table(('table', 'line', 'why'), lines)}\n\n"
-
-
 def summary_table(found):
     """Return the table with a line for each of the tables."""
-    head = ("table", "rows", "median error", "after one point", "order of rows",
+    head = ("table", "rows", "not predicted", "median error", "after one point", "order of rows",
             "order of splits", "memory")  # fmt: skip
     return table(head, summary.lines(found))
 

@@ -160,6 +160,45 @@ def of_choices(found):
     return shares | orders.choices(others, "choice") | plain
 
 
+def of_plans(tables):
+    """Return how good the way is that predictions choose, in all jobs of steps, and by a rule."""
+    found = [p for table in tables if table.family in ("vtrain", *_programs(tables))
+             for p in table.predictions if p.measured is not None]  # fmt: skip
+    found = orders.not_fitted(found)
+    return orders.choices(found, "plan") | orders.rule_of_thumb(found, "thumb")
+
+
+def _programs(tables):
+    return {table.family for table in summary.programs(tables)}
+
+
+def of_more_messages(tables):
+    """Return the numbers about the messages of further machines, by place and size."""
+    found = [
+        pair for table in tables if table.family == "more messages"
+        for pair in zip(table.rows, table.predictions, strict=True) if not pair[1].fitted
+    ]  # fmt: skip
+    numbers = {"other_rows": sum(t.family == "more messages" and len(t.rows) for t in tables)}
+    for place, several in (("one", False), ("nodes", True)):
+        group = [p for row, p in found if (row["nodes"] != "1") == several]
+        errors = [abs(p.ratio - 1) for p in group] or [float("nan")]
+        numbers[f"other_{place}_rows"] = len(group)
+        numbers[f"other_{place}_median"] = statistics.median(errors)
+        ratios = [p.ratio for p in group] or [float("nan")]
+        numbers[f"other_{place}_low"], numbers[f"other_{place}_high"] = min(ratios), max(ratios)
+    return numbers
+
+
+def of_contexts(tables):
+    """Return the numbers about steps with context parallelism."""
+    found = [p for t in summary.programs(tables) for p in t.predictions if p.context > 1]
+    ratios = [p.ratio for p in found if p.measured is not None] or [float("nan")]
+    peaks = [abs(p.memory[1] / p.memory[0] - 1) for p in found if p.memory] or [float("nan")]
+    return {"context_rows": len(found), "context_memory": max(peaks),
+            "context_low": min(ratios), "context_high": max(ratios),
+            "context_most": 1 / min(ratios)}  # fmt: skip
+
+
 def of_tensor_parallelism(found):
     """Return what is missing where tensor parallelism is wide, and too much where it is not."""
     missing, too_long = [], []
@@ -235,10 +274,12 @@ def all_numbers(tables):
     ratios = [p.ratio for _, p in (*messages, *steps)]
     numbers["below"] = sum(ratio < 1 for ratio in ratios) / len(ratios)
     numbers["too_long"] = max(ratios) - 1
-    numbers |= summary.numbers(tables)
-    total = len(ratios) + numbers["programs_rows"]
+    numbers |= summary.numbers(tables) | of_plans(tables) | of_more_messages(tables)
+    numbers |= of_contexts(tables)
+    total = len(ratios) + numbers["programs_rows"] + numbers["other_rows"]
     fitted = sum(p.fitted for _, p in (*messages, *steps))
     return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps),
+                      "messages_rows": len(messages) + numbers["other_rows"],
                       "fitted_rows": fitted}  # fmt: skip
 
 

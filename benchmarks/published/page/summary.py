@@ -9,10 +9,11 @@ from simgpu.units import quantity
 
 # Goals: median error before and after one calibration point, order, memory.
 BEFORE, AFTER, ORDER, MEMORY = 0.25, 0.1, 0.9, 0.1
-FORMULAS = ("collectives", "vtrain")  # tables with sections of their own
+FORMULAS = ("collectives", "more messages", "vtrain")  # tables with sections of their own
 PAPER = "korthikanti memory"  # percentages that a paper's formula gives: nothing was measured
 NAMES = {  # families in the order of the page: what they are, and the source
     "collectives": "messages, nccl-tests {cite}`bekman2024machine`",
+    "more messages": "messages of more machines {cite}`crazyguitar2026aws`",
     "vtrain": "GPTs, Megatron-DeepSpeed {cite}`bang2024vtrain`",
     "llmfoundry": "MPT, FSDP, llm-foundry {cite}`mosaicml2023foundry`",
     "torchtitan": "Llama 3, FSDP2 x TP x PP, torchtitan {cite}`liang2024torchtitan`",
@@ -21,6 +22,10 @@ NAMES = {  # families in the order of the page: what they are, and the source
     "korthikanti times": "GPTs, recomputation and SP {cite}`korthikanti2023reducing`",
     "nanotron": "Llamas, best splits, nanotron {cite}`tazi2025ultrascale`",
     "moe folding": "mixtures of experts on H100, Megatron Core and FSDP {cite}`liu2025folding`",
+    "moe modelzoo": "Qwen3-235B on H100, Megatron Core {cite}`megatron2026modelzoo`",
+    "automodel": "Qwen3-30B on H100, FSDP2 x EP, AutoModel {cite}`nvidia2026automodel`",
+    "bridge": "Llama 3 70B and Qwen3-30B on H100, Megatron Bridge {cite}`nvidia2026bridge`",
+    "megascale": "a 175B on A100, Megatron-LM {cite}`jiang2024megascale`",
     "internevo": "a 7B, ZeRO-1 with TP 1 and 2, InternEvo {cite}`chen2024internevo`",
     "gpt2": "GPT-2 on one node, nanoGPT and llm.c {cite}`karpathy2022nanogpt`",
     "resnet50": "ResNet-50 on one node {cite}`nvidia2021examples`",
@@ -44,14 +49,12 @@ def lines(tables):
     """Return the cells of the summary, a line for each measured table; bold: a goal is missed."""
     found = []
     for table in sorted(measured(tables), key=lambda table: list(NAMES).index(table.family)):
-        s = score(_not_fitted(table))
+        s = score(not_fitted(table))
         point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
-        systems = {p.system.rpartition(", ")[2] for p in table.predictions}
-        where = (
-            f", {plain(systems.pop())}" if table.family == "vtrain" and len(systems) == 1 else ""
-        )
+        where = plain(place(table)) if table.family == "vtrain" else ""
         found.append((
-            NAMES[table.family] + where, len(_not_fitted(table)),
+            NAMES[table.family] + (where and f", {where}"), len(not_fitted(table)),
+            len(table.refused) or "",
             _share(s["median_error"], BEFORE), _share(point["median_error"], AFTER, point["rows"]),
             _order(s["rank_correlation"]), _order(splits and splits["mean"]),
             _share(memory and memory["median_error"], MEMORY, memory and memory["rows"]),
@@ -59,7 +62,14 @@ def lines(tables):
     return found
 
 
-def _not_fitted(table):
+def place(table):
+    """Return where the rows of a table ran if they say it and agree, else an empty text."""
+    systems = {p.system.rpartition(", ")[2] for p in table.predictions}
+    return systems.pop() if len(systems) == 1 else ""
+
+
+def not_fitted(table):
+    """Return the predictions to which no constant was fitted."""
     return [p for p in table.predictions if not p.fitted]
 
 
@@ -81,7 +91,7 @@ def missed(tables):
     """Return the families that miss a goal: ``{goal: set of families}``."""
     result = {"before": set(), "after": set(), "order": set(), "splits": set(), "memory": set()}
     for table in measured(tables):
-        s = score(_not_fitted(table))
+        s = score(not_fitted(table))
         point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
         for name, value, goal in (
             ("before", s["median_error"], BEFORE),
@@ -118,11 +128,18 @@ def numbers(tables):
     ratios = sorted(p.ratio for p in timed) or [float("nan")]
     peaks = [p.memory[1] / p.memory[0] for p in predictions if p.memory] or [float("nan")]
     lowest = {name: _lowest(found, name) for name in ("nanotron", "resnet50")}
+    told = [p.fits for p in predictions if p.fits]
+    qwen = [p.ratio for t in found if t.family == "bridge" for p in t.predictions
+            if "Qwen3" in p.what] or [float("nan")]  # fmt: skip
     tail = len(ratios) // 20  # of each end: nine of ten lie between
     s = score(timed)
     point = s["one_point_per_system"]
     return {
         **{f"{name}_low": low for name, low in lowest.items()},
+        "bridge_qwen_low": min(qwen),
+        "bridge_qwen_high": max(qwen),
+        "failed": sum(not really for really, _ in told),
+        "failed_said": told.count((False, False)),
         "memory_rows": 0 if math.isnan(peaks[0]) else len(peaks),
         "memory_tables": sum(any(p.memory for p in table.predictions) for table in found),
         "memory_low": min(peaks),
@@ -158,6 +175,21 @@ def paper_lines(tables):
                 lines.append((plain(row["model"]), plain(row["variant"]), f"{paper:.1f}%",
                               f"{paper * p.ratio:.1f}%"))  # fmt: skip
     return lines
+
+
+def fit_lines(tables):
+    """Return a line for each table that says what fits in memory: which did, and was said to.
+
+    Its numbers are rows that ran and were said to fit, ran but were not, ran out of memory and were
+    said to, and ran out of memory but were said to fit.
+    """
+    cases = ((True, True), (True, False), (False, False), (False, True))
+    found = []
+    for table in sorted(measured(tables), key=lambda table: list(NAMES).index(table.family)):
+        told = [p.fits for p in table.predictions if p.fits]
+        if told:
+            found.append((NAMES[table.family], *(told.count(case) for case in cases)))
+    return found
 
 
 def _lowest(tables, family):

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.published.page`` writes it from the record in records/ (see `record`).
 ``... FILE.csv ...`` (or folders of them) first predicts these tables of published measurements, and
-simulates the book's conclusions, for a new record. ``--check`` says whether the stored page is what
-the record gives.
+simulates the book's conclusions, for a new record; with ``--keep`` it puts the tables into the
+record that is there. ``--check`` says whether the stored page is what the record gives.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from benchmarks.published.page import (
     assumed,
     blocks,
     claims,
+    coverage,
     drawings,
     findings,
     ranks,
@@ -51,11 +52,14 @@ def render(found, study):
     launches, ranges = study
     values = {
         **findings.all_numbers(found),
-        "refused": blocks.refused(found),
+        "refused": coverage.refused(found),
         "summary": blocks.summary_table(found),
         "table_programs": blocks.program_rows(found),
         "ranks": ranks.sentence(messages),
         "table_swept": blocks.swept_table(),
+        "table_editions": coverage.edition_table(found),
+        "table_script": coverage.script_table(),
+        "table_fits": coverage.fit_table(found),
         "table_paper": blocks.paper_table(found),
         "table_constants": blocks.constant_table(),
         "table_sweep": blocks.message_table(findings.sweep(messages), messages),
@@ -104,6 +108,8 @@ def main(arguments=None, root=ROOT):
     parser = argparse.ArgumentParser(prog="python -m benchmarks.published.page")
     parser.add_argument("files", nargs="*", metavar="FILE.csv", help="tables of known families, or "
                         "folders of them, for a new record; none: the record as it is")  # fmt: skip
+    parser.add_argument("--keep", action="store_true", help="keep the record's other tables, and "
+                        "the conclusions in it")  # fmt: skip
     parser.add_argument("--check", action="store_true", help="write no page; fail if it is stale")
     options = parser.parse_args(arguments)
     stored = root / record.PATH.relative_to(ROOT)
@@ -113,7 +119,11 @@ def main(arguments=None, root=ROOT):
         except tables.UnknownTableError as error:
             print(error)
             return 2
-        record.write(found, assumed.study(), stored)
+        if options.keep:
+            kept, study = record.read(stored)
+            record.write(record.renewed(kept, found), study, stored)
+        else:
+            record.write(found, assumed.study(), stored)
     found, study = record.read(stored)
     wrong = claims.broken(findings.all_numbers(found), *study, summary.missed(found))
     if wrong:

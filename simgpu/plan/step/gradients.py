@@ -20,10 +20,13 @@ class Buckets:
     program : Program
     micro_batches : int
         After how many backward passes a bucket is full.
+    shards : ProcessGroup, optional
+        The replicas that share the optimiser's states (ZeRO-1); None: all.
     """
 
-    def __init__(self, parts, group, program, micro_batches):
-        self.group, self.program, self.count = group, program, dist.get_world_size(group)
+    def __init__(self, parts, group, program, micro_batches, shards=None):
+        self.group, self.shards, self.program = group, shards or group, program
+        self.count = dist.get_world_size(self.shards)
         self.sharded = program.shard == "optimizer"
         self.left, self.works, self.gathers, self.flat, self.whole = {}, [], {}, [], []
         for i, (module, parameters) in enumerate(parts):
@@ -55,7 +58,7 @@ class Buckets:
     def _gather(self, i):
         whole = self.whole[i]
         part = whole[: len(whole) // self.count].clone()
-        return dist.all_gather_into_tensor(whole, part, group=self.group, async_op=True)
+        return dist.all_gather_into_tensor(whole, part, group=self.shards, async_op=True)
 
     def _ready(self, i):
         if i in self.gathers:
@@ -70,9 +73,9 @@ class Buckets:
             self._reduce(self.flat[i])
 
     def _reduce(self, flat):
-        if self.count == 1:
+        if dist.get_world_size(self.group) == 1:
             return
-        if self.sharded:
+        if self.sharded and self.program.zero_group is None:
             part = flat[: len(flat) // self.count].clone()
             work = dist.reduce_scatter_tensor(part, flat, group=self.group, async_op=True)
         else:

@@ -154,7 +154,11 @@ class Program:
         Megatron, whose ``p2p_communication.py`` calls `torch.cuda.synchronize` behind each;
         not if stages are interleaved.
     dtype : str
-        Of parameters and activations: ``"bfloat16"`` or ``"float16"``.
+        Of parameters and activations: ``"bfloat16"``, ``"float16"`` or ``"float32"``.
+    zero_group : int, optional
+        Among how many data parallel ranks ZeRO-1 splits the optimiser's states, where each group of
+        so many has all of them, and gradients are summed by all-reduces over all ranks, as in
+        InternEvo. None: among all, and each rank gets the sum of its part alone.
     """
 
     shard: str = "full"
@@ -171,10 +175,11 @@ class Program:
     adds: bool = False
     host_waits: bool = False
     dtype: str = "bfloat16"
+    zero_group: int | None = None
 
     @property
     def half(self):
-        """The torch type of 16 bits."""
+        """The torch type of parameters and activations."""
         return getattr(torch, self.dtype)
 
     @property
@@ -235,6 +240,7 @@ class Job:
                 f"{self.data} data parallel ranks are no multiple of the {HYBRID} that share shards"
             )
         for what, size, parts in (
+            ("data parallel ranks", self.data, self.program.zero_group or 1),
             ("layers", self.model.layers, self.pipeline * self.program.chunks),
             ("heads", self.model.heads, self.tensor),
             ("heads of keys", self.model.keys, self.tensor),

@@ -129,10 +129,21 @@ def _buckets(stages, job, mesh, places):
         apart |= {id(p) for p in shared}  # a tied table has one gradient
         dense.append((module, shared))
         own += [(module, split)] if split else []
-    found = [Buckets(dense, mesh["dp"].get_group(), job.program, job.micro_batches)]
+    found = [Buckets(dense, mesh["dp"].get_group(), job.program, job.micro_batches,
+                     _shards(job, mesh.device_type))]  # fmt: skip
     if own:
         found.append(Buckets(own, places.replicas.get_group(), job.program, job.micro_batches))
     return tuple(_each(found, name) for name in ("begin", "finish"))
+
+
+def _shards(job, device):
+    """Return the group that shares the optimiser's states, None if all replicas do."""
+    size = job.program.zero_group or job.data
+    if size == job.data:
+        return None
+    sizes = job.pipeline, job.data // size, size, job.tensor
+    mesh = dist.init_device_mesh(device, sizes, mesh_dim_names=("pp", "replicas", "shards", "tp"))
+    return mesh["shards"].get_group()
 
 
 def _each(buckets, name):

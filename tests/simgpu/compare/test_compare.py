@@ -7,7 +7,7 @@ import pytest
 
 from simgpu.__main__ import main
 from simgpu.compare.published import distance, nearest, published
-from simgpu.compare.verdict import judge
+from simgpu.compare.verdict import band_of, judge
 
 
 def test_a_row_is_nearest_to_itself():
@@ -39,6 +39,23 @@ def test_distance_is_symmetric_and_has_no_short_cuts():
 )  # fmt: skip
 def test_the_verdict_follows_the_band(ratio, experts, word):
     assert judge(ratio, experts).startswith(word)
+
+
+def test_no_verdict_on_contexts_that_are_split():
+    """Not even on times that would be far outside of the band."""
+    for ratio in (0.1, 1.0, 9.0):
+        assert judge(ratio, False, 64, context=2).startswith(f"cannot tell: {ratio:.2f} times")
+    assert band_of(False, 2) is None
+    assert "cannot tell" not in judge(1.0, False, 64, context=1)
+
+
+def test_a_run_with_split_contexts_has_no_band(capsys):
+    words = ["compare", "gpt2-124m", "--gpus", "8", "--gpu", "a100", "--cp", "2"]
+    assert main([*words, "--step-time", "0.1"]) == 0
+    text = capsys.readouterr().out
+    assert "no band: too few steps with context parallelism" in text
+    assert "verdict: cannot tell" in text
+    assert "nine of ten" not in text
 
 
 def test_the_rate_of_one_gpu_is_recognised():

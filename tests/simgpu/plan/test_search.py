@@ -206,6 +206,25 @@ def test_a_baseline_that_is_close_is_a_tie():
     assert "takes 5% less: cannot tell" in str(one)
 
 
+def test_plans_that_split_contexts_are_not_told_apart():
+    """However far they are predicted to be, on either side; and no band is printed for them."""
+    split, plain = tried(Plan(cp=2, zero=1), 1.0), tried(Plan(zero=1), 3.0)
+    one = report(split, plain, baseline=tried(Plan(tp=4, zero=1), 3.0))
+    rows = one.to_dict()["plans"]
+    assert [row["cannot_tell"] for row in rows] == [False, True]
+    assert [row["expected_seconds"] for row in rows] == [None, [3 * x for x in errors.TIME]]
+    assert one.to_dict()["error_of_time"] is None
+    text = str(one)
+    assert f"no band for {split.plan}" in text
+    assert f"the fastest plan without it: {plain.plan}" in text
+    assert "takes 67% less: cannot tell" in text
+    assert ": cannot tell" in explain(one, plain)
+    one = report(tried(Plan(zero=1), 1.0), tried(Plan(cp=2, zero=1), 3.0),
+                 tried(Plan(tp=4, zero=1), 3.0))  # fmt: skip
+    assert [row["cannot_tell"] for row in one.to_dict()["plans"]] == [False, True, False]
+    assert "no band" not in str(one)
+
+
 def test_why_compares_cause_by_cause():
     best = tried(Plan(zero=1), 1.0, compute=0.9, communication=0.1)
     other = tried(Plan(tp=4, zero=1), 1.5, compute=0.8, communication=0.7)
