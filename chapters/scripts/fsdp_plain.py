@@ -40,10 +40,8 @@ class Transformer(nn.Module):
         layer = nn.TransformerEncoderLayer
         self.embed = nn.Embedding(VOCABULARY, width)
         blocks = [layer(width, 4, 4 * width, **how) for _ in range(depth)]
-        self.blocks, self.head = (
-            nn.ModuleList(blocks),
-            nn.Linear(width, VOCABULARY),
-        )
+        self.blocks = nn.ModuleList(blocks)
+        self.head = nn.Linear(width, VOCABULARY)
 
     def forward(self, X):
         X = self.embed(X)
