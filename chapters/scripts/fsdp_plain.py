@@ -30,7 +30,7 @@ parser.add_argument("--bfloat16", action="store_true")
 parser.add_argument("--resume", metavar="FOLDER")
 parser.add_argument("--save", metavar="FOLDER")
 args = parser.parse_args()
-WORDS, LENGTH, SENTENCES, PARTS, NOTHING = 50, 32, 16, 2, -100
+VOCABULARY, LENGTH, SEQUENCES, PARTS, NOTHING = 50, 32, 16, 2, -100
 
 
 class Transformer(nn.Module):
@@ -38,9 +38,10 @@ class Transformer(nn.Module):
         super().__init__()
         how = {"dropout": 0.0, "batch_first": True}
         layer = nn.TransformerEncoderLayer
-        self.embed = nn.Embedding(WORDS, width)
+        self.embed = nn.Embedding(VOCABULARY, width)
         blocks = [layer(width, 4, 4 * width, **how) for _ in range(depth)]
-        self.blocks, self.head = nn.ModuleList(blocks), nn.Linear(width, WORDS)
+        self.blocks = nn.ModuleList(blocks)
+        self.head = nn.Linear(width, VOCABULARY)
 
     def forward(self, X):
         X = self.embed(X)
@@ -49,11 +50,11 @@ class Transformer(nn.Module):
         return self.head(X.flatten(0, 1))
 
 
-def batch(step):  # of all ranks; the words are random, so are the lengths
+def batch(step):  # of all ranks; the tokens are random, so are the lengths
     generator = torch.Generator().manual_seed(step)
-    X = torch.randint(WORDS, (SENTENCES, LENGTH), generator=generator)
-    length = torch.randint(1, LENGTH + 1, (SENTENCES, 1), generator=generator)
-    y = (7 * X + 3) % WORDS
+    X = torch.randint(VOCABULARY, (SEQUENCES, LENGTH), generator=generator)
+    length = torch.randint(1, LENGTH + 1, (SEQUENCES, 1), generator=generator)
+    y = (7 * X + 3) % VOCABULARY
     return X, y.where(torch.arange(LENGTH) < length, NOTHING)
 
 
@@ -76,8 +77,8 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)  # 3
 
 
 def state(step):
-    weights, averages = get_state_dict(model, optimizer)
-    return {"model": weights, "optimizer": averages, "step": step}
+    weights, moments = get_state_dict(model, optimizer)
+    return {"model": weights, "optimizer": moments, "step": step}
 
 
 begin = 0

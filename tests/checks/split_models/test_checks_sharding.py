@@ -10,6 +10,7 @@ from torch.distributed.fsdp import fully_shard
 
 from d2lmini import sim
 from d2lmini.checks import sharding as checks
+from d2lmini.checks.sharding.models import _Model
 
 RIGHT, WRONG = {}, {}
 
@@ -124,6 +125,47 @@ WRONG["count_gathers"] = {
 }
 
 
+LARGEST = torch.finfo(torch.float16).max
+
+
+def loss_scale(gradients):
+    """The largest power of two, by halving and doubling."""
+    largest, scale = max(g.abs().max().item() for g in gradients), 1.0
+    while largest * scale > LARGEST:
+        scale /= 2
+    while 2 * largest * scale <= LARGEST:
+        scale *= 2
+    return scale
+
+
+def scale_of(largest):
+    """Choose a scale from what is taken for the largest gradient."""
+    return 2.0 ** math.floor(math.log2(LARGEST / largest))
+
+
+RIGHT["loss_scale"] = loss_scale, lambda g: torch.tensor(loss_scale(g))
+WRONG["loss_scale"] = {
+    "is not a power of two": lambda g: LARGEST / max(x.abs().max().item() for x in g),
+    "becomes infinite in float16": lambda g: 2 * loss_scale(g),
+    "becomes infinite": (
+        lambda g: scale_of(g[0].abs().max().item()),  # the first layer alone
+        lambda g: scale_of(max(x.abs().mean().item() for x in g)),
+        lambda g: max(loss_scale(g), 1.0),  # never makes them smaller
+    ),
+    "absolute values": lambda g: scale_of(max(x.max().item() for x in g)),
+    "is not the largest scale": lambda g: 2.0**16,  # a constant
+    "with the larger one fewer gradients become 0": lambda g: loss_scale(g) / 2,
+    "not the large": lambda g: 2.0 ** math.ceil(math.log2(1 / max(x.abs().max() for x in g))),
+    "not the largest": lambda g: 1.0,  # as for bfloat16
+    "a scale is a positive number": (
+        lambda g: 0.0,
+        lambda g: math.inf,
+    ),
+    "must be a number, but it is None": returns_nothing,
+    "must be a number, but it is a list of 1": lambda g: [loss_scale(g)],
+}
+
+
 def gathered(rank, model_class, blocks, root):
     dist.init_process_group()
     model = model_class().to(torch.accelerator.current_accelerator())
@@ -136,7 +178,7 @@ def gathered(rank, model_class, blocks, root):
 @pytest.mark.parametrize("blocks", [None, True, False])
 @pytest.mark.parametrize("root", [None, True, False])
 def test_the_count_of_gathers_is_that_of_a_step(blocks, root):
-    sim.spawn(gathered, (checks._Model, blocks, root), nprocs=2)
+    sim.spawn(gathered, (_Model, blocks, root), nprocs=2)
     calls = [s for s in sim.trace() if (s.engine, s.name) == ("comm", "all_gather")]
     assert len(calls) == 2 * count_gathers(3, blocks, root)
 
