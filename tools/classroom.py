@@ -21,7 +21,7 @@ from tools.readers.book import ROOT, Book
 from tools.readers.cells import EXERCISE
 
 SOLUTION = "# Solution"
-JUDGE = "# Judged: "
+JUDGES = "d2lmini_judges"  # in a cell's metadata: the number of the exercise that it judges
 FOLDER = ROOT / "_build" / "student"
 
 
@@ -146,10 +146,13 @@ def judged(notebook, wanted):
     """Return a student's notebook with a cell behind each exercise that judges it."""
     own, current, cells = nbformat.from_dict(notebook), None, []
     solutions = {exercise.solution for exercise in wanted.values()}
-    for cell in own.cells:
-        if (number := number_of(cell)) is not None:
+    heads = [number_of(cell) for cell in own.cells]
+    last = {number: index for index, number in enumerate(heads)}  # a repeated heading counts once
+    for index, cell in enumerate(own.cells):
+        cell.metadata.pop(JUDGES, None)  # nobody judges their own work
+        if (number := heads[index]) is not None:
             cells += judge_cells(current)
-            current = wanted.get(number)
+            current = wanted.get(number) if index == last[number] else None
         if cell.source.strip() not in solutions:  # the book's own earns nothing
             cells.append(cell)
     own.cells = cells + judge_cells(current)
@@ -160,9 +163,8 @@ def judge_cells(exercise):
     """Return the cells that call the checkers of an exercise, one each."""
     return [
         new_code_cell(
-            f"{JUDGE}{exercise.number}\n"
-            f"from {module} import {checker} as d2lmini_judge\n"
-            f"d2lmini_judge({arguments})"
+            f"from {module} import {checker} as d2lmini_judge\nd2lmini_judge({arguments})",
+            metadata={JUDGES: exercise.number},
         )
         for module, checker, arguments in (exercise.calls if exercise else ())
     ]
@@ -213,8 +215,7 @@ def points(path, timeout=300, folder=None):
 
 def outcome(notebook, exercise):
     """Return the points of an exercise, 1 if all its checkers passed, and the first message."""
-    head = f"{JUDGE}{exercise.number}\n"
-    cells = [c for c in notebook.cells if c.cell_type == "code" and c.source.startswith(head)]
+    cells = [cell for cell in notebook.cells if cell.metadata.get(JUDGES) == exercise.number]
     messages = [problem(cell) for cell in cells]
     passed = sum(message == "" for message in messages)
     if not cells:

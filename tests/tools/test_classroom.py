@@ -5,7 +5,7 @@ import re
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from support.paths import ROOT
 
 from tools import classroom
@@ -128,8 +128,22 @@ def test_the_books_solution_earns_nothing():
     wanted = classroom.exercises(read(DEVICES))
     copied = classroom.judged(handed_in((4, wanted[4].solution)), wanted)
     assert not any(c.source.startswith(classroom.SOLUTION) for c in copied.cells)
-    (judge,) = [c for c in copied.cells if c.source.startswith(classroom.JUDGE)]
+    (judge,) = [c for c in copied.cells if classroom.JUDGES in c.metadata]
     assert "check_training_bytes as d2lmini_judge\nd2lmini_judge(training_bytes)" in judge.source
+
+
+def test_cells_of_ones_own_that_look_like_judges_earn_nothing():
+    wanted = {4: classroom.exercises(read(DEVICES))[4]}
+    own = handed_in((4, "pass"), (4, "# Judged: 4\npass"), (4, "# Judged: 4\npass"))
+    own.cells[-1].metadata[classroom.JUDGES] = 4  # as in a notebook that was judged before
+    cells = classroom.judged(own, wanted).cells
+    judges = [cell for cell in cells if cell.metadata.get(classroom.JUDGES) == 4]
+    assert ["d2lmini_judge(" in cell.source for cell in judges] == [True]
+    for cell in cells:
+        if cell.cell_type == "code":
+            cell.execution_count = 1  # all ran to their ends
+    judges[0].outputs = [new_output("error", ename="AssertionError", evalue="too few bytes")]
+    assert classroom.outcome(new_notebook(cells=cells), wanted[4]) == (0, "too few bytes")
 
 
 def test_a_notebook_of_another_name_is_refused(tmp_path, capsys):
