@@ -27,7 +27,7 @@ pdf: book  ## the book as one file: _build/pdf/book.pdf
 
 lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept
 	$(RUN) -m tools.readers --trust
-	$(RUN) -m jupyterlab _build/notebooks/intro.ipynb $(ARGS)
+	$(RUN) -m jupyterlab _build/notebooks/00-intro.ipynb --LabApp.news_url=None $(ARGS)
 
 live: setup  ## the book with cells that run in the page
 	$(RUN) -m tools.live $(ARGS)

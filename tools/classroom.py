@@ -1,7 +1,7 @@
 """For teachers: notebooks without solutions, and points for those that students hand in.
 
 ``python -m tools.classroom student`` writes the readers' notebooks without solutions; the cell for
-one's own work names the checker. ``python -m tools.classroom points handed-in/*/devices.ipynb``
+one's own work names the checker. ``python -m tools.classroom points handed-in/*/01-devices.ipynb``
 runs notebooks and has the book's checkers judge what they define.
 """
 
@@ -189,7 +189,8 @@ def points(path, timeout=300, folder=None):
     Parameters
     ----------
     path : pathlib.Path
-        Its name is that of the chapter; the folder's name is that of the student.
+        Its name is that of the chapter, with or without its number; the folder's name is that of
+        the student.
     timeout : float
         Seconds for a cell.
     folder : pathlib.Path, optional
@@ -199,7 +200,7 @@ def points(path, timeout=300, folder=None):
     -------
     list of Result
     """
-    source = (folder or ROOT / "chapters") / path.name
+    source = (folder or ROOT / "chapters") / re.sub(r"^\d+-", "", path.name)
     if not source.exists():
         raise ValueError(f"{path}: no chapter has this name; leave the names as they were")
     wanted = exercises(nbformat.read(source, as_version=4))
@@ -207,7 +208,7 @@ def points(path, timeout=300, folder=None):
     run(notebook, timeout)
     student = path.resolve().parent.name
     return [
-        Result(student, path.stem, n, *outcome(notebook, exercise))
+        Result(student, source.stem, n, *outcome(notebook, exercise))
         for n, exercise in wanted.items()
         if exercise.calls
     ]

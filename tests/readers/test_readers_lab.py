@@ -47,7 +47,7 @@ def opened(tab, tmp_path_factory):
                 call = [sys.executable, "-c", script, folder, *names]
                 subprocess.run(call, env=variables(home), check=True)
             tab.open("about:blank")
-            tab.open(address("alone.ipynb" if state == "as downloaded" else "one.ipynb"))
+            tab.open(address("alone.ipynb" if state == "as downloaded" else "01-one.ipynb"))
             tab.wait(SHOWN)
             tab.wait(f"({WIDTHS}).length")
             tab.wait(f"({PICTURES}).every(width => width)")

@@ -28,6 +28,7 @@ def lab(folder, home):
     token, log = secrets.token_hex(16), home / "log"
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--ServerApp.root_dir={folder}"]
+    command += ["--LabApp.news_url=None"]  # as in the Makefile: no box asks about news
     command += [f"--IdentityProvider.token={token}"]
     with log.open("w") as output:
         process = subprocess.Popen(

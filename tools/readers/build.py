@@ -3,6 +3,7 @@
 import base64
 import copy
 import mimetypes
+import posixpath
 import re
 from dataclasses import dataclass, field
 
@@ -22,15 +23,21 @@ _PICTURE = re.compile(r"(!\[(?:[^\]\\]|\\.)*\]\()(img/[^)\s]+)\)")
 class Built:
     """A page as readers get it: a notebook, and the files that belong beside it by their places."""
 
-    name: str
+    file: str  # its place below the folder of all notebooks
     page: str  # its name in the book
     notebook: nbformat.NotebookNode
     files: dict = field(default_factory=dict)
 
     @property
-    def file(self):
-        """Return the notebook's name."""
-        return f"{self.name}.ipynb"
+    def name(self):
+        """Return the notebook's name, without its folder."""
+        return posixpath.basename(self.file).removesuffix(".ipynb")
+
+    @property
+    def placed(self):
+        """Return its files by their places below the folder of all notebooks."""
+        folder = posixpath.dirname(self.file)
+        return {posixpath.join(folder, name): path for name, path in self.files.items()}
 
     @property
     def content(self):
@@ -59,12 +66,14 @@ def build_page(book, page, cache=None):
     built = cells.with_own_cells(cells.split_exercises(built))
     if words.cited and page.is_chapter:
         built.append(new_markdown_cell(f"## Sources\n\n{sources.listed(words.cited)}"))
+    if page.chapter:
+        built[0].source = re.sub("^# ", f"# {page.chapter}. ", built[0].source)
     if words.numbers:
         say_whose_numbers(built)
     files = dict(words.files)
     if page.is_chapter:
         files |= scripts(book, built) | style(book, built)
-    return Built(page.path.stem, page.name, notebook(built), files)
+    return Built(page.file, page.name, notebook(built), files)
 
 
 def say_whose_numbers(built):
