@@ -14,6 +14,7 @@ from support.paths import ROOT
 from tools import notebooks
 from tools.readers import build, pictures
 from tools.readers.book import Book, page_numbers
+from tools.readers.covered import without_answers
 from tools.readers.numbers import without_numbers
 
 pytestmark = pytest.mark.slow
@@ -162,7 +163,7 @@ def test_no_cell_needs_the_books_tools(name, pages):
 @page_parameters()
 def test_scaffolding_is_folded_as_on_the_page(name, pages):
     source = Book().pages[name].notebook
-    source.cells = without_numbers(source.cells)
+    source.cells = without_numbers(without_answers(source.cells))
     tagged = [bool(HIDDEN & notebooks.tags(cell)) for cell in code_before_exercises(source)]
     own = code_before_exercises(pages[name].notebook)
     assert [c.metadata.get("jupyter", {}).get("source_hidden", False) for c in own] == tagged

@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.notebooks import METADATA, TIME_LINE
 from tools.readers import cells, pictures, text
+from tools.readers.covered import without_answers
 from tools.readers.numbers import without_numbers
 from tools.readers.sources import Sources
 
@@ -61,7 +62,7 @@ def build_page(book, page, cache=None):
     """
     sources = Sources(book.root / "references.bib")
     words = text.PageText(book, page, sources)
-    shown = without_numbers(page.notebook.cells)
+    shown = without_numbers(without_answers(page.notebook.cells))
     built = [new for cell in shown for new in cells.convert(cell, words, cache)]
     built = cells.with_own_cells(cells.split_exercises(built))
     if words.cited and page.is_chapter:
