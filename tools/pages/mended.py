@@ -47,6 +47,8 @@ RULES = [
     ),
     # A column without a name.
     (r'<th class="head">(?:<p></p>)?</th>', '<td class="head"></td>'),
+    # What is offered is downloaded, not shown.
+    (r'(<a href="[^"]*downloads/[^"/]+") target="_blank"', r"\1 download"),
     # No advertisement will ever stand there.
     (r'(?s)<div class="sidebar-primary-item">\s*<div id="ethical-ad-placement".*?</div></div>', ""),
 ]

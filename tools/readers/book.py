@@ -50,10 +50,7 @@ class Page:
     @property
     def file(self):
         """Return the place of the notebook that is built of it; chapters are in reading order."""
-        stem = self.name.replace("/", "-").removeprefix("chapters-")
-        if self.chapter or self.is_front:
-            return f"{self.chapter:02d}-{stem}.ipynb"
-        return f"{REST}/{stem}.ipynb"
+        return place_of(self.name, self.chapter, self.is_front)
 
     @property
     def is_chapter(self):
@@ -73,6 +70,18 @@ class Page:
     def texts(self):
         """Return the sources of its Markdown cells."""
         return [cell.source for cell in self.notebook.cells if cell.cell_type == "markdown"]
+
+
+def place_of(name, chapter=0, is_front=False):
+    """Return the place of the notebook that is built of a page.
+
+    Examples
+    --------
+    >>> place_of("chapters/devices", 1), place_of("api/checkers")
+    ('01-devices.ipynb', 'reference/api-checkers.ipynb')
+    """
+    stem = name.replace("/", "-").removeprefix("chapters-")
+    return f"{chapter:02d}-{stem}.ipynb" if chapter or is_front else f"{REST}/{stem}.ipynb"
 
 
 def read_page(root, name, chapter=0):

@@ -117,12 +117,28 @@ def with_install_cell(page, wheel):
     """Return a page's notebook for whoever has neither the repository nor its environment."""
     beside = f"{page.name}.zip, which the book's page offers, has it and the pictures"
     beside += " and scripts" if any(p.startswith("scripts/") for p in page.files) else ""
-    lines = [
+    return _installing(
+        page,
         "# Once, where d2lmini is not installed: put the wheel beside this notebook",
         f"# ({beside}),",
         "# and run the next line without its first two characters.",
         f"# %pip install './{wheel}[notebooks]'",
-    ]
+    )
+
+
+def among_all(page, wheel):
+    """Return a page's notebook for the archive of all, which has the wheel in its first folder."""
+    path = posixpath.relpath(wheel, posixpath.dirname(page.file) or ".")
+    return _installing(
+        page,
+        "# Once, where d2lmini is not installed: run the next line without its first two",
+        "# characters.",
+        f"# %pip install './{path}[notebooks]'",
+    )
+
+
+def _installing(page, *lines):
+    """Return a page's notebook with a first program of these lines."""
     own = nbformat.from_dict(page.notebook)
     own.cells = list(own.cells)
     for number, cell in enumerate(own.cells):
