@@ -54,6 +54,11 @@ RULES = [
 ]
 IN_SCRIPTS = [
     ("console.log(", "void("),  # nobody reads what a script has done
+    # What is found are pages, terms and names.
+    (
+        "Search finished, found ${resultCount} page(s) matching the search query.",
+        "Results found: ${resultCount}",
+    ),
     # A page that is opened as a file may not read other files: no excerpts, instead of errors.
     ("else if (showSearchSummary)", 'else if (showSearchSummary && location.protocol !== "file:")'),
     ('<button class="copybtn', '<button aria-label="Copy" class="copybtn'),
