@@ -73,6 +73,15 @@ def test_a_check_is_a_line_with_a_tick_that_still_says_what_it_is():
     assert tick(ticked) == ticked
 
 
+def test_a_link_that_is_a_formula_has_a_name():
+    formula = f'<span class="math notranslate">{mathml("2 F")}</span>'
+    link = f'<a class="reference internal" href="#a">{formula}</a>'
+    page = mended.mend(f"<p>{link} {link.replace(formula, formula + ' more')}</p>")
+    assert page.count("aria-label") == 1
+    assert '<a class="reference internal" href="#a" aria-label="2F"><span' in page
+    assert mended.mend(page) == page
+
+
 def test_names_of_a_term_are_words_of_their_own_and_defaults_are_values():
     entry = "<dl><dt>all-gather</dt><dt>allgather</dt><dd>A collective</dd></dl>"
     assert mended.mend(entry).split() == entry.replace("</dt><", "</dt> <").split()

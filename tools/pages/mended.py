@@ -63,6 +63,10 @@ IN_SCRIPTS = [
     ("else if (showSearchSummary)", 'else if (showSearchSummary && location.protocol !== "file:")'),
     ('<button class="copybtn', '<button aria-label="Copy" class="copybtn'),
 ]
+FORMULA_LINK = re.compile(  # a link that is nothing but a formula has no name for screen readers
+    r'(?s)(<a class="reference internal" href="[^"]*")(?=>(<span class="math notranslate"><math'
+    r"(?:(?!</math>).)*</math></span>)</a>)"
+)
 PROMPT = re.compile(r'(?<=admonition-title">)[^<]+(?=</p>)')  # of a folded cell
 SEARCH_SCRIPTS = (
     r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>'
@@ -78,6 +82,9 @@ def mend(page):
     """Return the HTML of a page, mended."""
     for pattern, replacement in RULES:
         page = re.sub(pattern, replacement, page)
+    page = FORMULA_LINK.sub(
+        lambda link: f'{link[1]} aria-label="{re.sub("<[^>]*>", "", link[2]).strip()}"', page
+    )
     page = PROMPT.sub(lambda words: re.sub(r"`([^`]+)`", r"<code>\1</code>", words[0]), page)
     page = tables.mend(page.replace("console.log(", "void("))
     if 'id="search-results"' not in page:  # that page searches; no other one needs the index
