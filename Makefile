@@ -25,9 +25,12 @@ book: setup  ## build the book: _build/html/index.html
 pdf: book  ## the book as one file: _build/pdf/book.pdf
 	$(RUN) -m tools.chromium.pdf $(ARGS)
 
+# JupyterLab does not ask whether it may fetch news.
+lab edit: export JUPYTER_CONFIG_PATH := $(CURDIR)/tools/readers/lab$(if $(JUPYTER_CONFIG_PATH),:$(JUPYTER_CONFIG_PATH))
+
 lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept
 	$(RUN) -m tools.readers --trust
-	$(RUN) -m jupyterlab _build/notebooks/intro.ipynb $(ARGS)
+	$(RUN) -m jupyterlab _build/notebooks/00-intro.ipynb $(ARGS)
 
 live: setup  ## the book with cells that run in the page
 	$(RUN) -m tools.live $(ARGS)

@@ -1,7 +1,7 @@
 """For teachers: notebooks without solutions, and points for those that students hand in.
 
 ``python -m tools.classroom student`` writes the readers' notebooks without solutions; the cell for
-one's own work names the checker. ``python -m tools.classroom points handed-in/*/devices.ipynb``
+one's own work names the checker. ``python -m tools.classroom points handed-in/*/01-devices.ipynb``
 runs notebooks and has the book's checkers judge what they define.
 """
 
@@ -21,7 +21,7 @@ from tools.readers.book import ROOT, Book
 from tools.readers.cells import EXERCISE
 
 SOLUTION = "# Solution"
-JUDGE = "# Judged: "
+JUDGES = "d2lmini_judges"  # in a cell's metadata: the number of the exercise that it judges
 FOLDER = ROOT / "_build" / "student"
 
 
@@ -146,10 +146,13 @@ def judged(notebook, wanted):
     """Return a student's notebook with a cell behind each exercise that judges it."""
     own, current, cells = nbformat.from_dict(notebook), None, []
     solutions = {exercise.solution for exercise in wanted.values()}
-    for cell in own.cells:
-        if (number := number_of(cell)) is not None:
+    heads = [number_of(cell) for cell in own.cells]
+    last = {number: index for index, number in enumerate(heads)}  # a repeated heading counts once
+    for index, cell in enumerate(own.cells):
+        cell.metadata.pop(JUDGES, None)  # nobody judges their own work
+        if (number := heads[index]) is not None:
             cells += judge_cells(current)
-            current = wanted.get(number)
+            current = wanted.get(number) if index == last[number] else None
         if cell.source.strip() not in solutions:  # the book's own earns nothing
             cells.append(cell)
     own.cells = cells + judge_cells(current)
@@ -160,9 +163,8 @@ def judge_cells(exercise):
     """Return the cells that call the checkers of an exercise, one each."""
     return [
         new_code_cell(
-            f"{JUDGE}{exercise.number}\n"
-            f"from {module} import {checker} as d2lmini_judge\n"
-            f"d2lmini_judge({arguments})"
+            f"from {module} import {checker} as d2lmini_judge\nd2lmini_judge({arguments})",
+            metadata={JUDGES: exercise.number},
         )
         for module, checker, arguments in (exercise.calls if exercise else ())
     ]
@@ -187,7 +189,8 @@ def points(path, timeout=300, folder=None):
     Parameters
     ----------
     path : pathlib.Path
-        Its name is that of the chapter; the folder's name is that of the student.
+        Its name is that of the chapter, with or without its number; the folder's name is that of
+        the student.
     timeout : float
         Seconds for a cell.
     folder : pathlib.Path, optional
@@ -197,7 +200,7 @@ def points(path, timeout=300, folder=None):
     -------
     list of Result
     """
-    source = (folder or ROOT / "chapters") / path.name
+    source = (folder or ROOT / "chapters") / re.sub(r"^\d+-", "", path.name)
     if not source.exists():
         raise ValueError(f"{path}: no chapter has this name; leave the names as they were")
     wanted = exercises(nbformat.read(source, as_version=4))
@@ -205,7 +208,7 @@ def points(path, timeout=300, folder=None):
     run(notebook, timeout)
     student = path.resolve().parent.name
     return [
-        Result(student, path.stem, n, *outcome(notebook, exercise))
+        Result(student, source.stem, n, *outcome(notebook, exercise))
         for n, exercise in wanted.items()
         if exercise.calls
     ]
@@ -213,8 +216,7 @@ def points(path, timeout=300, folder=None):
 
 def outcome(notebook, exercise):
     """Return the points of an exercise, 1 if all its checkers passed, and the first message."""
-    head = f"{JUDGE}{exercise.number}\n"
-    cells = [c for c in notebook.cells if c.cell_type == "code" and c.source.startswith(head)]
+    cells = [cell for cell in notebook.cells if cell.metadata.get(JUDGES) == exercise.number]
     messages = [problem(cell) for cell in cells]
     passed = sum(message == "" for message in messages)
     if not cells:

@@ -173,7 +173,7 @@ SEARCHES = {
     "OOM": "glossary.html",  # which leads to it
     "FSDP": "chapters/memory-and-sharding.html",
 }
-HITS = "[...document.querySelectorAll('#search-results li > a')].map(a => a.getAttribute('href'))"
+HITS = "[...document.querySelectorAll('ul.search > li > a')].map(a => a.getAttribute('href'))"
 FOUND = "/found/.test(document.querySelector('#search-results')?.innerText)"
 
 

@@ -4,6 +4,7 @@ import ast
 import builtins
 import itertools
 import json
+import posixpath
 import re
 
 import nbformat
@@ -13,6 +14,7 @@ from support.paths import ROOT
 from tools import notebooks
 from tools.readers import build, pictures
 from tools.readers.book import Book, page_numbers
+from tools.readers.covered import without_answers
 from tools.readers.numbers import without_numbers
 
 pytestmark = pytest.mark.slow
@@ -79,11 +81,30 @@ def test_markup_that_is_left_would_be_found(left):
 
 @page_parameters()
 def test_every_picture_is_beside_the_notebook_and_every_link_leads_somewhere(name, pages):
-    page, files = pages[name], {page.file for page in pages.values()}
+    page, notebooks = pages[name], {page.file for page in pages.values()}
+    folder = posixpath.dirname(page.file)
     text = "\n".join(CODE.sub("", source) for source in sources(page, "markdown"))
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if not re.match(r"(https?|mailto|data):", target):
-            assert target in files | set(page.files), target
+            place = posixpath.normpath(posixpath.join(folder, target))
+            assert place in notebooks | set(page.placed), target
+
+
+def test_notebooks_are_in_reading_order_and_the_rest_is_in_a_folder(pages):
+    files = [page.file for page in pages.values()]
+    assert files[:3] == ["00-intro.ipynb", "01-devices.ipynb", "02-auto-parallelism.ipynb"]
+    chapters = [file for file in files if "/" not in file]
+    assert chapters == sorted(chapters) == files[: len(chapters)]
+    assert len(set(files)) == len(files)
+    assert all(re.fullmatch(r"reference/[a-z-]+\.ipynb", file) for file in files[len(chapters) :])
+
+
+def test_the_title_of_a_chapter_has_its_number(pages):
+    for page in pages.values():
+        number = re.match(r"0?([1-9]\d*)-", page.file)
+        title = page.notebook.cells[0].source
+        assert bool(number) == bool(re.match(r"# \d", title))
+        assert not number or title.startswith(f"# {number[1]}. ")
 
 
 @page_parameters()
@@ -142,7 +163,7 @@ def test_no_cell_needs_the_books_tools(name, pages):
 @page_parameters()
 def test_scaffolding_is_folded_as_on_the_page(name, pages):
     source = Book().pages[name].notebook
-    source.cells = without_numbers(source.cells)
+    source.cells = without_numbers(without_answers(source.cells))
     tagged = [bool(HIDDEN & notebooks.tags(cell)) for cell in code_before_exercises(source)]
     own = code_before_exercises(pages[name].notebook)
     assert [c.metadata.get("jupyter", {}).get("source_hidden", False) for c in own] == tagged

@@ -8,9 +8,11 @@ import re
 import subprocess
 import sys
 import zipfile
+from types import SimpleNamespace
 
 import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 from support.paths import ROOT
 from support.samples import small_book
@@ -51,7 +53,7 @@ def fake_wheel(root, folder):
 
 
 def test_the_button_delivers_a_notebook_that_stands_alone(offered):
-    own = nbformat.read(offered / "_sources" / "chapters" / "one.ipynb", as_version=4)
+    own = nbformat.read(offered / "downloads" / "01-one.ipynb", as_version=4)
     nbformat.validate(own)
     (figure,) = [cell for cell in own.cells if "attachments" in cell]
     assert "](attachment:a.png)" in figure.source
@@ -61,11 +63,12 @@ def test_the_button_delivers_a_notebook_that_stands_alone(offered):
 
 
 def test_the_archive_has_all_that_the_notebook_needs(offered, book):
-    with zipfile.ZipFile(offered / "downloads" / "one.zip") as archive:
+    with zipfile.ZipFile(offered / "downloads" / "01-one.zip") as archive:
         names = set(archive.namelist())
-        own = nbformat.reads(archive.read("one.ipynb").decode(), as_version=4)
+        own = nbformat.reads(archive.read("01-one.ipynb").decode(), as_version=4)
         assert archive.read("scripts/run.py") == b"print(1)\n"
-    assert names == {"one.ipynb", "img/a.svg", "scripts/run.py", "d2lmini.whl", *downloads.LICENCES}
+    files = {"01-one.ipynb", "img/a.svg", "scripts/run.py", "d2lmini.whl"}
+    assert names == {*files, *downloads.LICENCES}
     targets = re.findall(r"\]\((img/[^)]*)\)", "\n".join(c.source for c in own.cells))
     assert set(targets) <= names
     assert targets
@@ -73,20 +76,20 @@ def test_the_archive_has_all_that_the_notebook_needs(offered, book):
 
 
 def test_the_first_code_cell_installs_what_the_archive_has(offered):
-    own = nbformat.read(offered / "_sources" / "chapters" / "one.ipynb", as_version=4)
+    own = nbformat.read(offered / "downloads" / "01-one.ipynb", as_version=4)
     first = next(cell for cell in own.cells if cell.cell_type == "code")
     assert first.source.split("\n")[-1] == "# %pip install './d2lmini.whl[notebooks]'"
     assert all(line.startswith("# ") for line in first.source.split("\n")), "asked for, not done"
-    assert "one.zip" in first.source
+    assert "01-one.zip" in first.source
 
 
 def test_other_numbers_than_the_books_are_noticed(book):
-    right = {"chapters/one": {"figure": {"fig-a": (1,)}, "displaymath": {"eq-a": (1,)}}}
-    right["chapters/two"] = {"figure": {"fig-b": (2,), "fig-c": (3,)}}
+    right = {"chapters/one": {"figure": {"fig-a": (1, 1)}, "displaymath": {"eq-a": (1, 1)}}}
+    right["chapters/two"] = {"figure": {"fig-b": (1,), "fig-c": (2,)}}
     assert list(downloads.other_numbers(book, right)) == []
-    wrong = right | {"chapters/two": {"figure": {"fig-b": (2,), "fig-c": (4,)}}}
+    wrong = right | {"chapters/two": {"figure": {"fig-b": (1,), "fig-c": (4,)}}}
     assert list(downloads.other_numbers(book, wrong)) == [
-        "chapters/two: figures ['2', '4'] have the numbers ['2', '3'] in the notebook"
+        "chapters/two: figures ['1', '4'] have the numbers ['1', '2'] in the notebook"
     ]
 
 
@@ -156,17 +159,51 @@ def test_a_cluster_needs_neither_the_books_tools_nor_the_tests(metadata):
     assert names_of(plain) == {"torch", "numpy"}
 
 
-def test_a_chapters_page_offers_notebook_and_archive():
-    buttons = [{"text": ".ipynb", "tooltip": "Download source file"}, {"text": ".pdf"}]
+def test_the_archive_of_all_has_every_notebook_in_its_place(offered):
+    with zipfile.ZipFile(offered / "downloads" / downloads.ALL) as archive:
+        names = set(archive.namelist())
+        one = archive.read("01-one.ipynb").decode()
+        two = nbformat.reads(archive.read("reference/two.ipynb").decode(), as_version=4)
+    assert {"00-intro.ipynb", "01-one.ipynb", "img/a.svg", "scripts/run.py"} <= names
+    assert {"reference/two.ipynb", "reference/img/a.svg", "d2lmini.whl", "LICENSE"} <= names
+    assert "# %pip install './d2lmini.whl[notebooks]'" in one
+    assert "01-one.zip" not in one, "the wheel is there"
+    assert "](../01-one.ipynb)" in two.cells[0].source
+
+
+def test_a_notebook_in_a_folder_finds_the_wheel_above_it():
+    page = build.Built("reference/a.ipynb", "a", new_notebook(cells=[new_code_cell("run()")]))
+    first = build.among_all(page, "d2lmini.whl").cells[0]
+    assert first.source.endswith("# %pip install './../d2lmini.whl[notebooks]'")
+
+
+def menu(book, name):
+    """Return texts, and what they lead to, of what a page offers."""
+    buttons = [{"text": ".md"}]
     context = {
-        "page_source_suffix": ".ipynb",
         "header_buttons": [{"label": "other"}, {"label": "download-buttons", "buttons": buttons}],
-        "pathto": lambda name, resource: f"../{name}",
+        "pathto": lambda place, resource: f"../{place}",
     }
-    downloads.add_button(None, "chapters/one", "page.html", context, None)
-    assert [button["text"] for button in buttons] == [".ipynb", ".zip", ".pdf"]
-    assert buttons[1]["url"] == "../downloads/one.zip"
-    assert "source" not in buttons[0]["tooltip"]
-    context["page_source_suffix"] = ".md"
-    downloads.add_button(None, "records", "page.html", context, None)
-    assert len(buttons) == 3
+    app = SimpleNamespace(srcdir=book.root)
+    downloads.add_buttons(app, name, "page.html", context, None)
+    return {b["text"]: b.get("url", b.get("javascript")) for b in buttons}
+
+
+def test_a_chapters_page_says_in_words_what_it_offers(book, offered):
+    found = menu(book, "chapters/one")
+    assert found == {
+        "Notebook": "../downloads/01-one.ipynb",
+        "Notebook with package and pictures (Colab, Kaggle)": "../downloads/01-one.zip",
+        "Print": "window.print()",
+        "Print without code": "d2lPrint()",
+    }
+    for url in list(found.values())[:2]:
+        assert (offered / url.removeprefix("../")).exists()
+    assert menu(book, "chapters/two")["Notebook"] == "../downloads/two.ipynb"
+
+
+def test_the_front_page_offers_the_whole_book(book, offered):
+    found = menu(book, "intro")
+    assert found == {"All notebooks": "../downloads/notebooks.zip", "Print": "window.print()"}
+    assert (offered / "downloads" / "notebooks.zip").exists()
+    assert menu(book, "records") == {"Print": "window.print()"}

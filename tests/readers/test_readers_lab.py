@@ -6,6 +6,7 @@ import sys
 import nbformat
 import pytest
 from support.lab import lab, variables
+from support.paths import ROOT
 from support.samples import small_book
 
 from tools.readers import build, place
@@ -21,6 +22,7 @@ PICTURES = """
     [...document.querySelectorAll('.jp-RenderedMarkdown img')].map(e => e.naturalWidth)
 """
 FOLDED = "[...document.querySelectorAll('.jp-InputPlaceholder')].map(e => e.innerText)"
+ASKED = "[...document.querySelectorAll('.Toastify__toast')].map(e => e.innerText)"
 EXERCISE = """
     (() => {
         const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')];
@@ -47,12 +49,12 @@ def opened(tab, tmp_path_factory):
                 call = [sys.executable, "-c", script, folder, *names]
                 subprocess.run(call, env=variables(home), check=True)
             tab.open("about:blank")
-            tab.open(address("alone.ipynb" if state == "as downloaded" else "one.ipynb"))
+            tab.open(address("alone.ipynb" if state == "as downloaded" else "01-one.ipynb"))
             tab.wait(SHOWN)
             tab.wait(f"({WIDTHS}).length")
             tab.wait(f"({PICTURES}).every(width => width)")
             questions = {"text": TEXT, "widths": WIDTHS, "pictures": PICTURES}
-            questions |= {"folded": FOLDED, "exercise": EXERCISE}
+            questions |= {"folded": FOLDED, "exercise": EXERCISE, "asked": ASKED}
             answers[state] = {name: tab.ask(question) for name, question in questions.items()}
             tab.picture(home / f"{state}.png")
         tab.open("about:blank")  # a server that is asked for kernels does not end at once
@@ -95,3 +97,12 @@ def test_solutions_are_folded_and_an_exercise_begins_with_an_empty_cell(shown):
 def test_what_was_checked_is_said_though_the_check_is_folded(shown):
     assert "Checked: x is <2> times *y*." in shown["text"]
     assert any("assert math.pi > 3" in line for line in shown["folded"])
+
+
+def test_no_box_asks_whether_to_fetch_news(shown):
+    assert shown["asked"] == []
+
+
+def test_make_sets_what_keeps_the_box_away():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "lab edit: export JUPYTER_CONFIG_PATH := $(CURDIR)/tools/readers/lab" in makefile

@@ -26,7 +26,7 @@ def folder(tmp_path):
 
 def page(source, script):
     own = new_notebook(cells=[new_code_cell(source, id="a")])
-    return Built("one", "chapters/one", own, {"scripts/run.py": script})
+    return Built("one.ipynb", "chapters/one", own, {"scripts/run.py": script})
 
 
 def source(path):
@@ -130,6 +130,24 @@ def test_what_was_deleted_comes_back(folder, script):
     (folder / "one.ipynb").unlink()
     assert place.place_all(folder, [page("old", script)]) == ["one.ipynb"]
     assert place.changed(folder) == []
+
+
+def test_what_has_another_place_now_leaves_the_old_one_unless_it_was_changed(folder, script):
+    for name in ("one", "two"):
+        own = page(name, script)
+        own.file = f"{name}.ipynb"
+        place.place_all(folder, [own])
+        edit(folder / "one.ipynb", "mine")
+    moved = page("new", script)
+    moved.file = "reference/one.ipynb"
+    assert place.place_all(folder, [moved]) == ["reference/one.ipynb"]
+    assert names(folder) == ["one.ipynb"]
+    assert source(folder / "reference" / "one.ipynb") == "new"
+    assert (folder / "reference" / "scripts" / "run.py").exists()
+    assert not (folder / "scripts" / "run.py").exists()
+    assert place.changed(folder) == ["one.ipynb"]
+    edit(folder / "reference" / "one.ipynb", "mine, too")
+    assert place.changed(folder) == ["one.ipynb", "reference/one.ipynb"]
 
 
 def test_only_what_was_built_is_trusted(folder, script, tmp_path, monkeypatch):

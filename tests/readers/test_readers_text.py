@@ -35,7 +35,7 @@ def first(book):
 def test_numbers_stand_in_the_text(first, convert):
     assert "A run takes 1.25 s, or 1.2," in first
     assert "Some 1.25 and" in first, "in what is folded, too"
-    assert "| 1.25 | [two](two.ipynb)" in first, "and in tables"
+    assert "| 1.25 | [two](reference/two.ipynb)" in first, "and in tables"
     assert convert("- a {glue:text}`n`\n\n  > b {glue:text}`x`") == "- a 1,024\n\n  > b 1.25"
 
 
@@ -54,20 +54,20 @@ def test_citations_are_author_and_year_with_a_link_and_a_list_at_the_end(first):
 
 
 def test_references_have_the_numbers_of_the_book(first, book):
-    assert "See [Fig. 2](two.ipynb#The-second-chapter), [(1)](#The-end:-what-remains) and" in first
+    assert "See [Fig. 1](reference/two.ipynb#The-second-chapter), [(1.1)](#The-end:-wh" in first
     assert "[The end: what remains](#The-end:-what-remains)." in first
-    assert "**Fig. 1** The *first* figure ([A et al., 2020]" in first
-    assert "$$\nx = 1\n\\tag{1}\n$$" in first
+    assert "**Fig. 1.1** The *first* figure ([A et al., 2020]" in first
+    assert "$$\nx = 1\n\\tag{1.1}\n$$" in first
     two = build.build_page(book, book.pages["chapters/two"]).notebook.cells[0].source
-    assert "[The end: what remains](one.ipynb#The-end:-what-remains)" in two
-    assert "[figure 1](one.ipynb#The-first-chapter)" in two
-    assert two.index("**Fig. 2** Second.") < two.index("**Fig. 3** Third."), "folded ones count"
+    assert "[The end: what remains](../01-one.ipynb#The-end:-what-remains)" in two
+    assert "[figure 1.1](../01-one.ipynb#1.-The-first-chapter)" in two
+    assert two.index("**Fig. 1** Second.") < two.index("**Fig. 2** Third."), "folded ones count"
 
 
 def test_in_numbered_chapters_numbers_begin_anew(tmp_path):
     root = small_book.write(tmp_path)
     toc = root / "_toc.yml"
-    toc.write_text(toc.read_text().replace("caption: All", "caption: All\n    numbered: true"))
+    toc.write_text(toc.read_text().replace("caption: The rest", "caption: 2\n    numbered: true"))
     own = Book(root).targets
     assert [own[label].text for label in ("fig-a", "fig-b", "eq-a")] == [
         *("Fig. 1.1", "Fig. 2.1", "(1.1)"),
@@ -75,7 +75,7 @@ def test_in_numbered_chapters_numbers_begin_anew(tmp_path):
 
 
 def test_figures_are_pictures_with_files_beside_the_notebook(first, book):
-    assert "![A box with $x$](img/a.svg)\n\n**Fig. 1**" in first
+    assert "![A box with $x$](img/a.svg)\n\n**Fig. 1.1**" in first
     page = build.build_page(book, book.pages["chapters/one"])
     assert page.files["img/a.svg"].read_text() == small_book.PICTURE
     assert set(page.files) == {"img/a.svg", "scripts/run.py"}
@@ -116,22 +116,22 @@ def test_a_fence_is_set_off_from_what_follows(first):
 
 def test_lists_of_definitions_are_lists(book):
     intro = build.build_page(book, book.pages["intro"]).notebook.cells[0].source
-    assert "- **[The first](one.ipynb)**  \n  What it is *about*.\n  More." in intro
-    assert "- **[The second chapter](two.ipynb)**  \n  The other." in intro
+    assert "- **[The first](01-one.ipynb)**  \n  What it is *about*.\n  More." in intro
+    assert "- **[The second chapter](reference/two.ipynb)**  \n  The other." in intro
 
 
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
         ("{eq}`the rate <eq-a>`", "[the rate](#The-end:-what-remains)"),
-        ("{doc}`two`", "[The second chapter](two.ipynb)"),
+        ("{doc}`two`", "[The second chapter](reference/two.ipynb)"),
         ("{kbd}`a`{sub}`b`", "<kbd>a</kbd><sub>b</sub>"),
         ("{math}`x^2`", "$x^2$"),
         ("> a {cite}`three2020,\n>   curie1911radium` b", "> a ([A et al., 2020]"),
-        ("```{math}\n:label: eq-a\nx\n```", "$$\nx\n\\tag{1}\n$$"),
+        ("```{math}\n:label: eq-a\nx\n```", "$$\nx\n\\tag{1.1}\n$$"),
         ("[a](https://example.org/a_(b))", "[a](https://example.org/a_(b))"),
         ("![a](img/a.svg){width=50px} b", "![a](img/a.svg) b"),
-        ("[*a* {glue:text}`n` `]`](two.ipynb)", "[*a* 1,024 `]`](two.ipynb)"),
+        ("[*a* {glue:text}`n` `]`](two.ipynb)", "[*a* 1,024 `]`](reference/two.ipynb)"),
         ("- a\n\n  :::{tip}\n  {glue:text}`n`\n  :::", "- a\n\n  > **Tip**\n  >\n  > 1,024"),
         (":::{list-table} T\n* - a\n  - b\n* - 1\n  - {glue:text}`n`\n:::", "| 1 | 1,024 |"),
         ("[planned](rules-of-thumb.ipynb)", "[planned](rules-of-thumb.ipynb)"),

@@ -9,6 +9,7 @@ import sys
 from contextlib import contextmanager
 
 from support.browser import wait_for
+from support.paths import ROOT
 
 TRACKER = "lab/user-settings/@jupyterlab/notebook-extension/tracker.jupyterlab-settings"
 
@@ -16,7 +17,8 @@ TRACKER = "lab/user-settings/@jupyterlab/notebook-extension/tracker.jupyterlab-s
 def variables(home):
     """Return the variables under which Jupyter keeps everything in one folder."""
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
-    return {**os.environ, **{name: str(home / name.lower()) for name in names}}
+    own = {name: str(home / name.lower()) for name in names}
+    return {**os.environ, **own, "JUPYTER_CONFIG_PATH": str(ROOT / "tools" / "readers" / "lab")}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import re
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from support.paths import ROOT
 
 from tools import classroom
@@ -16,6 +16,11 @@ CHAPTER = ROOT / "chapters" / "auto-parallelism.ipynb"
 
 def read(path):
     return nbformat.read(path, as_version=4)
+
+
+def names(found, path):
+    """Say whether a reader's notebook is that of a chapter."""
+    return re.sub(r"^\d+-", "", found.name) == path.name
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +35,7 @@ def student(tmp_path_factory):
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_no_solution_is_in_the_student_edition(student, path):
     wanted = classroom.exercises(read(path))
-    own = read(student / path.name)
+    (own,) = (read(found) for found in student.rglob("*.ipynb") if names(found, path))
     text = "\n".join(cell.source for cell in own.cells)
     assert classroom.SOLUTION not in text
     for exercise in wanted.values():
@@ -99,7 +104,7 @@ def handed_in(*own):
 
 
 def place(tmp_path, name, notebook):
-    path = tmp_path / name / CHAPTER.name
+    path = tmp_path / name / f"02-{CHAPTER.name}"
     path.parent.mkdir()
     nbformat.write(notebook, path)
     return path
@@ -136,8 +141,22 @@ def test_the_books_solution_earns_nothing():
     wanted = classroom.exercises(read(CHAPTER))
     copied = classroom.judged(handed_in((2, wanted[2].solution)), wanted)
     assert not any(c.source.startswith(classroom.SOLUTION) for c in copied.cells)
-    (judge,) = [c for c in copied.cells if c.source.startswith(classroom.JUDGE)]
+    (judge,) = [c for c in copied.cells if classroom.JUDGES in c.metadata]
     assert "check_square_all as d2lmini_judge\nd2lmini_judge(square_all)" in judge.source
+
+
+def test_cells_of_ones_own_that_look_like_judges_earn_nothing():
+    wanted = {2: classroom.exercises(read(CHAPTER))[2]}
+    own = handed_in((2, "pass"), (2, "# Judged: 2\npass"), (2, "# Judged: 2\npass"))
+    own.cells[-1].metadata[classroom.JUDGES] = 2  # as in a notebook that was judged before
+    cells = classroom.judged(own, wanted).cells
+    judges = [cell for cell in cells if cell.metadata.get(classroom.JUDGES) == 2]
+    assert ["d2lmini_judge(" in cell.source for cell in judges] == [True]
+    for cell in cells:
+        if cell.cell_type == "code":
+            cell.execution_count = 1  # all ran to their ends
+    judges[0].outputs = [new_output("error", ename="AssertionError", evalue="too few squares")]
+    assert classroom.outcome(new_notebook(cells=cells), wanted[2]) == (0, "too few squares")
 
 
 def test_a_notebook_of_another_name_is_refused(tmp_path, capsys):

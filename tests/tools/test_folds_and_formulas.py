@@ -1,7 +1,9 @@
 """Helpers of a page in one fold, and the room between the letters of formulas."""
 
-from tools.pages import mended
-from tools.pages.folds import group, keep_folded
+import re
+
+from tools.pages import folds, mended
+from tools.pages.folds import group, keep_folded, tick
 from tools.pages.formulas import mathml
 
 
@@ -52,13 +54,32 @@ def test_checks_are_not_folded_with_helpers():
     assert group(page) == page
 
 
-def test_imports_helpers_and_solutions_stay_folded_on_paper():
-    for prompt in ("Imports", "Helper: counts", "Solution"):
+def test_imports_helpers_checks_and_solutions_stay_folded_on_paper():
+    for prompt in ("Imports", "Helper: counts", "Checked: all is well", "Solution"):
         kept = keep_folded(helpers("a", prompt=prompt))
         assert '<details class="admonition hide unprinted above-input">' in kept
         assert keep_folded(kept) == kept
-    for prompt in ("Checked: all is well", "For the curious: why", "How this picture is drawn"):
+    for prompt in ("For the curious: why", "How this picture is drawn"):
         assert "unprinted" not in keep_folded(helpers("a", prompt=prompt))
+
+
+def test_a_check_is_a_line_with_a_tick_that_still_says_what_it_is():
+    page = helpers("a", prompt="Checked: all is well") + helpers("b")
+    ticked = tick(keep_folded(page))
+    assert ticked.count('<details class="admonition hide d2l-check unprinted above-input">') == 1
+    words = re.findall(r'title">(.*?)</p>', ticked)
+    assert words[:2] == [f"{folds.WORD}all is well"] * 2
+    assert words[2:] == ["Helper: counts"] * 2
+    assert tick(ticked) == ticked
+
+
+def test_a_link_that_is_a_formula_has_a_name():
+    formula = f'<span class="math notranslate">{mathml("2 F")}</span>'
+    link = f'<a class="reference internal" href="#a">{formula}</a>'
+    page = mended.mend(f"<p>{link} {link.replace(formula, formula + ' more')}</p>")
+    assert page.count("aria-label") == 1
+    assert '<a class="reference internal" href="#a" aria-label="2F"><span' in page
+    assert mended.mend(page) == page
 
 
 def test_names_of_a_term_are_words_of_their_own_and_defaults_are_values():

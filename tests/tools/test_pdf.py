@@ -20,6 +20,10 @@ ONE = """<!DOCTYPE html><html><head>{style}</head><body><article><h1>1. First</h
 TWO = """<!DOCTYPE html><meta charset="utf-8"><html><body><article><h1>2. Second</h1>{long}
 <p id="end">Second end.</p>
 <p><a href="#end">Up</a></p>{long}<h2 id="über">Over</h2></article>"""
+MENU = """<ul><li><a href="downloads/notebooks.zip" download title="All">
+<i class="fas fa-file-archive"></i> <span>All notebooks</span></a>
+</li>
+</ul>"""
 LONG = "<p>Line.</p>" * 60
 
 
@@ -93,3 +97,21 @@ def test_the_order_is_that_of_the_table_of_contents():
     names = pdf.page_names()
     assert names[0] == "intro"
     assert names.index("chapters/devices") < names.index("chapters/pipeline-parallelism")
+
+
+def test_the_front_page_offers_the_file_once(tmp_path):
+    target = tmp_path / "pdf" / "book.pdf"
+    target.parent.mkdir()
+    target.write_bytes(b"1")
+    pdf.offer(tmp_path, target)
+    assert not (tmp_path / "downloads").exists(), "there is no front page"
+    (tmp_path / "intro.html").write_text(MENU)
+    for content in (b"1", b"2"):
+        target.write_bytes(content)
+        pdf.offer(tmp_path, target)
+    page = (tmp_path / "intro.html").read_text()
+    assert page.startswith(MENU.removesuffix("</ul>"))
+    assert page.count("<li>") == page.count("</li>") == 2
+    assert page.count('href="downloads/book.pdf" download title="All pages in one file"') == 1
+    assert page.count(">The book as PDF<") == 1
+    assert (tmp_path / "downloads" / "book.pdf").read_bytes() == b"2"

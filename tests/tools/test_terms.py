@@ -212,7 +212,7 @@ def test_readers_notebooks_have_the_entries_and_their_sections(tmp_path):
     book = Book(root)
     (own,) = build.build_page(book, book.pages["glossary"]).notebook.cells
     assert "- **bucket**, gradient bucket: A group of *gradients*" in own.source
-    assert "See [The end: what remains](one.ipynb#The-end:-what-remains)." in own.source
+    assert "See [The end: what remains](../01-one.ipynb#The-end:-what-remains)." in own.source
     assert "{glossary}" not in own.source
 
 

@@ -6,6 +6,8 @@ and a link leads to its place in the file, whichever page of the book it is on.
 
 import base64
 import io
+import re
+import shutil
 import sys
 from urllib.parse import unquote
 
@@ -126,6 +128,22 @@ def destination(writer, number, top):
     return ArrayObject([page, NameObject("/XYZ"), NullObject(), height, NullObject()])
 
 
+def offer(built, target):
+    """Have the front page offer the file beside the archive of all notebooks."""
+    page, name = built / "intro.html", f"downloads/{target.name}"
+    if not page.exists():
+        return
+    text = page.read_text(encoding="utf-8")
+    entry = re.search(r'(?s)<li><a href="downloads/notebooks\.zip".*?</li>\n', text)
+    if entry and name not in text:
+        own = entry[0].replace("downloads/notebooks.zip", name).replace("file-archive", "file")
+        own = re.sub(r'(?<=title=")[^"]*', "All pages in one file", own)
+        own = own.replace(">All notebooks<", ">The book as PDF<")
+        page.write_text(text.replace(entry[0], entry[0] + own), encoding="utf-8")
+    (built / name).parent.mkdir(exist_ok=True)
+    shutil.copy(target, built / name)
+
+
 def main(built=BUILT, target=TARGET, root=ROOT):
     """Write the book's PDF; return the exit status."""
     if not find_browser():
@@ -136,6 +154,7 @@ def main(built=BUILT, target=TARGET, root=ROOT):
         return 1
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(join(print_pages(page_names(root), built)))
+    offer(built, target)
     print(target)
     return 0
 

@@ -25,11 +25,13 @@ def start(app):
     app.add_css_file("icons.css")
 
 
-def add_front(app, page, *_):
-    """Link what the front page alone needs."""
+def add_own(app, page, *_):
+    """Link what the front page alone needs, and what the page that searches does."""
     if app.builder.format == "html" and page == app.config.root_doc:
         app.add_css_file("front.css")
         app.add_js_file("front.js", loading_method="defer")
+    if app.builder.format == "html" and page == "search":
+        app.add_js_file("search.js", loading_method="defer")
 
 
 def finish(app, exception):
@@ -57,6 +59,6 @@ def setup(app):
     footer.setup(app)
     formulas.setup(app)
     app.connect("builder-inited", start)
-    app.connect("html-page-context", add_front)
+    app.connect("html-page-context", add_own)
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,9 @@
-"""Helpers that follow one another in the finished pages, folded into one line.
+"""Folds of the finished pages, made quiet.
 
 A page that needs many helpers would show a heap of folds that nobody opens. Where three or more
-stand in a row, one line names what they define, and each is a fold inside. Imports, helpers and
-solutions stay folded on paper. An extension of Sphinx.
+stand in a row, one line names what they define, and each is a fold inside. What was checked is a
+small line with a tick. Imports, helpers, checks and solutions stay folded on paper. A switch under
+the title opens all folds but solutions (``assets/code.js``). An extension of Sphinx.
 """
 
 import re
@@ -16,8 +17,13 @@ CELL = re.compile(
 PROMPT = "Helper: "
 UNPRINTED = re.compile(
     r'(<details class="admonition hide)(?! unprinted)(?=[^"]*">\n<summary[^>]*>\n<p[^>]*>'
-    r"(?:Imports|Solution|Helper: ))"
+    r"(?:Imports|Solution|Helper: |Checked: ))"
 )
+CHECK = re.compile(
+    r'(<details class="admonition hide)([^"]*">\n<summary[^>]*>\n<p[^>]*>)Checked: '
+    r"(.*?</p>\n<p[^>]*>)Checked: "
+)
+WORD = '<span class="visually-hidden">Checked: </span>'
 DEFINED = re.compile(
     r'(?m)^(?:<span></span>)?<span class="k">(?:def|class)</span><span class="w"> </span>'
     r'<span class="n[fc]">(\w+)</span>'
@@ -52,6 +58,11 @@ def keep_folded(page):
     return UNPRINTED.sub(r"\1 unprinted", page)
 
 
+def tick(page):
+    """Return the HTML of a page whose checks are marked: a tick takes the place of the word."""
+    return CHECK.sub(rf"\1 d2l-check\2{WORD}\3{WORD}", page)
+
+
 def group(page):
     """Return the HTML of a page whose helpers in a row are one fold."""
     for row in reversed(rows(page)):
@@ -66,17 +77,18 @@ def group(page):
 
 
 def finish(app, exception):
-    """Fold the helpers of all pages."""
+    """Mend the folds of all pages."""
     if exception or app.builder.format != "html":
         return
     for path in Path(app.outdir).rglob("*.html"):
         page = path.read_text(encoding="utf-8")
-        made = group(keep_folded(page))
+        made = group(tick(keep_folded(page)))
         if made != page:
             path.write_text(made, encoding="utf-8")
 
 
 def setup(app):
     """Register with Sphinx."""
+    app.add_js_file("code.js", loading_method="defer")
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,8 +3,9 @@
 The directive ``guess`` ends a text that asks something. Its body is a list of short options; under
 it, on the page, the outputs of the cells that follow stay covered until the reader has chosen one
 or has asked to see them (``assets/guess.js``). So does the paragraph after them if it is a verdict:
-at most 30 words, no formula and nothing bold. What teaches is never covered. Without JavaScript, on
-paper and in notebooks it is a plain list, and nothing is covered.
+at most 30 words, no formula and nothing bold. What teaches is never covered. Without JavaScript
+and on paper it is a plain list, and nothing is covered; in readers' notebooks the outputs are
+cleared and the verdict is folded (`tools.readers.covered`).
 
 What stands behind ``{guess}`` is asked in place of "Your guess?". The options of the directive:
 

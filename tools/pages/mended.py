@@ -47,15 +47,26 @@ RULES = [
     ),
     # A column without a name.
     (r'<th class="head">(?:<p></p>)?</th>', '<td class="head"></td>'),
+    # What is offered is downloaded, not shown.
+    (r'(<a href="[^"]*downloads/[^"/]+") target="_blank"', r"\1 download"),
     # No advertisement will ever stand there.
     (r'(?s)<div class="sidebar-primary-item">\s*<div id="ethical-ad-placement".*?</div></div>', ""),
 ]
 IN_SCRIPTS = [
     ("console.log(", "void("),  # nobody reads what a script has done
+    # What is found are pages, terms and names.
+    (
+        "Search finished, found ${resultCount} page(s) matching the search query.",
+        "Results found: ${resultCount}",
+    ),
     # A page that is opened as a file may not read other files: no excerpts, instead of errors.
     ("else if (showSearchSummary)", 'else if (showSearchSummary && location.protocol !== "file:")'),
     ('<button class="copybtn', '<button aria-label="Copy" class="copybtn'),
 ]
+FORMULA_LINK = re.compile(  # a link that is nothing but a formula has no name for screen readers
+    r'(?s)(<a class="reference internal" href="[^"]*")(?=>(<span class="math notranslate"><math'
+    r"(?:(?!</math>).)*</math></span>)</a>)"
+)
 PROMPT = re.compile(r'(?<=admonition-title">)[^<]+(?=</p>)')  # of a folded cell
 SEARCH_SCRIPTS = (
     r'\s*<script src="[^"]*(?:searchtools|language_data|searchindex)\.js[^"]*"></script>'
@@ -71,6 +82,9 @@ def mend(page):
     """Return the HTML of a page, mended."""
     for pattern, replacement in RULES:
         page = re.sub(pattern, replacement, page)
+    page = FORMULA_LINK.sub(
+        lambda link: f'{link[1]} aria-label="{re.sub("<[^>]*>", "", link[2]).strip()}"', page
+    )
     page = PROMPT.sub(lambda words: re.sub(r"`([^`]+)`", r"<code>\1</code>", words[0]), page)
     page = tables.mend(page.replace("console.log(", "void("))
     if 'id="search-results"' not in page:  # that page searches; no other one needs the index

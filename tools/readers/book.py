@@ -14,6 +14,7 @@ import yaml
 from tools.readers import markup
 
 ROOT = Path(__file__).parents[2]
+REST = "reference"  # the folder of the notebooks that are no chapters
 TEXTS = {"figure": "Fig. {}", "equation": "({})", "table": "Table {}"}
 
 
@@ -40,6 +41,7 @@ class Page:
     path: Path
     notebook: nbformat.NotebookNode
     chapter: int = 0  # its number, if it has one
+    is_front: bool = False
     title: str = ""
     targets: dict = field(default_factory=dict)
     labels: list = field(default_factory=list)  # of figures and formulas, in order
@@ -47,17 +49,39 @@ class Page:
 
     @property
     def file(self):
-        """Return the name of the notebook that is built of it."""
-        return f"{posixpath.basename(self.name)}.ipynb"
+        """Return the place of the notebook that is built of it; chapters are in reading order."""
+        return place_of(self.name, self.chapter, self.is_front)
 
     @property
     def is_chapter(self):
         """Say whether it has cells to run."""
         return self.path.suffix == ".ipynb"
 
+    def path_to(self, other):
+        """Return how its notebook refers to another page's; nothing for its own."""
+        start = posixpath.dirname(self.file) or "."
+        return "" if other is self else posixpath.relpath(other.file, start)
+
+    def anchor(self, heading):
+        """Return what its notebook calls the place of a heading."""
+        is_title = self.chapter and heading == self.title
+        return anchor(f"{self.chapter}. {heading}" if is_title else heading)
+
     def texts(self):
         """Return the sources of its Markdown cells."""
         return [cell.source for cell in self.notebook.cells if cell.cell_type == "markdown"]
+
+
+def place_of(name, chapter=0, is_front=False):
+    """Return the place of the notebook that is built of a page.
+
+    Examples
+    --------
+    >>> place_of("chapters/devices", 1), place_of("api/checkers")
+    ('01-devices.ipynb', 'reference/api-checkers.ipynb')
+    """
+    stem = name.replace("/", "-").removeprefix("chapters-")
+    return f"{chapter:02d}-{stem}.ipynb" if chapter or is_front else f"{REST}/{stem}.ipynb"
 
 
 def read_page(root, name, chapter=0):
@@ -96,6 +120,7 @@ class Book:
         self.root = Path(root)
         numbers = page_numbers(self.root)
         self.pages = {name: read_page(self.root, name, n) for name, n in numbers.items()}
+        next(iter(self.pages.values())).is_front = True
         self.targets, self.counts = {}, Counter()
         for page in self.pages.values():
             self._look_through(page)

@@ -3,6 +3,7 @@
 import base64
 import copy
 import mimetypes
+import posixpath
 import re
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools.notebooks import METADATA, TIME_LINE
 from tools.readers import cells, pictures, text
+from tools.readers.covered import without_answers
 from tools.readers.numbers import without_numbers
 from tools.readers.sources import Sources
 
@@ -22,15 +24,21 @@ _PICTURE = re.compile(r"(!\[(?:[^\]\\]|\\.)*\]\()(img/[^)\s]+)\)")
 class Built:
     """A page as readers get it: a notebook, and the files that belong beside it by their places."""
 
-    name: str
+    file: str  # its place below the folder of all notebooks
     page: str  # its name in the book
     notebook: nbformat.NotebookNode
     files: dict = field(default_factory=dict)
 
     @property
-    def file(self):
-        """Return the notebook's name."""
-        return f"{self.name}.ipynb"
+    def name(self):
+        """Return the notebook's name, without its folder."""
+        return posixpath.basename(self.file).removesuffix(".ipynb")
+
+    @property
+    def placed(self):
+        """Return its files by their places below the folder of all notebooks."""
+        folder = posixpath.dirname(self.file)
+        return {posixpath.join(folder, name): path for name, path in self.files.items()}
 
     @property
     def content(self):
@@ -54,17 +62,19 @@ def build_page(book, page, cache=None):
     """
     sources = Sources(book.root / "references.bib")
     words = text.PageText(book, page, sources)
-    shown = without_numbers(page.notebook.cells)
+    shown = without_numbers(without_answers(page.notebook.cells))
     built = [new for cell in shown for new in cells.convert(cell, words, cache)]
     built = cells.with_own_cells(cells.split_exercises(built))
     if words.cited and page.is_chapter:
         built.append(new_markdown_cell(f"## Sources\n\n{sources.listed(words.cited)}"))
+    if page.chapter:
+        built[0].source = re.sub("^# ", f"# {page.chapter}. ", built[0].source)
     if words.numbers:
         say_whose_numbers(built)
     files = dict(words.files)
     if page.is_chapter:
         files |= scripts(book, built) | style(book, built)
-    return Built(page.path.stem, page.name, notebook(built), files)
+    return Built(page.file, page.name, notebook(built), files)
 
 
 def say_whose_numbers(built):
@@ -107,12 +117,28 @@ def with_install_cell(page, wheel):
     """Return a page's notebook for whoever has neither the repository nor its environment."""
     beside = f"{page.name}.zip, which the book's page offers, has it and the pictures"
     beside += " and scripts" if any(p.startswith("scripts/") for p in page.files) else ""
-    lines = [
+    return _installing(
+        page,
         "# Once, where d2lmini is not installed: put the wheel beside this notebook",
         f"# ({beside}),",
         "# and run the next line without its first two characters.",
         f"# %pip install './{wheel}[notebooks]'",
-    ]
+    )
+
+
+def among_all(page, wheel):
+    """Return a page's notebook for the archive of all, which has the wheel in its first folder."""
+    path = posixpath.relpath(wheel, posixpath.dirname(page.file) or ".")
+    return _installing(
+        page,
+        "# Once, where d2lmini is not installed: run the next line without its first two",
+        "# characters.",
+        f"# %pip install './{path}[notebooks]'",
+    )
+
+
+def _installing(page, *lines):
+    """Return a page's notebook with a first program of these lines."""
     own = nbformat.from_dict(page.notebook)
     own.cells = list(own.cells)
     for number, cell in enumerate(own.cells):

@@ -7,10 +7,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools import notebooks
 from tools.readers import pictures, text
+from tools.readers.covered import CHECKED
 
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 HIDDEN_OUTPUT = {"hide-output", "hide-cell", "remove-output", "remove-cell"}
-CHECKED = "# Checked: "
 PREPARED = "# Helper: what later cells need"
 EXERCISE = re.compile(r"^### Exercise \d+", re.MULTILINE)
 

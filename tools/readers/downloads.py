@@ -1,10 +1,12 @@
 """What the book's pages offer to take home; an extension of Sphinx.
 
-The button of a chapter delivers the reader's notebook in place of the source, and an archive with
-all that the notebook needs: pictures, scripts, the package.
+A chapter's page offers the reader's notebook, and an archive with all that the notebook needs:
+pictures, scripts, the package. The front page offers an archive of all notebooks. Every page can be
+printed, chapters without their code, too.
 """
 
 import os
+import posixpath
 import shutil
 import subprocess
 import sys
@@ -16,9 +18,10 @@ import nbformat
 from sphinx.util import logging
 
 from tools.readers import build
-from tools.readers.book import Book
+from tools.readers.book import Book, page_numbers, place_of
 
 FOLDER = "downloads"
+ALL = "notebooks.zip"
 PACKAGE = ("d2lmini", "simgpu", "pyproject.toml", "README.md", "LICENSE")
 LICENCES = ("LICENSE", "LICENSE-TEXT")
 EPOCH = "1577836800"  # of all files in archives: the same files make the same archive
@@ -62,22 +65,25 @@ def archive(path, files):
 
 def offer(book, pages, folder, cache=None):
     """Write what the pages offer below the folder of the book's pages."""
-    wheel = build_wheel(book.root, folder / FOLDER)
-    licences = {name: book.root / name for name in LICENCES}
+    target = folder / FOLDER
+    wheel = build_wheel(book.root, target)
+    common = {name: book.root / name for name in LICENCES} | {wheel: target / wheel}
+    everything = dict(common)
     for page in pages:
-        source = book.pages[page.page]
-        if not source.is_chapter:
-            continue
-        own = build.with_install_cell(page, wheel)
-        files = {page.file: written(own), wheel: folder / FOLDER / wheel}
-        archive(folder / FOLDER / f"{page.name}.zip", {**files, **page.files, **licences})
-        button = folder / "_sources" / f"{source.name}.ipynb"
-        button.parent.mkdir(parents=True, exist_ok=True)
-        button.write_bytes(written(build.with_pictures_inside(own, page.files, cache)))
+        is_chapter = book.pages[page.page].is_chapter
+        own = build.among_all(page, wheel) if is_chapter else page.notebook
+        everything |= {page.file: written(own), **page.placed}
+        if is_chapter:
+            own = build.with_install_cell(page, wheel)
+            files = {f"{page.name}.ipynb": written(own), **page.files, **common}
+            archive(target / f"{page.name}.zip", files)
+            alone = build.with_pictures_inside(own, page.files, cache)
+            (target / f"{page.name}.ipynb").write_bytes(written(alone))
+    archive(target / ALL, everything)
 
 
 def finish(app, exception):
-    """Replace the sources that Sphinx has copied, once all pages are written."""
+    """Write what the pages offer, once all are written."""
     if exception or app.builder.name != "html":
         return
     book = Book(app.srcdir)
@@ -85,6 +91,7 @@ def finish(app, exception):
         logger.warning(problem)
     cache = Path(app.srcdir) / "_build" / "pictures"
     offer(book, build.build_all(book, cache), Path(app.outdir), cache)
+    shutil.rmtree(Path(app.outdir) / "_sources", ignore_errors=True)  # no page leads there
 
 
 def other_numbers(book, numbers):
@@ -98,28 +105,62 @@ def other_numbers(book, numbers):
                 yield f"{page.name}: {ours}s {there} have the numbers {here} in the notebook"
 
 
-def add_button(app, pagename, templatename, context, doctree):
-    """Add the archive to a chapter's downloads."""
-    if context.get("page_source_suffix") != ".ipynb":
-        return
+def link(url, text, tooltip, icon):
+    """Return a button that leads to a file."""
+    label = f"download-{icon}-button"
+    look = {"icon": f"fas fa-{icon}", "tooltip": tooltip, "label": label}
+    return {"type": "link", "url": url, "text": text, **look}
+
+
+def printing(call, text, tooltip):
+    """Return a button that prints the page."""
+    look = {"icon": "fas fa-print", "tooltip": tooltip, "label": "download-print-button"}
+    return {"type": "javascript", "javascript": call, "text": text, **look}
+
+
+def offered(app, name, path):
+    """Return what a page offers, as buttons.
+
+    Parameters
+    ----------
+    app : sphinx.application.Sphinx
+    name : str
+        The page.
+    path : callable
+        Makes a link to a file of the book.
+    """
+    numbers = page_numbers(Path(app.srcdir))
+    has_code = (Path(app.srcdir) / f"{name}.ipynb").exists()
+    buttons = []
+    if name == next(iter(numbers)):
+        said = "All notebooks, with the package, pictures and scripts"
+        buttons.append(link(path(f"{FOLDER}/{ALL}"), "All notebooks", said, "file-archive"))
+    if has_code:
+        start = f"{FOLDER}/{posixpath.basename(place_of(name, numbers.get(name, 0)))}"
+        start = path(start).removesuffix(".ipynb")
+        whole = "Notebook with package and pictures (Colab, Kaggle)"
+        said = "An archive with all that the notebook needs to run"
+        buttons += [
+            link(f"{start}.ipynb", "Notebook", "The notebook, pictures included", "file"),
+            link(f"{start}.zip", whole, said, "file-archive"),
+        ]
+    buttons.append(printing("window.print()", "Print", "Print this page, or save it as PDF"))
+    if has_code:
+        said = "Text, pictures and outputs alone"
+        buttons.append(printing("d2lPrint()", "Print without code", said))
+    return buttons
+
+
+def add_buttons(app, pagename, templatename, context, doctree):
+    """Have a page's menu of downloads say in words what there is."""
     for group in context.get("header_buttons", []):
-        if group.get("label") != "download-buttons":
-            continue
-        group["buttons"][0]["tooltip"] = "The notebook, pictures included"
-        name = pagename.rpartition("/")[2]
-        button = {
-            "type": "link",
-            "url": context["pathto"](f"{FOLDER}/{name}.zip", 1),
-            "text": ".zip",
-            "icon": "fas fa-file-archive",
-            "tooltip": "The notebook with all that it needs to run",
-            "label": "download-archive-button",
-        }
-        group["buttons"].insert(1, button)
+        if group.get("label") == "download-buttons":
+            own = offered(app, pagename, lambda place: context["pathto"](place, 1))
+            group["buttons"][:] = own
 
 
 def setup(app):
     """Register with Sphinx."""
-    app.connect("html-page-context", add_button, priority=502)  # after the theme's own
+    app.connect("html-page-context", add_buttons, priority=502)  # after the theme's own
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,6 +15,7 @@ EXTENSIONS = {"amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"}
 DROPPED = {"myst_line_comment", "myst_target", "myst_block_break"}
 LITERAL = {"code", "code-block", "code-cell", "sourcecode", "math", "raw"}  # no markup inside
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)")
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 _OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
 
 
@@ -161,6 +162,7 @@ def _inline_edits(token, env, positions, context):
 
 def _tail(source):
     """Return where the end of a link's or picture's text stands, None if no target follows."""
+    source = _CODE.sub(lambda code: "`" * len(code[0]), source)  # its brackets are no ends
     depth = 0
     for index, character in enumerate(source):
         depth += (character == "[") - (character == "]")

@@ -72,7 +72,8 @@ def is_changed(folder, name):
 
 def changed(folder):
     """Return the names of the files that hold a reader's work."""
-    names = {path.name for path in folder.glob("*.ipynb")} | set(record(folder))
+    paths = [*folder.glob("*.ipynb"), *folder.glob("[!.]*/*.ipynb")]
+    names = {path.relative_to(folder).as_posix() for path in paths} | set(record(folder))
     return sorted(name for name in names if is_changed(folder, name))
 
 
@@ -102,14 +103,17 @@ def place(folder, name, content):
 def place_all(folder, pages):
     """Write the notebooks and the files beside them; say what was kept.
 
+    What was written before, has no place any more and was not changed is removed.
+
     Returns
     -------
     list of str
         The names that the notebooks got.
     """
-    names = []
+    names, files = [], set()
     for page in pages:
-        for name, source in page.files.items():
+        files |= set(page.placed)
+        for name, source in page.placed.items():
             content = source.read_bytes()
             if is_changed(folder, name) and current(folder, name) != digest(name, content):
                 say(f"{name} has your changes and is kept")
@@ -121,7 +125,18 @@ def place_all(folder, pages):
             say(f"{page.file} has your changes and is kept; its new version is {name}")
         elif is_changed(folder, name):
             say(f"{name} has your changes and is kept")
+    drop(folder, set(record(folder)) - {*names, *files})
     return names
+
+
+def drop(folder, names):
+    """Remove files that nobody has changed, and forget them."""
+    gone = {name for name in names if not is_changed(folder, name)}
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+    if gone:
+        known = {name: value for name, value in record(folder).items() if name not in gone}
+        write(folder / RECORD, json.dumps(known, indent=1).encode())
 
 
 def trust(folder, names):

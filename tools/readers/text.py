@@ -7,7 +7,6 @@ from myst_nb.core.variables import format_plain_text
 
 from tools.pages.guesses import QUESTION
 from tools.readers import markup
-from tools.readers.book import anchor
 
 BOXES = {
     "admonition", "attention", "caution", "danger", "error", "hint", "important", "note",
@@ -121,8 +120,9 @@ class PageText:
 
     def place(self, target):
         """Return what to link to from this page: the heading above a target."""
-        page = "" if target.page is self.page else target.page.file
-        return page + (anchor(target.heading) if target.heading else "") or target.page.file
+        page = self.page.path_to(target.page)
+        place = page + (target.page.anchor(target.heading) if target.heading else "")
+        return place or posixpath.basename(target.page.file)
 
     # Links and pictures
 
@@ -137,9 +137,9 @@ class PageText:
         page = self.book.resolve(self.page, path) if path else self.page
         if page:
             heading = page.headings.get(label, "")
-            place = anchor(heading) if heading else f"#{label}" if label else ""
+            place = page.anchor(heading) if heading else f"#{label}" if label else ""
             text = (heading or page.title) if is_empty else ""
-            return ("" if page is self.page else page.file) + place, text
+            return self.page.path_to(page) + place, text
         file = self.page.path.parent / path
         if file.is_file():
             folder = "scripts" if file.parent.name == "scripts" else "files"

@@ -9,9 +9,12 @@ TOC = """\
 format: jb-book
 root: intro
 parts:
-  - caption: All
+  - caption: Chapters
+    numbered: true
     chapters:
       - file: chapters/one
+  - caption: The rest
+    chapters:
       - file: chapters/two
 """
 INTRO = """\

@@ -1,0 +1,120 @@
+// Results of the search as a reader looks for them: one card a page, with the sections in which the
+// words stand, and one card for the glossary. Replaces parts of Sphinx's searchtools.js.
+(() => {
+  const GLOSSARY = "glossary";
+  const LEAST = 3; // letters of a word that is marked
+  const UNMARKED = "all and are can does for has how its many much need not the they this what when which who why with you".split(" ");
+  const MOST = 3; // sections of a page
+  const LENGTH = 240; // of what is quoted
+  const BLOCKS = "h2, h3, h4, p, li, td, dd, figcaption, pre";
+  const canFetch = location.protocol !== "file:";
+  const sections = new Map(); // of pages, those whose titles match
+  let marked = "";
+
+  const parse = Search._parseQuery;
+  Search._parseQuery = (query) => {
+    const found = parse(query);
+    for (const word of [...found[3]]) if (word.length < LEAST || UNMARKED.includes(word)) found[3].delete(word);
+    marked = [...found[3]].join(" ");
+    localStorage.removeItem("sphinx_highlight_terms"); // a page that is opened from here gets them
+    return found;
+  };
+  document.getElementById("search-results").addEventListener("click", (event) => {
+    if (event.target.closest("a")) localStorage.setItem("sphinx_highlight_terms", marked);
+  });
+
+  // The best comes last. Of a page what comes first stays; objects of the package are no pages.
+  const perform = Search._performSearch;
+  Search._performSearch = (...words) => {
+    const cards = new Map();
+    for (const [page, title, anchor, about, ...rest] of perform(...words).reverse()) {
+      const isTerm = page === GLOSSARY && anchor.startsWith("#term-");
+      const isSection = anchor && !about && !isTerm;
+      if (isSection) sections.set(page, [...(sections.get(page) ?? []), anchor.slice(1)]);
+      const key = about || (isSection && !canFetch) ? page + anchor : page;
+      if (cards.has(key)) continue;
+      const term = decodeURIComponent(anchor.slice(6)).replaceAll("-", " ");
+      if (isTerm) cards.set(key, [page, `Glossary: ${term}`, anchor, about, ...rest]);
+      else if (isSection && canFetch) cards.set(key, [page, title.split(" > ")[0], "", about, ...rest]);
+      else cards.set(key, [page, title, anchor, about, ...rest]);
+    }
+    return [...cards.values()].reverse();
+  };
+
+  const escaped = (word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+  const pattern = (word) => new RegExp(`(?<![a-z0-9])${escaped(word)}${word.length < LEAST ? "(?![a-z0-9])" : ""}`, "i");
+  const plain = (element) => element.textContent.replace(/\s+/g, " ").trim();
+
+  function element(name, text, kind = "") {
+    const made = document.createElement(name);
+    made.textContent = text;
+    if (kind) made.className = kind;
+    return made;
+  }
+
+  // What is quoted of a text: from a bit before the first of the words.
+  function quoted(text, patterns) {
+    const places = patterns.map((one) => text.search(one)).filter((place) => place >= 0);
+    const first = Math.max(Math.min(...places, text.length) - 100, 0);
+    const start = first && places.length ? text.indexOf(" ", first) + 1 : 0;
+    const end = start + LENGTH < text.length ? text.lastIndexOf(" ", start + LENGTH) : text.length;
+    const words = text.slice(start, end);
+    return element("p", `${start ? "… " : ""}${words}${end < text.length ? " …" : ""}`, "context");
+  }
+
+  // The headings of a section, from below the page's title.
+  function path(section) {
+    const heading = plain(section.querySelector(":scope > :is(h1, h2, h3, h4)"));
+    const above = section.parentElement.closest("section[id]");
+    return above?.querySelector(":scope > :is(h2, h3)") ? `${path(above)} › ${heading}` : heading;
+  }
+
+  // The sections of a page, those first in which most words stand, in headings above all.
+  function ranked(article, patterns, preferred) {
+    const found = new Map();
+    for (const block of article.querySelectorAll(BLOCKS)) {
+      const section = block.closest("section[id]");
+      if (!section || block.querySelector(BLOCKS)) continue;
+      const text = plain(block);
+      const hits = patterns.filter((one) => one.test(text)).length;
+      if (!hits) continue;
+      const isHeading = /^H\d/.test(block.tagName);
+      const one = found.get(section) ?? { section, score: 0, best: 0, text: "" };
+      const isTaught = [...block.querySelectorAll("strong")].some((bold) => patterns.some((one) => one.test(bold.textContent)));
+      const weight = hits ** 2 * (isHeading || isTaught ? 8 : block.tagName === "PRE" ? 0.3 : 1);
+      one.score += weight;
+      if (!isHeading && weight > one.best) Object.assign(one, { best: weight, text });
+      found.set(section, one);
+    }
+    for (const one of found.values()) if (preferred.includes(one.section.id)) one.score += 100;
+    return [...found.values()].sort((a, b) => b.score - a.score).slice(0, MOST);
+  }
+
+  Search.makeSearchSummary = (html, keywords, anchor) => {
+    const page = new DOMParser().parseFromString(html, "text/html");
+    const article = page.querySelector("article") ?? page.body;
+    const unread = ".headerlink, script, style, svg, math annotation, .d2l-guess, .copybtn, .d2l-terms";
+    article.querySelectorAll(unread).forEach((one) => one.remove());
+    const patterns = [...keywords].map(pattern);
+    const place = anchor && page.getElementById(decodeURIComponent(anchor.slice(1)));
+    if (place) {
+      let said = place;
+      while (said?.matches("dt")) said = said.nextElementSibling;
+      return quoted(plain(said ?? place), said === place ? patterns : []);
+    }
+    const name = /DOCUMENTATION_OPTIONS\.pagename = '([^']+)'/.exec(html)?.[1] ?? "";
+    const found = ranked(article, patterns, sections.get(name) ?? []);
+    const list = element("ul", "", "d2l-hits");
+    for (const { section, text } of found) {
+      const item = element("li", "");
+      if (section.parentElement.closest("section[id]")) {
+        const link = element("a", path(section));
+        link.href = `${name}.html#${section.id}`; // both are below the folder of the page that searches
+        item.append(link);
+      }
+      if (text) item.append(quoted(text, patterns));
+      list.append(item);
+    }
+    return list;
+  };
+})();

@@ -1,0 +1,80 @@
+"""The search shows sections, one card for the glossary, and marks words rather than letters."""
+
+import pytest
+
+from tools.chromium.visits import new_visitor, served
+
+DONE = "/Results found/.test(document.querySelector('#search-results')?.innerText)"
+CARDS = "document.querySelectorAll('ul.search > li')"
+SHOWN = f"{CARDS}.length === document.querySelectorAll('ul.search > li > :is(p, ul, span)').length"
+FOUND = """[...document.querySelectorAll('ul.search > li')].map(card => ({
+  title: card.querySelector('a').textContent,
+  link: card.querySelector('a').getAttribute('href'),
+  sections: [...card.querySelectorAll('.d2l-hits a')].map(
+    a => [a.textContent, a.getAttribute('href')]),
+  text: card.innerText,
+}))"""
+MARKED = "[...document.querySelectorAll('#search-results .highlighted')].map(e => e.textContent)"
+
+
+@pytest.fixture(scope="module")
+def site(built):
+    """Serve the built book; return its address."""
+    with served(built) as address:
+        yield address
+
+
+def search(site, tab, words):
+    """Search for words; return the page."""
+    visitor = new_visitor(tab)
+    visitor.visit(f"{site}/search.html?q={words.replace(' ', '+')}")
+    visitor.wait(DONE)
+    visitor.wait(SHOWN)
+    assert visitor.said() == []
+    return visitor
+
+
+def test_a_page_is_one_card_with_its_sections(site, tab):
+    found = search(site, tab, "bubble").ask(FOUND)
+    links = [card["link"] for card in found]
+    assert links[:2] == ["glossary.html#term-bubble", "chapters/pipeline-parallelism.html"]
+    assert len(set(links)) == len(links)
+    sections = found[1]["sections"]
+    assert 1 <= len(sections) <= 3
+    assert all(link.startswith(links[1] + "#") for _, link in sections)
+    assert any("bubble" in words.lower() for words, _ in sections)
+    assert "import" not in found[1]["text"], "what is quoted is text"
+
+
+def test_a_section_inside_another_has_both_headings(site, tab):
+    found = search(site, tab, "virtual stages").ask(FOUND)
+    sections = [words for card in found for words, _ in card["sections"]]
+    assert any("Going deeper \u203a Virtual stages" in words for words in sections)
+
+
+def test_the_glossary_is_one_card_with_the_definition(site, tab):
+    found = search(site, tab, "allreduce").ask(FOUND)
+    (own,) = [card for card in found if "glossary" in card["link"]]
+    assert own["title"] == "Glossary: allreduce"
+    assert len(own["text"]) > 60
+
+
+def test_names_of_the_package_are_cards_of_their_own(site, tab):
+    titles = [card["title"] for card in search(site, tab, "allreduce").ask(FOUND)]
+    assert "d2lmini.allreduce" in titles
+
+
+def test_letters_and_small_words_are_not_marked(site, tab):
+    visitor = search(site, tab, "how many gpus do i need")
+    visitor.wait(f"{MARKED}.length")
+    assert {word.lower() for word in visitor.ask(MARKED)} == {"gpus"}
+
+
+def test_only_a_page_that_is_opened_from_the_results_has_the_words_marked(site, tab):
+    visitor = search(site, tab, "bubble")
+    kept = "localStorage.getItem('sphinx_highlight_terms')"
+    assert visitor.ask(kept) is None
+    visitor.ask("document.querySelector('#search-results').addEventListener('click', "
+                "event => event.preventDefault())")  # fmt: skip
+    visitor.ask("document.querySelector('ul.search a').click()")
+    assert visitor.ask(kept) == "bubble"
