@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 from simgpu.plan import options, user_model
-from simgpu.plan.command import hardware_in_words, parameters_in_words
+from simgpu.plan.command import hardware_in_words, parameters_in_words, refuse_imbalance
 from simgpu.plan.step.job import PlanError
 from simgpu.search.best_first import NOT_RUN, TOO_LARGE, Search, Tried
 from simgpu.search.report import SearchReport, explain
@@ -29,6 +29,7 @@ def print_own(args, given):
             raise PlanError(f"--{option} {value} cannot split {args.model}; leave it out")
     if args.export:
         raise PlanError(f"--export {args.export} needs the sizes of a model, not a .py file")
+    refuse_imbalance(args)
     args.global_batch = args.global_batch or args.gpus
     cluster = options.cluster_of(args)
     dtype = options.dtype_of(args, cluster.gpu)

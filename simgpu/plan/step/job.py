@@ -155,6 +155,8 @@ class Program:
         not if stages are interleaved.
     dtype : str
         Of parameters and activations: ``"bfloat16"`` or ``"float16"``.
+    imbalance : float
+        Tokens of the rank with most, over the mean of the ranks among which experts are split.
     """
 
     shard: str = "full"
@@ -171,6 +173,7 @@ class Program:
     adds: bool = False
     host_waits: bool = False
     dtype: str = "bfloat16"
+    imbalance: float = 1.0
 
     @property
     def half(self):
