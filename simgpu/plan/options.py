@@ -30,7 +30,8 @@ def make_parser():
         "max_position_embeddings, vocab_size, ...). A .py file defines model(), which returns a "
         "torch.nn.Module (it is called on the device meta), and batch(size), which returns the "
         "tensor, or the tuple of tensors, of a micro-batch of that size; the loss is the output, "
-        "or its .loss, summed. It is trained as it is, data parallel (--shard 0 or 3).",
+        "or its .loss, summed. It is trained as it is, data parallel (--shard 0 or 3); --search "
+        "chooses its micro-batch, recomputation (none or full) and --shard (0 or 3) alone.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -90,7 +91,8 @@ def _add_search(parser):
     add = parser.add_argument_group(
         "search",
         "Options above that say how the work is split, micro-batch and recomputation stay as they "
-        "are if they are given; the others are searched. Batch (default: one sequence a GPU), "
+        "are if they are given; the others are searched: of a .py file micro-batch, recomputation "
+        "and ZeRO stage 0 or 3, data parallel only. Batch (default: one sequence a GPU), "
         "length of sequences and numbers are never changed.",
     ).add_argument
     add("--search", action="store_true", help="find the fastest plan that fits, and print the best")

@@ -1,4 +1,8 @@
-"""The search for a model that a Python file makes: data parallel, as it is."""
+"""The search for a model that a Python file makes: data parallel only, as it is.
+
+How it could be split over ranks is not known, so micro-batch, recomputation (none or full) and
+ZeRO's stage (0: DDP, 3: FSDP2) are all that is searched.
+"""
 
 import json
 from collections import Counter
@@ -49,7 +53,7 @@ def print_own(args, given):
     found.tried.sort(key=lambda one: one.found.seconds)
     peak = cluster.gpu.flops[dtype] * args.gpus
     task = (f"unchanged: batch {args.global_batch:,} samples, {dtype}; searched: micro-batch, "
-            "recomputation, ZeRO stage 0 or 3")  # fmt: skip
+            "recomputation, ZeRO stage 0 or 3; data parallel only")  # fmt: skip
     report = SearchReport(
         f"{args.model}, {parameters_in_words(parameters)} parameters", hardware_in_words(cluster),
         task, found, args.gpus, args.global_batch * (tokens or 1),
