@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import torch
 
 from simgpu.backend.pytorch import register
+from simgpu.backend.routing import Routing
 from simgpu.clock.current import refuse_in_a_rank, state
 from simgpu.clock.machine import Machine
 from simgpu.hardware.default import find_gpu_and_link
@@ -12,7 +13,9 @@ from simgpu.hardware.default import find_gpu_and_link
 MAX_DEVICES = 128
 
 
-def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.device]:
+def configure(
+    k: int, gpu=None, link=None, numerics: bool = True, routing=None
+) -> list[torch.device]:
     """Create a new machine of `k` simulated GPUs: clock at 0, trace empty.
 
     Tensors, streams and events of the previous machine become unusable. The first call registers
@@ -31,7 +34,14 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
     link : str or Link, optional
         Name of a preset (`simgpu.LINKS`) or a spec; by default the usual one for this GPU.
     numerics : bool
-        If False, keep track of shapes and times only, and compute no values.
+        If False, keep track of shapes and times only, and compute no values. Small tensors of
+        integers and bools still have some, and the indices of `torch.topk`, which a router chooses
+        experts with, and what is computed from such tensors alone.
+    routing : str or list of float, optional
+        With ``numerics=False``, which experts tokens go to, in every layer: ``"balanced"`` (the
+        default), ``"zipf:1.2"`` (expert i gets a share in proportion to 1 / (i + 1)**1.2, the first
+        most), or the share of each expert, such as a measured one. If it is given, the indices of
+        `argmax` and of `max` are routing, too, not only those of `topk`.
 
     Returns
     -------
@@ -41,7 +51,8 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
     Raises
     ------
     ValueError
-        If `k` is not an integer from 1 to 128, or a preset or file does not exist.
+        If `k` is not an integer from 1 to 128, a preset or file does not exist, or `routing` is
+        none, or given with values.
     RuntimeError
         If another package uses PyTorch's slot for third-party device types.
 
@@ -51,7 +62,7 @@ def configure(k: int, gpu=None, link=None, numerics: bool = True) -> list[torch.
     >>> sim.configure(2)
     [device(type='sim', index=0), device(type='sim', index=1)]
     """
-    new = build(k, gpu, link, numerics)
+    new = build(k, gpu, link, numerics, routing)
     if state.machine is not None:
         state.machine.alive = False
     state.machine = new
@@ -87,7 +98,7 @@ def close() -> None:
 
 
 @contextmanager
-def machine(k: int, gpu=None, link=None, numerics: bool = True):
+def machine(k: int, gpu=None, link=None, numerics: bool = True, routing=None):
     """Use another machine of simulated GPUs inside a ``with`` block, then the previous one again.
 
     Inside the block, tensors, streams and events of the previous machine cannot be used; after it
@@ -96,7 +107,7 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
 
     Parameters
     ----------
-    k, gpu, link, numerics
+    k, gpu, link, numerics, routing
         As for `configure`.
 
     Yields
@@ -120,7 +131,7 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
     >>> (x + x).sum().item(), sim.device_count()
     (4.0, 1)
     """
-    new, previous, seed = build(k, gpu, link, numerics), state.machine, state.seed
+    new, previous, seed = build(k, gpu, link, numerics, routing), state.machine, state.seed
     if previous is not None:
         previous.alive, previous.set_aside = False, True
     state.machine = new
@@ -135,10 +146,17 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True):
             register.unregister()
 
 
-def build(k, gpu, link, numerics) -> Machine:
+def build(k, gpu, link, numerics, routing=None) -> Machine:
     """Return a new machine, as `configure` creates it, without making it the current one."""
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_DEVICES:
         raise ValueError(f"cannot simulate {k!r} GPUs; give an integer from 1 to {MAX_DEVICES}")
     refuse_in_a_rank("a new machine", "take the device from torch.accelerator instead")
+    if numerics and routing is not None:
+        raise ValueError(
+            f"routing={routing!r} needs numerics=False: with values, the program's router chooses"
+        )
+    chosen = None if numerics else Routing(routing)
     register.register()
-    return Machine(k, *find_gpu_and_link(gpu, link), bool(numerics))
+    machine = Machine(k, *find_gpu_and_link(gpu, link), bool(numerics))
+    machine.routing = chosen
+    return machine

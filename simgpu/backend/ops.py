@@ -108,6 +108,8 @@ class Op:
         self.makes_one = self.makes and self.num_returns == 1
         # The C++ function that ``func(...)`` calls, or a faster equivalent.
         self.call = (_python_function(func) if self.makes_one else None) or func._op
+        if self.packet_name == "histc":
+            self.call = _histc
         self.pointwise = torch.Tag.pointwise in tags
         self.foreach = self.packet_name.startswith("_foreach")
         self.seeded = torch.Tag.nondeterministic_seeded in tags and self.generator is None
@@ -183,6 +185,13 @@ class Op:
                 return "tf32" if torch._C._get_cudnn_allow_tf32() else "float32"
             return "tf32" if torch._C._get_cublas_allow_tf32() else "float32"
         return _PEAKS.get(dtype, "float32")
+
+
+def _histc(x, *bins):
+    """Count integers, too, as CUDA does and the CPU does not."""
+    if x.is_floating_point():
+        return torch.histc(x, *bins)
+    return torch.histc(x.double(), *bins).to(x.dtype)
 
 
 def _python_function(func):

@@ -135,14 +135,12 @@ MAX_CONTROL = 2**16  # elements of a small tensor
 
 
 def has_values(machine, dtype, numel) -> bool:
-    """Whether a new tensor has values; in ranks, small integer and bool tensors always do.
+    """Whether a new tensor has values; small integer and bool tensors always do.
 
     PyTorch's own code reads these: sizes, votes, indices, pickled objects.
     """
     return machine.numerics or (
-        machine.keeps_control
-        and numel <= MAX_CONTROL
-        and not (dtype.is_floating_point or dtype.is_complex)
+        numel <= MAX_CONTROL and not (dtype.is_floating_point or dtype.is_complex)
     )
 
 
@@ -165,7 +163,9 @@ def shapes_only(name):
     """Return the error for an operation that needs values on a machine without them."""
     return RuntimeError(
         f"{name} needs values, but this simulated machine keeps shapes only "
-        "(numerics=False); configure it with numerics=True"
+        "(numerics=False); configure it with numerics=True, or let it work on integers that have "
+        "values there: small ones that the program makes, the indices of topk, and what is "
+        "computed from these alone"
     )
 
 

@@ -167,7 +167,7 @@ class Machine:
 
     def __init__(self, k: int, gpu: GPU, link: Link, numerics: bool):
         self.gpu, self.link, self.numerics = gpu, link, numerics
-        self.keeps_control = False  # whether small integers have values if `numerics` is False
+        self.routing = None  # which experts tokens go to, if only shapes are kept
         self.alive = True  # while it is the machine in use
         self.set_aside = False  # while another machine is in use for a block
         self.lock = threading.RLock()

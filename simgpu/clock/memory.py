@@ -183,10 +183,13 @@ class Memory:
 class Block:
     """The memory that a tensor and all its views share; freed with the last of them."""
 
-    __slots__ = ("__weakref__", "_allocation", "_sim_history", "address", "memory", "size")
+    __slots__ = (
+        "__weakref__", "_allocation", "_sim_history", "address", "equal", "memory", "size",
+    )  # fmt: skip
 
     def __init__(self, device, num_bytes):
         self.size = num_bytes  # not rounded
+        self.equal = None  # the number that all of it holds, where that alone is known of values
         self._sim_history = None  # of its accesses, while `check_races` is active
         self._allocation = None
         self.memory = memory = device.memory

@@ -48,7 +48,8 @@ def plan(args) -> Report:
         gpus=gpus, mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak,
         dtype=dtype, parameters=model.parameters, peak_memory_bytes=found.memory,
         peak_reserved_bytes=found.reserved, gpu_memory_bytes=gpu.memory, time_shares=_shares(found),
-        notes=(MEMORY, *([BALANCED] if model.experts else [])),
+        notes=(MEMORY, *([routing_in_words(args.imbalance)] if model.experts else [])),
+        imbalance=args.imbalance if model.experts else None,
     )  # fmt: skip
 
 
@@ -60,6 +61,7 @@ def plan_own(args) -> Report:
                 f"--{name} {getattr(args, name)} cannot split {args.model}, which says itself what "
                 "it computes; leave it out, or describe the sizes in a .json file"
             )
+    refuse_imbalance(args)
     if args.sequence is not None:
         raise PlanError(f"--sequence {args.sequence}: batch(size) in {args.model} says how long")
     if args.shard in (1, 2):
@@ -94,6 +96,24 @@ def plan_own(args) -> Report:
         peak_reserved_bytes=found.reserved, gpu_memory_bytes=cluster.gpu.memory,
         time_shares=_shares(found), notes=(MEMORY,),
     )  # fmt: skip
+
+
+def routing_in_words(imbalance):
+    """Return what is assumed of the tokens of experts."""
+    if imbalance == 1:
+        return BALANCED
+    return (
+        f"assumed: the busiest of the ranks among which experts are split gets {imbalance:g} times "
+        "the mean's tokens, in every layer and micro-batch; time and memory are that rank's"
+    )
+
+
+def refuse_imbalance(args):
+    """Refuse an imbalance for a model that a Python file makes."""
+    if args.imbalance != 1:
+        raise PlanError(
+            f"--imbalance {args.imbalance:g}: {args.model} routes its tokens itself; leave it out"
+        )
 
 
 def _shares(found):

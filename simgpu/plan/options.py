@@ -1,11 +1,13 @@
 """The options of ``simgpu plan``, and the job that they describe."""
 
 import argparse
+import math
 from dataclasses import replace
 
 from simgpu.network.cluster import usual_network
 from simgpu.network.options import add_machine, gpu_and_link, gpus_on_board, machine_cluster
 from simgpu.plan.presets import PRESETS
+from simgpu.plan.step.experts import most_imbalance
 from simgpu.plan.step.job import Job, PlanError, Program
 
 SHARDS = ("none", "optimizer", "grad_op", "full")  # by ZeRO's stage
@@ -28,7 +30,8 @@ def make_parser():
         "max_position_embeddings, vocab_size, ...). A .py file defines model(), which returns a "
         "torch.nn.Module (it is called on the device meta), and batch(size), which returns the "
         "tensor, or the tuple of tensors, of a micro-batch of that size; the loss is the output, "
-        "or its .loss, summed. It is trained as it is, data parallel (--shard 0 or 3).",
+        "or its .loss, summed. It is trained as it is, data parallel (--shard 0 or 3); --search "
+        "chooses its micro-batch, recomputation (none or full) and --shard (0 or 3) alone.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -53,6 +56,10 @@ def make_parser():
         "--etp", type=int, metavar="N",
         help="ranks that split each expert; with 1, expert parallel ranks are tensor parallel ones "
         "of the other layers, too (default: --tp)",
+    )  # fmt: skip
+    add(
+        "--imbalance", type=float, default=1.0, metavar="F",
+        help="tokens of the busiest of the expert parallel ranks over their mean (default: 1)",
     )  # fmt: skip
     add(
         "--shard", type=int, choices=range(4), metavar="0..3",
@@ -84,7 +91,8 @@ def _add_search(parser):
     add = parser.add_argument_group(
         "search",
         "Options above that say how the work is split, micro-batch and recomputation stay as they "
-        "are if they are given; the others are searched. Batch (default: one sequence a GPU), "
+        "are if they are given; the others are searched: of a .py file micro-batch, recomputation "
+        "and ZeRO stage 0 or 3, data parallel only. Batch (default: one sequence a GPU), "
         "length of sequences and numbers are never changed.",
     ).add_argument
     add("--search", action="store_true", help="find the fastest plan that fits, and print the best")
@@ -161,6 +169,7 @@ def job_of(args, model) -> Job:
     cluster, data = cluster_of(args), data_parallel(args)
     model = with_sequence(model, args)
     chunks = _chunks(args)
+    check_imbalance(args, model)
     _check_divisible(args, model, chunks)
     count = micro_batches(args, data // args.cp)
     dtype = dtype_of(args, cluster.gpu)
@@ -170,7 +179,7 @@ def job_of(args, model) -> Job:
         shard, RECOMPUTE[args.recompute], sequence_parallel=args.tp > 1, compiled=args.compiled,
         float8=dtype == "float8", chunks=chunks,
         schedule="gpipe" if args.schedule == "gpipe" else "1f1b",
-        dtype="float16" if dtype == "float16" else "bfloat16",
+        dtype="float16" if dtype == "float16" else "bfloat16", imbalance=args.imbalance,
     )  # fmt: skip
     return Job(
         model, program, cluster, args.tp, data, args.pp, args.micro_batch, count, args.cp,
@@ -198,6 +207,31 @@ def _chunks(args):
     if chunks < 2:
         raise PlanError(f"--chunks {chunks}: give 2 or more")
     return chunks
+
+
+def check_imbalance(args, model):
+    """Refuse an imbalance that no routing can have, or that changes nothing."""
+    given = args.imbalance
+    if not 1 <= given < math.inf:
+        raise PlanError(f"--imbalance {given:g}: give a number from 1 (balanced) on")
+    if given == 1:
+        return
+    if not model.experts:
+        raise PlanError(f"--imbalance {given:g}: {args.model} has no experts; leave it out")
+    if args.search:
+        return  # each plan has what its ranks can have at most
+    if args.ep == 1:
+        raise PlanError(
+            f"--imbalance {given:g} needs --ep 2 or more: every rank has all experts, so none gets "
+            "more tokens than the others"
+        )
+    most = most_imbalance(model, args.ep)
+    if given > most:
+        raise PlanError(
+            f"--imbalance {given:g}: a token goes to {model.active} of {model.experts} experts, so "
+            f"the busiest of {args.ep} ranks has at most {most:g} times the mean; give 1 to "
+            f"{most:g}"
+        )
 
 
 def _check_divisible(args, model, chunks):

@@ -35,6 +35,8 @@ class Report:
         Share of the step's time by cause, 0 to 1.
     notes : tuple of str
         What was assumed.
+    imbalance : float, optional
+        Assumed tokens of the busiest expert parallel rank over the mean; None without experts.
     """
 
     model: str
@@ -53,6 +55,7 @@ class Report:
     gpu_memory_bytes: int
     time_shares: dict
     notes: tuple = ()
+    imbalance: float | None = None
 
     @property
     def rate(self):

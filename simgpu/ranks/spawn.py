@@ -30,7 +30,7 @@ from simgpu.ranks.pytorch.patches import patched
 
 def spawn(
     fn, args=(), nprocs=1, gpu=None, link=None, nodes=1, network=None, numerics=True,
-    ranks=None, slow=None, slow_cards=None,
+    ranks=None, slow=None, slow_cards=None, routing=None,
 ) -> list:  # fmt: skip
     """Run ``fn(rank, *args)`` on `nprocs` ranks, each with its own simulated GPU.
 
@@ -86,8 +86,7 @@ def spawn(
     network : str or Network
         The network between several nodes: a name in `simgpu.network.networks.NETWORKS` or a spec.
     numerics : bool
-        As for `configure`. If False, small tensors of integers and bools still have values, and
-        ``item()`` of others is NaN.
+        As for `configure`. If False, ``item()`` of tensors without values is NaN.
     ranks : list of int or "auto", optional
         Run only these ranks, starting with 0; each represents all ranks up to the next one (for
         example, one of thousands of identical ranks, or the first of each pipeline stage). Needs
@@ -101,6 +100,8 @@ def spawn(
     slow_cards : dict of int to float, optional
         For a rank, how many times as long bytes take on the network card that it uses, which other
         ranks of its node may share. Needs all ranks, and several nodes.
+    routing : str or list of float, optional
+        As for `configure`; the same on each rank.
 
     Returns
     -------
@@ -143,7 +144,7 @@ def spawn(
     cluster = build_cluster(nprocs, gpu, link, nodes, network).with_slow_cards(slow_cards)
 
     def run(numbers, firsts, checks=True):
-        return _run(fn, args, numbers, firsts, cluster, numerics, checks, slow)
+        return _run(fn, args, numbers, firsts, cluster, (numerics, routing), checks, slow)
 
     numbers = folding.check_ranks(ranks, nprocs, numerics)
     if ranks == "auto":
@@ -184,14 +185,14 @@ def _factors(given, nprocs, ranks) -> dict:
     return given
 
 
-def _run(fn, args, numbers, firsts, cluster, numerics, checks, slow):
+def _run(fn, args, numbers, firsts, cluster, values, checks, slow):
     """Run the ranks `numbers` of a cluster; return their results and what their devices did.
 
-    Each represents the ranks from its entry of `firsts` up to the next entry. `checks`: the run
-    only finds out what ranks do.
+    Each represents the ranks from its entry of `firsts` up to the next entry. `values`: whether
+    there are any, and which experts tokens go to otherwise. `checks`: the run only finds out what
+    ranks do.
     """
-    machine = build(len(numbers), cluster.gpu, cluster.link, numerics)
-    machine.keeps_control = not machine.numerics
+    machine = build(len(numbers), cluster.gpu, cluster.link, *values)
     communication = CommunicationScheduler(
         machine, cluster, folding.Folding(numbers, firsts, cluster.world_size)
     )
@@ -223,6 +224,8 @@ def _run(fn, args, numbers, firsts, cluster, numerics, checks, slow):
             for device in machine.devices:
                 device.call(device.index)
             machine.host = max(rank.clock.now for rank in ranks)
+    if machine.routing:
+        machine.routing.check_used()
     works = []
     if len(numbers) < cluster.world_size:
         works = [representatives.work_of(machine.devices[r.index], r.number) for r in ranks]

@@ -5,6 +5,7 @@ import sys
 import traceback
 
 import simgpu as sim
+from simgpu.clock.current import state
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
 from simgpu.run.cuda.tracing import NOTE
@@ -48,6 +49,9 @@ def main(argv=None) -> int:
     notes = [*[NOTE] * compiled.used, *job.notes]
     if steps.cut_short:
         notes.append(f"the script was ended after {args.steps} steps (--steps)")
+    routing = state.machine and state.machine.routing
+    if routing and routing.used:
+        notes.append(f"the indices of topk are those of --routing, not of scores: {routing}")
     return code or report(args, job, script, steps, wrong, work, notes)
 
 

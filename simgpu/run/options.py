@@ -4,6 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
+from simgpu.backend.routing import Routing
 from simgpu.configure import MAX_DEVICES
 from simgpu.network.options import add_machine, gpus_on_board, machine_cluster
 from simgpu.ranks.communication import folding
@@ -99,6 +100,13 @@ def _add_what_is_reported(parser):
     add = parser.add_argument_group("what is simulated, and what is reported").add_argument
     add("--shapes-only", action="store_true", help="simulate time and memory only, without values")
     add(
+        "--routing", metavar="HOW",
+        help="with --shapes-only, which experts the tokens of a mixture go to: balanced, zipf:1.2 "
+        "(expert i gets a share in proportion to 1 / (i + 1)**1.2) or each expert's share, "
+        "0.5,0.25,0.25 (default: balanced); if given, argmax and max choose experts, too, not only "
+        "topk",
+    )  # fmt: skip
+    add(
         "--ranks", metavar="0,8,...",
         help="run only these ranks, each in place of all up to the next; auto: find out which; "
         f"needs --shapes-only (default: all, and auto beyond {MAX_DEVICES})",
@@ -138,6 +146,13 @@ def notes(args) -> list[str]:
     for name, reason in _REFUSED.items():
         if _given(args, name):
             raise ValueError(f"--{name}: {reason}")
+    if args.routing is not None:
+        if not args.shapes_only:
+            raise ValueError(
+                f"--routing {args.routing} needs --shapes-only: with values, the router of the "
+                "script chooses"
+            )
+        Routing(args.routing)  # raises if it is none
     if args.steps is not None and args.steps < 1:
         raise ValueError(f"--steps {args.steps}: give a positive number")
     lines = []
@@ -260,7 +275,7 @@ def spawn_options(args, cluster) -> dict:
     elif ranks not in (None, "auto"):
         ranks = numbers("--ranks", ranks)
     folding.check_ranks(ranks, cluster.world_size, not args.shapes_only)
-    return {"numerics": not args.shapes_only, "ranks": ranks}
+    return {"numerics": not args.shapes_only, "ranks": ranks, "routing": args.routing}
 
 
 def numbers(option, text) -> list[int]:

@@ -75,7 +75,7 @@ class Driver:
     def __init__(self, script, args, faults):
         self._script, self._faults = script, faults
         self.cluster = self._node = node_of(args)
-        self._numerics = not args.shapes_only
+        self._values = {"numerics": not args.shapes_only, "routing": args.routing}
         self._waiting = []  # processes that were started and become ranks, and their calls
         self._ended = set()
 
@@ -91,7 +91,7 @@ class Driver:
         """
         self._failures, self._time, self._steps = Failures(self._script), time, steps
         node, process = self.cluster, RankLocalState()
-        sim.configure(node.gpus_per_node, node.gpu, node.link, self._numerics)
+        sim.configure(node.gpus_per_node, node.gpu, node.link, **self._values)
         process.save()
         try:
             with Replacements() as scoped:
@@ -210,7 +210,7 @@ class Driver:
         self._faults.check(len(calls))
         sim.spawn(
             self._run_one, (calls,), len(calls), self._node.gpu, self._node.link,
-            numerics=self._numerics, slow=self._faults.slow,
+            slow=self._faults.slow, **self._values,
         )  # fmt: skip
 
     def _run_one(self, rank, calls):

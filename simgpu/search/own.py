@@ -1,10 +1,14 @@
-"""The search for a model that a Python file makes: data parallel, as it is."""
+"""The search for a model that a Python file makes: data parallel only, as it is.
+
+How it could be split over ranks is not known, so micro-batch, recomputation (none or full) and
+ZeRO's stage (0: DDP, 3: FSDP2) are all that is searched.
+"""
 
 import json
 from collections import Counter
 
 from simgpu.plan import options, user_model
-from simgpu.plan.command import hardware_in_words, parameters_in_words
+from simgpu.plan.command import hardware_in_words, parameters_in_words, refuse_imbalance
 from simgpu.plan.step.job import PlanError
 from simgpu.search.best_first import NOT_RUN, TOO_LARGE, Search, Tried
 from simgpu.search.report import SearchReport, explain
@@ -29,6 +33,7 @@ def print_own(args, given):
             raise PlanError(f"--{option} {value} cannot split {args.model}; leave it out")
     if args.export:
         raise PlanError(f"--export {args.export} needs the sizes of a model, not a .py file")
+    refuse_imbalance(args)
     args.global_batch = args.global_batch or args.gpus
     cluster = options.cluster_of(args)
     dtype = options.dtype_of(args, cluster.gpu)
@@ -48,7 +53,7 @@ def print_own(args, given):
     found.tried.sort(key=lambda one: one.found.seconds)
     peak = cluster.gpu.flops[dtype] * args.gpus
     task = (f"unchanged: batch {args.global_batch:,} samples, {dtype}; searched: micro-batch, "
-            "recomputation, ZeRO stage 0 or 3")  # fmt: skip
+            "recomputation, ZeRO stage 0 or 3; data parallel only")  # fmt: skip
     report = SearchReport(
         f"{args.model}, {parameters_in_words(parameters)} parameters", hardware_in_words(cluster),
         task, found, args.gpus, args.global_batch * (tokens or 1),

@@ -3,7 +3,7 @@
 import json
 
 from simgpu.plan import options
-from simgpu.plan.command import hardware_in_words, parameters_in_words
+from simgpu.plan.command import hardware_in_words, parameters_in_words, routing_in_words
 from simgpu.plan.model_file import find_model
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
@@ -26,6 +26,7 @@ def print_search(args, given):
         Those of `space.CHOSEN` that were given: they are not searched.
     """
     model = options.with_sequence(find_model(args.model), args)
+    options.check_imbalance(args, model)
     batch = args.global_batch = args.global_batch or args.gpus
     cluster = options.cluster_of(args)
     wanted = args.why and space.parse(args.why)
@@ -49,6 +50,8 @@ def _report(args, model, cluster, found):
     flops = model.flops(args.global_batch) / cluster.gpu.flops[dtype] / args.gpus
     task = (f"unchanged: batch {args.global_batch:,} sequences of {model.seq:,} tokens, {dtype}; "
             "searched: mesh, micro-batch, schedule, recomputation, ZeRO stage")  # fmt: skip
+    if args.imbalance != 1:
+        task += f"; {routing_in_words(args.imbalance)}"
     words = f"{args.model}, {parameters_in_words(model.parameters)} parameters"
     base = baseline(args, model, cluster, found)
     return SearchReport(

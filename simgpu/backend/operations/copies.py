@@ -12,6 +12,7 @@ As on a real GPU:
 
 import torch
 
+from simgpu.backend.operations.known_values import overwrite
 from simgpu.backend.operations.run import run
 from simgpu.backend.ops import aten, lookup
 from simgpu.backend.pinned import (
@@ -187,7 +188,9 @@ def _copy_into_device(target, source, device, non_blocking):
         values = source
         _check_shapes(target, values)
         _charge_to_device(source, target, source.numel() * target.element_size(), non_blocking)
-    if target._data.device.type == values.device.type == "cpu":
+    real = target._data.device.type == values.device.type == "cpu"
+    overwrite(target, real)
+    if real:
         target._data.copy_(values)
     if not _is_dense(target._data):  # the copy engine filled a dense buffer: scatter it now
         device.launch("copy", num_bytes=2 * target._data.nbytes)
@@ -234,7 +237,7 @@ def _local_scalar(op, args, kwargs):
     device = tensor._device
     current.check_alive(device.machine, f"a tensor on {device.name}")
     real = tensor._data.device.type == "cpu"
-    if not (real or device.machine.keeps_control):
+    if not real and current.ranks is None:
         raise shapes_only("item()")
     if races.active is not None:
         races.active.touch(device, "item", [tensor])

@@ -12,7 +12,7 @@ from simgpu.backend.operations.call import Call
 from simgpu.backend.operations.draws import run_seeded, set_generator
 from simgpu.backend.operations.host_memory_check import check_result, explain
 from simgpu.backend.operations.results import cost, launch, show, wrap_all
-from simgpu.backend.operations.shapes import run_shapes, waits_for_shape
+from simgpu.backend.operations.shapes import run_shapes, wait_for_shape
 from simgpu.backend.ops import bytes_of, tensors_of
 from simgpu.backend.tensor import (
     META,
@@ -98,8 +98,7 @@ def run(op, args, kwargs, call=None):
     wrapped = wrap_all(call, out)
     if op.kernel:
         launch(call, *cost(call, out), wrapped)
-        if op.may_sync and waits_for_shape(call):
-            call.device.to_host(8, reason=op.name)  # how many elements there will be
+        wait_for_shape(call)
     return wrapped
 
 

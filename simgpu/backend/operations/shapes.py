@@ -1,30 +1,40 @@
-"""Running operations if only shapes are kept (``numerics=False``), and the control data of ranks.
+"""Running operations if only shapes are kept (``numerics=False``), or few values are.
 
-In ranks, PyTorch's own code reads small integer and bool tensors (sizes, votes, indices, pickled
-objects). These keep their values until they are combined with tensors that have none.
+``known_values.py`` says which tensors have values. They keep them until they are combined with
+tensors that have none.
 """
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from simgpu.backend.operations.call import Call
+from simgpu.backend.operations.known_values import (
+    forget,
+    is_known,
+    note_equal,
+    routed,
+    shape_by_values,
+    with_equal,
+)
 from simgpu.backend.operations.layouts import as_on_cpu
 from simgpu.backend.operations.results import cost, launch, wrap_all
 from simgpu.backend.ops import MAX_REMEMBERED, WRITE_THE_SAME, signature, tensors_of
-from simgpu.backend.tensor import META, SimTensor, no_shapes, refuse_overlap, shapes_only, to_meta
+from simgpu.backend.tensor import META, SimTensor, no_shapes, refuse_overlap, shapes_only
 
 
 def run_shapes(call):
     """Run one operation on shapes; results and costs are cached by the shapes of the arguments."""
     op, machine = call.op, call.device.machine
-    if machine.keeps_control:
-        have_values = [t.device.type == "cpu" for t in call.tensors]
-        if op.generator is None and all(have_values):
-            return _run_values(call)
-        if any(have_values):
-            _forget_values(call)
+    have_values = [is_known(t) for t in call.tensors]
+    if op.generator is None and not op.seeded:
+        full = call if all(have_values) else with_equal(call) if any(have_values) else None
+        if full is not None:
+            wrapped = _run_values(full)
+            note_equal(call, wrapped)
+            return wrapped
     if waits_for_shape(call):
-        raise shapes_only(op.name)
+        return _run_known_shape(call)
+    if any(have_values):
+        forget(call)
     if op.mutable and op.packet_name not in WRITE_THE_SAME:
         refuse_overlap(tensors_of(op, call.args, call.kwargs)[1])
     if op.inplace_view:
@@ -43,10 +53,17 @@ def run_shapes(call):
             out = as_on_cpu(op, (call.inner_args, call.inner_kwargs), _shapes_of(call))
             known = machine.shapes[key] = out, cost(call, out)
     out, charged = known
-    wrapped = wrap_all(call, out)
+    wrapped = wrap_all(call, routed(call, out))
+    note_equal(call, wrapped)
     if op.kernel:
         launch(call, *charged, wrapped)
     return wrapped
+
+
+def wait_for_shape(call) -> None:
+    """Let the host wait if it must know how many elements the result has."""
+    if call.op.may_sync and waits_for_shape(call):
+        call.device.to_host(8, reason=call.op.name)
 
 
 def waits_for_shape(call) -> bool:
@@ -82,20 +99,27 @@ def _shapes_of(call):
 
 def _run_values(call):
     """Run one operation whose tensors all have values."""
-    out = call.op.func(*call.inner_args, **call.inner_kwargs)
+    if "device" in call.inner_kwargs and _makes_integers(call):
+        call.inner_kwargs["device"] = "cpu"
+    out = call.op.call(*call.inner_args, **call.inner_kwargs)
     wrapped = wrap_all(call, out)
     if call.op.kernel:
         launch(call, *cost(call, out), wrapped)
+        wait_for_shape(call)
     return wrapped
 
 
-def _forget_values(call):
-    """Replace control data by its shapes, because other tensors of the call have no values."""
-    if call.op.mutable:
-        for tensor in tree_leaves((call.args, call.kwargs)):
-            if isinstance(tensor, SimTensor):
-                tensor._data = to_meta(tensor._data)
-    call.tensors = [to_meta(t) for t in call.tensors]
-    call.inner_args, call.inner_kwargs = tree_map_only(
-        torch.Tensor, to_meta, (call.inner_args, call.inner_kwargs)
-    )
+def _makes_integers(call):
+    dtype = call.inner_kwargs.get("dtype") or call.tensors[0].dtype
+    return not (dtype.is_floating_point or dtype.is_complex)
+
+
+def _run_known_shape(call):
+    """Run one operation on shapes where masks or indices with values decide the result's shape."""
+    out = shape_by_values(call)
+    if out is None:
+        raise shapes_only(call.op.name)
+    wrapped = wrap_all(call, out)
+    launch(call, *cost(call, out), wrapped)
+    wait_for_shape(call)
+    return wrapped

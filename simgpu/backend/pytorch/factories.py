@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_map_only
 from simgpu.backend.operations.copies import to_device
 from simgpu.backend.operations.draws import run_seeded, set_generator
 from simgpu.backend.operations.host_memory_check import explain
+from simgpu.backend.operations.known_values import as_number
 from simgpu.backend.ops import MAX_REMEMBERED, lookup, signature
 from simgpu.backend.tensor import META, has_values, wrap
 from simgpu.clock import current
@@ -24,6 +25,7 @@ FROM_NUMBERS = (
     "randint.low", "randint.low_generator", "randn", "randn.generator", "randperm",
     "randperm.generator", "scalar_tensor", "tril_indices", "triu_indices", "zeros",
 )  # fmt: skip
+_EQUAL = {"zeros": 0, "ones": 1, "full": None}  # the number that all of the result holds
 _WITHOUT_SHAPES = {"kaiser_window"}  # PyTorch has no meta kernel
 
 
@@ -78,6 +80,8 @@ def make_factory(name):
             except RuntimeError as error:
                 raise explain(error, op.name, device) from None
         tensor = wrap(data, device)
+        if packet in _EQUAL and not device.machine.numerics:
+            tensor._block.equal = as_number(args[1] if packet == "full" else _EQUAL[packet])
         device.launch(op.name, num_bytes=data.nbytes)
         if races.active is not None:
             races.active.touch(device, op.name, writes=[tensor])

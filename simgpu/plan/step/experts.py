@@ -1,9 +1,11 @@
 """Mixture of experts: each token goes to a few of a layer's feed-forward parts.
 
 Every expert gets as many tokens as the others (balanced routing, nothing dropped): what a plan
-assumes, and what training with a loss for balance, or with a capacity, comes close to.
+assumes, and what training with a loss for balance, or with a capacity, comes close to. With
+`Program.imbalance` the ranks that run have the rows of the busiest one, which the others wait for.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -91,18 +93,31 @@ class Experts(nn.Module):
         shape, tokens = x.shape, x.flatten(0, 1)
         chances = torch.nn.functional.linear(tokens, self.router).float().softmax(-1)
         chances, _ = chances.topk(self.model.active, -1)
-        copies = self._even(len(tokens) * self.model.active)
-        order = torch.empty(copies, dtype=torch.int64, device=x.device)
+        copies = len(tokens) * self.model.active
+        rows = self._even(copies * self._busiest())
+        order = torch.empty(rows, dtype=torch.int64, device=x.device)
         y = self._exchange(tokens.index_select(0, order))
         split = self.places.split
         y = split.leave(self.own(split.enter(y), self.ranks * split.size))
-        y = self._exchange(y).index_select(0, order[: len(tokens) * self.model.active])
+        y = self._exchange(y).index_select(0, order[:copies])
         y = y.view(len(tokens), self.model.active, -1) * chances.to(y.dtype).unsqueeze(-1)
         return y.sum(1).view(shape)
 
     def _exchange(self, x):
         return x if self.ranks == 1 else _Exchange.apply(x, self.places.group)
 
+    def _busiest(self):
+        """Return how many times the mean the busiest rank has: at most every token once."""
+        return min(self.program.imbalance, most_imbalance(self.model, self.ranks))
+
     def _even(self, copies):
         """Round up, so that each expert gets as many."""
-        return -(-copies // self.model.experts) * self.model.experts
+        return math.ceil(copies / self.model.experts) * self.model.experts
+
+
+def most_imbalance(model, ranks):
+    """Return the rows of the busiest of some ranks over the mean, if it gets each token it can.
+
+    A token goes to `active` different experts, so a rank with fewer gets it fewer times.
+    """
+    return min(ranks, model.experts / model.active)

@@ -159,6 +159,8 @@ class Program:
         Among how many data parallel ranks ZeRO-1 splits the optimiser's states, where each group of
         so many has all of them, and gradients are summed by all-reduces over all ranks, as in
         InternEvo. None: among all, and each rank gets the sum of its part alone.
+    imbalance : float
+        Tokens of the rank with most, over the mean of the ranks among which experts are split.
     """
 
     shard: str = "full"
@@ -176,6 +178,7 @@ class Program:
     host_waits: bool = False
     dtype: str = "bfloat16"
     zero_group: int | None = None
+    imbalance: float = 1.0
 
     @property
     def half(self):

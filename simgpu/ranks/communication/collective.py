@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from simgpu.backend.operations.known_values import overwrite
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import COMM, Communication
@@ -200,10 +201,15 @@ def _unequal(given):
 
 
 def _compute(compute, given, filled):
+    outputs = [tensor for tensors in filled for tensor in tensors or ()]
     given = [list(map(_values, tensors)) for tensors in given]
     filled = [None if tensors is None else list(map(_values, tensors)) for tensors in filled]
     tensors = [t for tensors in given + filled if tensors for t in tensors]
-    if any(t.device.type == "meta" for t in tensors):
+    known = not any(t.device.type == "meta" for t in tensors)
+    for output in outputs:
+        if isinstance(output, SimTensor):
+            overwrite(output, known)
+    if not known:
         return  # shapes only
     # The last rank computes for all; its modes must not matter.
     with torch.inference_mode(), _disable_current_modes():

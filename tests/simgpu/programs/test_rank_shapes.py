@@ -48,7 +48,7 @@ def test_control_data_have_values_and_other_numbers_are_nan():
         own = torch.arange(4, device=device)[1:] * 2
         everything = [None, None]
         dist.all_gather_object(everything, rank)
-        numbers = torch.ones(3, device=device)
+        numbers = torch.rand(3, device=device)
         numbers[own[:1]] += votes[0]  # meets what has no values
         copy = torch.zeros(3, dtype=torch.int64, device=device).copy_(numbers)
         return votes.tolist(), own.tolist(), everything, numbers.sum().item(), copy.shape

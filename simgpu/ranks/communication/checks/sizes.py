@@ -1,5 +1,7 @@
 """How many tensors and elements a call needs."""
 
+import torch
+
 from simgpu.ranks.communication.checks.refusal import count, refuse
 
 
@@ -46,6 +48,9 @@ def check_shapes(rank, call, one, many) -> None:
             )  # fmt: skip
 
 
+NO_VALUE = torch.iinfo(torch.int64).min  # what a copy to the host has in place of an integer
+
+
 def split(rank, call, tensor, sizes, what, size) -> list:
     """Return the parts of a tensor for each rank, of equal size or of `sizes` rows."""
     rows = tensor.shape[0] if tensor.dim() else 1
@@ -61,6 +66,13 @@ def split(rank, call, tensor, sizes, what, size) -> list:
             tensor = tensor.reshape(-1)
             rows = tensor.shape[0]
         sizes = [rows // size] * size
+    if min(sizes) == NO_VALUE:
+        refuse(
+            rank, call,
+            f"gets {what}_split_sizes without values, as this run keeps shapes only",
+            "compute them from the indices of topk, which have values there (routing), or run with "
+            "values",
+        )  # fmt: skip
     if len(sizes) != size or sum(sizes) != rows or min(sizes) < 0:
         refuse(
             rank, call,

@@ -1,0 +1,167 @@
+"""Values on machines that keep shapes only: which calls have enough of them to be computed.
+
+Small tensors of integers and bools have values: PyTorch's own code reads sizes, votes, indices and
+pickled objects. So have the experts that tokens go to (`simgpu.backend.routing`), and what is
+computed from such tensors alone. Of a tensor of equal numbers, such as zeros, only that number is
+known; it gets values when it meets a tensor that has some.
+"""
+
+import math
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from simgpu.backend.operations.call import Call
+from simgpu.backend.ops import aten, tensors_of
+from simgpu.backend.tensor import MAX_CONTROL, SimTensor, to_meta
+
+MOST_EQUAL = 2**25  # integers of a tensor of equal numbers that gets values
+_CHOICES = {"argmax": 2, "max": 2, "topk": 3}  # operations that choose experts; arguments they need
+_FILLS = {
+    "zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero_": 0, "ones": 1, "ones_like": 1,
+    "new_ones": 1,
+}  # fmt: skip
+_FILLS_WITH = {"full": 1, "full_like": 1, "new_full": 2, "fill_": 1}  # position of the number
+_KEEP_EQUAL = {"_to_copy", "clone"}
+
+
+def is_known(data) -> bool:
+    """Whether a tensor inside a simulated one has values."""
+    return data.device.type == "cpu"
+
+
+def with_equal(call) -> Call | None:
+    """Return a call whose tensors all have values, if those without are of equal numbers.
+
+    A tensor that the call changes keeps its values.
+    """
+    if "device" in call.inner_kwargs:
+        return None
+    changed = tensors_of(call.op, call.args, call.kwargs)[1] if call.op.mutable else ()
+    made = []
+    for tensor in tree_leaves((call.args, call.kwargs)):
+        if isinstance(tensor, SimTensor) and not is_known(tensor._data):
+            number = tensor._block.equal
+            most = MAX_CONTROL if tensor.is_floating_point() else MOST_EQUAL
+            if number is None or tensor.numel() > most:
+                return None
+            made.append((tensor, tensor._data, number))
+    for tensor, data, number in made:
+        tensor._data = torch.full(data.shape, number, dtype=data.dtype)
+    full = Call(call.op, call.args, call.kwargs)
+    for tensor, data, _ in made:
+        if not any(tensor is one for one in changed):
+            tensor._data = data
+    return full
+
+
+def forget(call) -> None:
+    """Replace the values of a call's tensors by shapes, for good where the call changes them."""
+    if call.op.mutable:
+        for tensor in tensors_of(call.op, call.args, call.kwargs)[1]:
+            if isinstance(tensor, SimTensor):
+                tensor._data = to_meta(tensor._data)
+    call.tensors = [to_meta(t) for t in call.tensors]
+    call.inner_args, call.inner_kwargs = tree_map_only(
+        torch.Tensor, to_meta, (call.inner_args, call.inner_kwargs)
+    )
+
+
+def overwrite(tensor, known):
+    """Note that a tensor is written to; forget its values unless the new ones are known."""
+    tensor._block.equal = None
+    if not known:
+        tensor._data = to_meta(tensor._data)
+
+
+def note_equal(call, wrapped) -> None:
+    """Note whether all numbers of what a call has made or changed are equal."""
+    op = call.op
+    if op.mutable:
+        for tensor in tensors_of(op, call.args, call.kwargs)[1]:
+            if isinstance(tensor, SimTensor):
+                tensor._block.equal = _number(call) if _is_whole(tensor) else None
+    elif isinstance(wrapped, SimTensor) and op.makes_one:
+        wrapped._block.equal = _number(call)
+
+
+def _number(call):
+    """Return the number of which a call makes all of a tensor; None if there is none such."""
+    name, args = call.op.packet_name, call.args
+    if name in _FILLS:
+        return _FILLS[name]
+    if name in _FILLS_WITH:
+        return as_number(args[_FILLS_WITH[name]])
+    if name in _KEEP_EQUAL and isinstance(args[0], SimTensor):
+        number, dtype = args[0]._block.equal, call.kwargs.get("dtype")
+        return number if number is None or dtype is None else _as(dtype, number)
+    return None
+
+
+def as_number(value):
+    """Return a number that can fill a tensor, None if it is none, or not finite."""
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _as(dtype, number):
+    if dtype is torch.bool:
+        return bool(number)
+    return number if dtype.is_floating_point or dtype.is_complex else int(number)
+
+
+def _is_whole(tensor):
+    return tensor.numel() * tensor.element_size() >= tensor._block.size
+
+
+def shape_by_values(call):
+    """Return the result as a meta tensor if known masks and indices decide its shape, else None."""
+    name, args = call.op.packet_name, call.inner_args
+    if name == "index":
+        indices = list(args[1])
+        for place in reversed(range(len(indices))):
+            mask = indices[place]
+            if mask is not None and mask.dtype in (torch.bool, torch.uint8):
+                if not is_known(mask):
+                    return None
+                indices[place : place + 1] = mask.nonzero(as_tuple=True)
+        indices = [None if i is None else to_meta(i) for i in indices]
+        return aten.index.Tensor(to_meta(args[0]), indices)
+    if name == "masked_select" and is_known(args[1]):
+        shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
+        return args[0].new_empty(int(args[1].expand(shape).sum()), device="meta")
+    if name == "bincount" and is_known(args[0]):
+        least = args[2] if len(args) > 2 else call.inner_kwargs.get("minlength", 0)
+        return args[1].new_empty(max(len(torch.bincount(args[0])), least), device="meta")
+    return None
+
+
+def routed(call, out):
+    """Return the results of a call with the experts that a router chooses, if it is one.
+
+    `topk` is, and `argmax` and `max` of a dimension if the distribution was stated: scripts use
+    these to see whether a prediction is right, too.
+    """
+    op, args, routing = call.op, call.inner_args, call.device.machine.routing
+    needed = _CHOICES.get(op.packet_name)
+    if needed is None or op.num_outs:
+        return out
+    scores, name = args[0], op.packet_name
+    if scores.dim() < 2 or not scores.is_floating_point():
+        return out
+    if name == "topk":
+        each, dim = args[1], args[2] if len(args) > 2 else -1
+    elif routing.given and len(args) > 1 and isinstance(args[1], int):
+        each, dim = 1, args[1]
+    else:
+        return out
+    experts = scores.shape[dim]
+    if not routing.covers(experts) or each >= experts:
+        return out
+    shapes = out if name == "argmax" else out[1]
+    rows = [n for i, n in enumerate(scores.shape) if i != dim % scores.dim()]
+    chosen = routing.choose(scores.numel() // experts, each, experts).view(*rows, each)
+    chosen = chosen.movedim(-1, dim)
+    if shapes.dim() < scores.dim():
+        chosen = chosen.squeeze(dim)
+    values = torch.empty_strided(shapes.shape, shapes.stride(), dtype=shapes.dtype).copy_(chosen)
+    return values if name == "argmax" else (out[0], values)
