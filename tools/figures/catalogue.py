@@ -35,6 +35,7 @@ STRIPS = {
     "strip-zigzag.svg": ("sequence", ("zigzag",), -1),
     "strip-experts.svg": ("experts", (), 3),
     "strip-expert-mesh.svg": ("mesh", ("experts: 2 replicas x 4 of experts",), 2),
+    "strip-plan.svg": ("mesh", ("4 replicas x 2 tensor",), 2),
     "strip-mesh.svg": ("mesh", ("2 stages x 2 shards x 2 tensor",), 2),
 }
 
