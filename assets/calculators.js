@@ -1,9 +1,10 @@
 /* The calculators: fields, answers and pictures. The formulas are in model.js and memory.js.
 
-   Shown in every <div class="d2l-calculator" data-of="step | scaling | memory">. */
+   Shown in every <div class="d2l-calculator" data-of="step | scaling | memory | compare">. */
 (() => {
 "use strict";
 const P = globalThis.d2lPresets, model = globalThis.d2lModel, memory = globalThis.d2lMemory;
+const published = globalThis.d2lPublished, near = globalThis.d2lNearest;
 const SVG = "http://www.w3.org/2000/svg", MIB = 2 ** 20;
 const COLOURS = { forward: "#0072B2", backward: "#E69F00", bucket: "#56B4E9", optimizer: "#009E73",
   "all-reduce": "#F0E442" };
@@ -44,7 +45,6 @@ function memorySize(bytes) {
 const percent = (share) => `${Math.round(100 * share)} %`;
 
 /* Fields */
-
 const LINKS = { pcie: "PCIe ", nvlink: "NVLink ", edr: "InfiniBand EDR", hdr: "InfiniBand HDR", ndr: "InfiniBand NDR",
   efa: "EFA", hdr4: "InfiniBand HDR, 4 cards", ethernet: "Ethernet " };
 /** A name as people write it: nvlink3 is NVLink 3. */
@@ -63,7 +63,12 @@ const FIELDS = {
   perNode: ["GPUs in a node", 8, 1, 8], nodes: ["Nodes", 1, 1, 128],
   network: ["Network of nodes", "hdr", names(P.networks)],
   bucket: ["Bucket (MiB)", 25, 0.01, 10000],
-  gpus: ["GPUs", 8, 1, 1024],
+  gpus: ["GPUs", 8, 1, 1024], many: ["GPUs", 8, 1, 1000000],
+  trained: ["Model", "llama3-8b", [["", "my own sizes"], ...names(published.models)]],
+  billions: ["Parameters (billion)", 8.03, 0.001, 100000],
+  active: ["Used for a token (billion)", 8.03, 0.001, 100000],
+  sequence: ["Tokens of a sequence", 8192, 1, 100000000],
+  rate: ["Tokens a second in all", 60000, 0.001, 1e12],
   stage: ["Sharding", "0", [["0", "none: DDP"], ["1", "ZeRO 1"], ["2", "ZeRO 2"], ["3", "ZeRO 3, FSDP"]]],
   optimizer: ["Optimiser", "adamw", [["sgd", "SGD"], ["momentum", "SGD, momentum"], ["adamw", "AdamW"]]],
   precision: ["Precision", "float32", [["float32", "float32"], ["mixed", "mixed"],
@@ -73,8 +78,11 @@ const USES = {
   step: ["model", "width", "layers", "batch", "dtype", "gpu", "link", "perNode", "nodes", "network", "bucket"],
   scaling: ["model", "width", "layers", "together", "dtype", "gpu", "link", "network", "bucket"],
   memory: ["model", "width", "layers", "batch", "gpus", "gpu", "stage", "optimizer", "precision"],
+  compare: ["trained", "billions", "active", "many", "gpu", "sequence", "rate"],
 };
-const OWN = { memory: { width: 16384, layers: 24, batch: 4096, stage: "3", precision: "mixed" } };
+const TITLES = { step: "Time of a step", scaling: "Scaling", memory: "Memory", compare: "Is my run reasonable?" };
+const ANY = ["bucket", "billions", "active", "rate"];  // need not be whole numbers
+const OWN = { compare: { gpu: "h100" }, memory: { width: 16384, layers: 24, batch: 4096, stage: "3", precision: "mixed" } };
 
 function field(kind, name, change) {
   const [label, usual, ...rest] = FIELDS[name], shared = new URLSearchParams(location.search).get(`${kind}.${name}`);
@@ -84,14 +92,13 @@ function field(kind, name, change) {
     made = html("select", { name, onchange: change },
       ...rest[0].map(([v, text]) => html("option", { value: v, selected: v === value }, text)));
   } else {
-    const [min, max] = rest, step = name === "bucket" ? "any" : 1;
+    const [min, max] = rest, step = ANY.includes(name) ? "any" : 1;
     made = html("input", { name, type: "number", value, min, max, step, required: true, oninput: change });
   }
   return html("label", {}, label, made);
 }
 
 /* Answers */
-
 const answer = (items) => html("dl", { className: "d2l-answer" },
   ...items.map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value))));
 const key = (items) => html("ul", { className: "d2l-key" }, ...items.map(([text, colour]) => {
@@ -99,6 +106,7 @@ const key = (items) => html("ul", { className: "d2l-key" }, ...items.map(([text,
   if (colour) patch.style.background = colour;
   return html("li", {}, patch, text);
 }));
+const problem = (words) => html("p", { className: "d2l-problem" }, words);
 const text = (x, y, words, anchor = "start") => svg("text", { x, y, "text-anchor": anchor }, words);
 
 /** Two lanes: what the GPU computes, what travels. Neighbours of one kind are drawn as one. */
@@ -207,22 +215,56 @@ function showMemory(input, room) {
   ];
 }
 
-const SHOW = { step: showStep, scaling: showScaling, memory: showMemory };
+function showRow(row) {
+  const reached = row.mfu_percent === null ? "" : `, MFU ${number(row.mfu_percent)} %`;
+  return html("li", {}, html("strong", {}, `${number(row.tokens_per_second_per_gpu)} tokens/s a GPU${reached}`),
+    `: ${number(row.billions)} billion${row.experts ? ", experts" : ""}, ${row.gpus} × ${row.gpu}, sequences of `
+    + `${row.sequence.toLocaleString("en")}; ${row.what}. `,
+    html("a", { href: row.reference }, row.source));
+}
+
+function showCompare(input) {
+  if (input.active > input.billions) return [problem("Used for a token (billion): give at most all parameters.")];
+  const run = { ...input, model: input.trained, gpus: input.many, experts: input.active < input.billions };
+  const rows = near.nearest(run), close = rows.filter((row) => row.distance <= published.near);
+  const share = near.mfu(run);
+  return [
+    answer([
+      ["MFU of your run", percent(share)],
+      ["tokens a second, each GPU", number(run.rate / run.gpus)],
+      ["each GPU of the nearest published run", number(rows[0].tokens_per_second_per_gpu)],
+    ]),
+    ...(share > 1 ? [problem("More than these GPUs can compute: check the numbers.")] : []),
+    html("p", {}, close.length ? "The nearest published runs:" : "No published run is near. The nearest ones:"),
+    html("ul", {}, ...(close.length ? close : rows).map(showRow)),
+    html("p", {}, "The command that simulates it (add how the work is split):"), html("pre", {}, near.command(run)),
+  ];
+}
+
+const SHOW = { step: showStep, scaling: showScaling, memory: showMemory, compare: showCompare };
+
+/** Fill in the sizes of a chosen model; numbers that a reader changes are no longer that model's. */
+function fillIn(elements, changed) {
+  const own = elements.model ?? elements.trained, sizes = elements.model ? ["width", "layers"] : ["billions", "active"];
+  if (changed === own.name) {
+    const chosen = (elements.model ? P : published).models[own.value];
+    for (const name of chosen ? [...sizes, ...(elements.sequence ? ["sequence"] : [])] : []) {
+      elements[name].value = Number(chosen[name].toPrecision(6));
+    }
+  } else if (sizes.includes(changed)) own.value = "";
+}
 
 /** Show one calculator in an element. */
 function show(root) {
   const kind = root.dataset.of, output = html("div", {});
   const calculate = (event) => {
-    const changed = event?.target?.name, model = P.models[form.elements.model.value];
-    if (changed === "model" && model) {
-      for (const name of ["width", "layers"]) form.elements[name].value = model[name];
-    } else if (changed === "width" || changed === "layers") form.elements.model.value = "";
+    fillIn(form.elements, event?.target?.name);
     if (event?.target?.name === "gpu" && form.elements.link) form.elements.link.value = P.gpus[event.target.value].link;
     const bad = [...form.elements].find((e) => e.name && !e.checkValidity());
     if (bad) {
       const [label, , min, max] = FIELDS[bad.name];
-      output.replaceChildren(html("p", { className: "d2l-problem" },
-        `${label}: give a ${bad.name === "bucket" ? "" : "whole "}number from ${min} to ${max.toLocaleString("en")}.`));
+      output.replaceChildren(problem(
+        `${label}: give a ${ANY.includes(bad.name) ? "" : "whole "}number from ${min} to ${max.toLocaleString("en")}.`));
       return;
     }
     const input = {};
@@ -235,7 +277,7 @@ function show(root) {
   const form = html("form", { className: "d2l-fields", onsubmit: (event) => event.preventDefault() },
     ...USES[kind].map((name) => field(kind, name, calculate)));
   root.setAttribute("role", "group");
-  root.setAttribute("aria-label", { step: "Time of a step", scaling: "Scaling", memory: "Memory" }[kind]);
+  root.setAttribute("aria-label", TITLES[kind]);
   output.className = "d2l-output";
   output.setAttribute("aria-live", "polite");
   const link = html("a", { className: "d2l-share", title: "Opens this page with these numbers" }, "Link to this setting");

@@ -1,13 +1,18 @@
 """The simulator's numbers for the calculators: ``python -m tools.presets`` writes them.
 
+`assets/published.js` holds the published steps of ``simgpu.compare``, and the sizes of the models
+of ``simgpu.plan``.
+
 `assets/presets.js` holds what the formulas of ``assets/kernels.js`` and ``model.js`` read: GPUs,
 links with their boards, networks, and NCCL's parameters, all from ``simgpu.hardware``.
 """
 
 import json
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 
 from simgpu.clock.contention import MOST
+from simgpu.compare import published
 from simgpu.hardware import matmul_efficiency
 from simgpu.hardware.default import find_gpu_and_link
 from simgpu.hardware.device_properties import properties_of
@@ -26,6 +31,7 @@ MODELS = {
     "llama3-8b": "Llama 3 8B", "llama2-13b": "Llama 2 13B", "llama3-70b": "Llama 3 70B",
     "llama3-405b": "Llama 3 405B", "gpt3-175b": "GPT-3 175B",
 }  # fmt: skip
+PUBLISHED = PATH.with_name("published.js")
 HEAD = "/* Written by `python -m tools.presets` from simgpu.hardware; do not edit. */\n"
 
 
@@ -137,10 +143,49 @@ def presets():
     }
 
 
+def sizes(name):
+    """Return what a run of a model is compared by: parameters, and FLOPs of a token.
+
+    These are a number, and another for each position of the sequence.
+    """
+    found = PRESETS[name]
+    short, long = (replace(found, seq=n).flops(1) / n for n in (1, 2))
+    idle = found.layers * (found.experts - found.active) * found.expert_parameters
+    return {
+        "name": MODELS.get(name, name),
+        "billions": found.parameters / 1e9,
+        "active": (found.parameters - idle) / 1e9,
+        "sequence": found.seq,
+        "flops": [2 * short - long, long - short],
+    }
+
+
+def published_rows():
+    """Return the published steps and the models as plain data."""
+    return {
+        "columns": [field.name for field in fields(published.Run)],
+        "rows": [astuple(row) for row in published.published()],
+        "near": published.NEAR,
+        "other": {"gpu": published.OTHER_GPU, "kind": published.OTHER_KIND},
+        "models": {name: sizes(name) for name in PRESETS},
+    }
+
+
 def text():
-    """Return the file."""
+    """Return the file of presets."""
     return f"{HEAD}globalThis.d2lPresets = {json.dumps(presets(), indent=1)};\n"
+
+
+def published_text():
+    """Return the file of published steps: a line for each."""
+    found = published_rows()
+    rows = ",\n".join(json.dumps(row) for row in found.pop("rows"))
+    head = HEAD.replace("simgpu.hardware", "simgpu.compare")
+    return (
+        f"{head}globalThis.d2lPublished = {json.dumps(found)};\nd2lPublished.rows = [\n{rows}\n];\n"
+    )
 
 
 if __name__ == "__main__":
     PATH.write_text(text(), encoding="utf-8")
+    PUBLISHED.write_text(published_text(), encoding="utf-8")

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,13 +11,16 @@ from support.paths import ROOT
 from support.programs.calculator_programs import OPTIMIZERS, peak_bytes, step_seconds
 
 from d2lmini import sim
+from simgpu.__main__ import main
+from simgpu.compare import published
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.network.cluster import build_cluster
 from simgpu.network.collective_costs import cost
 from simgpu.network.networks import NETWORKS
+from simgpu.plan.presets import PRESETS
 from tools import presets
 
-SCRIPTS = ("presets", "kernels", "model", "memory", "calculators")
+SCRIPTS = ("presets", "published", "nearest", "kernels", "model", "memory", "calculators")
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Calculators</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <link rel="stylesheet" href="{assets}/play.css"></head>
@@ -31,7 +35,7 @@ WITHIN = 0.01
 def tab(tab, tmp_path_factory):
     """Open a page with the calculators."""
     assets = (ROOT / "assets").as_uri()
-    kinds = ("step", "scaling", "memory")
+    kinds = ("step", "scaling", "memory", "compare")
     body = "".join(f'<div class="d2l-calculator" data-of="{kind}"></div>' for kind in kinds)
     body += "".join(f'<script src="{assets}/{name}.js"></script>' for name in SCRIPTS)
     path = tmp_path_factory.mktemp("page") / "page.html"
@@ -50,6 +54,8 @@ def tab(tab, tmp_path_factory):
 def test_presets_are_those_of_the_simulator():
     text = presets.PATH.read_text(encoding="utf-8")
     assert text == presets.text(), "write them anew: python -m tools.presets"
+    text = presets.PUBLISHED.read_text(encoding="utf-8")
+    assert text == presets.published_text(), "write them anew: python -m tools.presets"
 
 
 def different(answers, expected):
@@ -168,6 +174,81 @@ def test_memory_is_what_simulated_gpus_allocate(tab, count):
     for answer in found:
         assert sum(answer["parts"].values()) == pytest.approx(answer["peak"])
         assert min(answer["parts"].values()) >= 0
+
+
+def runs(rng, count):
+    """Return runs of models of any size, and of presets."""
+    for _ in range(count):
+        billions = round(10 ** rng.uniform(-1, 3), 3)
+        active = billions if rng.random() < 0.6 else billions / 4
+        name = rng.choice([*PRESETS, "", ""])
+        found = {"model": name, "billions": billions, "active": active}
+        if name:
+            found["billions"] = PRESETS[name].parameters / 1e9
+        experts = bool(PRESETS[name].experts) if name else active < billions
+        yield found | {
+            "experts": experts, "gpu": rng.choice(list(GPUS)), "gpus": rng.randint(1, 20_000),
+            "sequence": 2 ** rng.randint(8, 20), "rate": 10 ** rng.uniform(2, 8),
+        }  # fmt: skip
+
+
+def test_the_nearest_published_runs_are_those_of_the_command(tab):
+    inputs = list(runs(random.Random(4), 200))
+    found = tab.ask(f"({json.dumps(inputs)}).map(x => d2lNearest.nearest(x))")
+    names = "billions", "experts", "gpu", "gpus", "sequence"
+    for x, rows in zip(inputs, found, strict=True):
+        expected = published.nearest(published.Run(**{name: x[name] for name in names}))
+        assert [row["distance"] for row in rows] == pytest.approx([d for d, _ in expected])
+        assert [{**row, "distance": 0} for row in rows] == [
+            {**vars(row), "distance": 0} for _, row in expected
+        ]
+
+
+def test_the_mfu_of_a_run_is_that_of_the_command(tab):
+    inputs = list(runs(random.Random(5), 100))
+    expected = []
+    for x in inputs:
+        flops = 6e9 * x["active"]
+        if x["model"]:
+            model = replace(PRESETS[x["model"]], seq=x["sequence"])
+            flops = model.flops(1) / model.seq
+        peaks = GPUS[x["gpu"]].flops
+        peak = peaks["bfloat16"] if peaks["bfloat16"] > peaks["float32"] else peaks["float16"]
+        expected.append(x["rate"] * flops / x["gpus"] / peak)
+    found = tab.ask(f"({json.dumps(inputs)}).map(d2lNearest.mfu)")
+    assert different(found, expected) < 1e-9
+
+
+def test_the_command_to_copy_is_accepted_and_says_the_same_mfu(tab, capsys):
+    x = {"model": "gpt2-124m", "gpu": "h100", "gpus": 4, "sequence": 512, "rate": 123456.5}
+    mfu, words = tab.ask(f"(x => [d2lNearest.mfu(x), d2lNearest.command(x)])({json.dumps(x)})")
+    assert main([*words.split()[1:], "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["measured_mfu_share"] == pytest.approx(mfu)
+    assert found["measured_tokens_per_second"] == pytest.approx(123456.5)
+
+
+def test_the_form_shows_rows_mfu_and_command(tab):
+    shown = value(tab, "compare", "many", "8")
+    assert "simgpu compare llama3-8b --gpus 8 --gpu h100" in shown
+    assert "The nearest published runs:" in shown
+    shown = value(tab, "compare", "trained", "llama3-70b")
+    form = FORM.format("compare")
+    sizes = [float(tab.ask(f"{form}.{n}.value")) for n in ("billions", "active", "sequence")]
+    whole = PRESETS["llama3-70b"].parameters / 1e9
+    assert sizes == pytest.approx([whole, whole, 8192], rel=1e-5)
+    assert "MFU of your run" in shown
+    assert "No published run is near." in value(tab, "compare", "gpu", "v100")
+    value(tab, "compare", "gpu", "h100")
+    assert "More than these GPUs can compute" in value(tab, "compare", "rate", "1e9")
+    value(tab, "compare", "rate", "60000")
+    value(tab, "compare", "many", "8")
+    shown = value(tab, "compare", "billions", "47.5")
+    assert tab.ask(f"{form}.trained.value") == ""
+    assert "Used for a token (billion): give at most all parameters." in shown
+    assert "simgpu compare model.json" in value(tab, "compare", "active", "13")
+    assert value(tab, "compare", "many", "0") == "GPUs: give a whole number from 1 to 1,000,000."
+    value(tab, "compare", "many", "8")
 
 
 # The page
