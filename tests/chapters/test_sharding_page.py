@@ -28,3 +28,16 @@ def test_the_page_shows_what_a_script_needs():
         "CPUOffloadPolicy", "init_device_mesh(", "GradScaler", "checkpoint(",
     ):  # fmt: skip
         assert name in TEXT, name
+
+
+def test_the_calculator_loads_what_its_own_page_loads():
+    own = (CHAPTERS / "calculators.md").read_text(encoding="utf-8")
+    needed = re.findall(r"<script .*</script>", own.partition('data-of="step"')[2])
+    block = re.search(r"^```\{raw\} html\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)[1]
+    assert re.findall(r"<script .*</script>", block) == needed != []
+    assert '<link rel="stylesheet" href="../_static/play.css">' in block
+    assert 'data-of="memory"' in block
+
+
+def test_old_words_are_gone():
+    assert not re.search(r"\b(averages|sentences|WORDS)\b", TEXT)
