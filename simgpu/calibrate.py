@@ -1,9 +1,7 @@
 """``simgpu calibrate``: measure a GPU, and write a file that can stand where a preset's name can.
 
-All times are taken on the host's clock, the device being idle at both ends. The rates are those
-that are reached: all efficiencies are 1, though products on tensor cores depend on their shape.
-Nothing is measured between GPUs, which depends on the link; nor is the host's time for a
-collective, which takes a second process.
+All times are taken on the host's clock, with the device idle at both ends. The rates are achieved
+ones, so all efficiencies are 1. What takes a second GPU or process is not measured.
 """
 
 import argparse
@@ -29,7 +27,7 @@ from simgpu.naming import is_simulated, split
 
 SIZE = 4096  # rows of the square matrices that are multiplied
 COPY_BYTES = 2**26  # of a copy; above 32 MiB, or the host's allocator recycles pages
-NUM_TINY = 400  # kernels that do next to nothing; fewer than a CUDA queue holds (about 1000)
+NUM_TINY = 400  # tiny kernels; fewer than a CUDA queue holds (about 1000)
 BLOCK = 0.05  # seconds between two looks at the clock
 REPEATS = 7
 _SOURCES = {
@@ -66,9 +64,7 @@ class Target:
 
 
 def calibrate(device="cuda", output=None):
-    """Measure a GPU and return what the simulator needs to stand in for it.
-
-    Takes less than a minute on a real GPU. Nothing else should run on it or its host meanwhile.
+    """Measure an idle GPU, in less than a minute; return what the simulator needs to stand in.
 
     Parameters
     ----------
@@ -92,10 +88,9 @@ def calibrate(device="cuda", output=None):
     Examples
     --------
     >>> import simgpu as sim
-    >>> (device,) = sim.configure(1, gpu="v100", link="pcie3", numerics=False)
-    >>> gpu, measured = sim.calibrate(device)
-    >>> round(gpu.memory_bandwidth / 1e9), round(measured["copies"]["bandwidth"] / 1e9, 1)
-    (720, 12.6)
+    >>> (device,) = sim.configure(1, gpu="v100", numerics=False)
+    >>> round(sim.calibrate(device)[0].memory_bandwidth / 1e9)
+    720
     """
     target = _target(device)
     seconds = {**_products(target), **_overheads(target), **_transfers(target)}
@@ -137,7 +132,7 @@ def _overheads(target):
     one, x = (torch.zeros(n, n, device=target.device) for n in (1, SIZE))
     tiny, product = partial(one.add_, 1), partial(torch.mm, x, x)
     launch = target.sample(tiny, NUM_TINY, wait=False)
-    # Behind so many products tiny kernels queue up: the device never waits for the host.
+    # After so many products tiny kernels queue up: the device never waits for the host.
     num_products = math.ceil(4 * NUM_TINY * median(launch) / median(target.sample(product)))
 
     def run(num_tiny):

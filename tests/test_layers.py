@@ -226,6 +226,8 @@ def test_a_folder_has_few_modules():
     count = Counter(path.parent for folder in tracked for path in folder.rglob("*.py"))
     wide = {folder.relative_to(ROOT).as_posix() for folder, n in count.items() if n > MOST_MODULES}
     assert not wide, "split it by subject"
+    modules = {path.name for path in (ROOT / "d2lmini").glob("*.py")} - {"__init__.py"}
+    assert len(modules) <= 10, "a small helper of the book; what teaches nothing goes to pages/"
 
 
 def test_tests_of_simgpu_need_torch_numpy_and_pytest_alone():

@@ -9,6 +9,7 @@ import time
 from functools import partial
 
 import torch
+import torch.distributed as dist
 from torch.nn import functional as F
 
 from benchmarks.measure import Row, Side, interleave, repeat
@@ -16,6 +17,7 @@ from d2lmini import get_params, init_params, sim, train_batch
 from d2lmini.resnet import resnet18
 
 PER_OPERATION = 60e-6  # seconds, the median over OPERATIONS
+PER_COLLECTIVE = 500e-6  # seconds for each rank that takes part
 LENET_SLOWDOWN = 1.3
 RESNET_SECONDS = 1.0
 CALLS = 200
@@ -43,6 +45,7 @@ OPERATIONS = {
 
 def rows(settings):
     yield from overhead(settings)
+    yield from collectives(settings)
     yield lenet(settings)
     yield resnet(settings)
 
@@ -84,6 +87,30 @@ def _extra(case, per_name, settings):
     extra = Side("simulated - cpu", map(statistics.median, rounds))
     case = f"{case}, median over {len(OPERATIONS)}"
     return Row("sim", case, "s", extra, limit=PER_OPERATION, note=NOTE)
+
+
+def collectives(settings):
+    """Seconds that an allreduce takes for each rank that takes part in it."""
+    calls = settings.pick(CALLS, 5)
+    for ranks in settings.pick((2, 8, 64), (2,)):
+
+        def in_a_rank(rank):
+            dist.init_process_group()
+            x = torch.ones(16, device=torch.accelerator.current_accelerator())
+            found = []
+            for _ in range(1 + settings.repetitions):  # the first is unmeasured
+                start = time.process_time()
+                for _ in range(calls):
+                    dist.all_reduce(x)
+                torch.accelerator.synchronize()  # so that all of them have been scheduled
+                found.append((time.process_time() - start) / (calls * dist.get_world_size()))
+            dist.destroy_process_group()
+            return found[1:]
+
+        nodes = {"nodes": ranks // 8, "network": "ndr"} if ranks > 8 else {}
+        side = Side("simulated", sim.spawn(in_a_rank, nprocs=ranks, gpu="h100", **nodes)[0])
+        case = f"allreduce of 16 numbers on {ranks} ranks, for each rank"
+        yield Row("sim", case, "s", side, limit=PER_COLLECTIVE, note=NOTE)
 
 
 def lenet(settings):

@@ -13,7 +13,7 @@ import torch
 from simgpu.run.failures import StartError
 
 
-class Call:
+class ProcessCall:
     """A call that a script starts as a process.
 
     Parameters

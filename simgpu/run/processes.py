@@ -18,7 +18,7 @@ from simgpu.network import build_cluster
 from simgpu.ranks.communication import world
 from simgpu.ranks.process.rank_local_state import RankLocalState
 from simgpu.ranks.process.torch_internals import C10D
-from simgpu.run.calls import Call
+from simgpu.run.calls import ProcessCall
 from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, StartError
 from simgpu.run.options import node_of
@@ -146,7 +146,9 @@ class Driver:
     def _start_processes(
         self, fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"
     ):
-        calls = [Call(fn, (rank, *args), {}, start_method, "mp.spawn") for rank in range(nprocs)]
+        calls = [
+            ProcessCall(fn, (rank, *args), {}, start_method, "mp.spawn") for rank in range(nprocs)
+        ]
         self._run(calls, f"mp.spawn(nprocs={nprocs})")
         return None if join else Context()
 
@@ -157,7 +159,7 @@ class Driver:
                 return
             method = getattr(process, "_start_method", None) or multiprocessing.get_start_method()
             what = process._target, process._args, process._kwargs
-            self._waiting.append((process, Call(*what, method, "Process")))
+            self._waiting.append((process, ProcessCall(*what, method, "Process")))
 
         return start
 

@@ -93,7 +93,10 @@ def simgpu_picture():
         with browser_and(folder) as (tab, address):
             visitor = new_visitor(tab)
             visitor.visit(f"{address}/page.html")
-            return take(visitor, 1000)
+            ends = "[...document.body.children].map(box => box.getBoundingClientRect().bottom)"
+            return take(
+                visitor, 1000, lambda: (0, 0, 1000, visitor.ask(f"Math.max(...{ends})") + 20)
+            )
 
 
 def main():

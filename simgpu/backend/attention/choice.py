@@ -24,7 +24,7 @@ _HALF = torch.float16, torch.bfloat16
 
 
 @dataclass
-class Call:
+class AttentionCall:
     """One call of `torch.nn.functional.scaled_dot_product_attention` on a GPU."""
 
     query: Any
@@ -56,7 +56,7 @@ def choose(gpu, query, key, value, mask=None, dropout=0.0, causal=False, gqa=Fal
         If a program allows none that fits (`torch.nn.attention.sdpa_kernel`); warnings say why.
     """
     capability = properties_of(gpu).capability
-    call = Call(query, key, value, mask, dropout, causal, gqa, capability)
+    call = AttentionCall(query, key, value, mask, dropout, causal, gqa, capability)
     may_use_math = torch._C._get_math_sdp_enabled()
     if mask is not None and causal:
         return MATH  # which refuses it
