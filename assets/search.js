@@ -83,7 +83,8 @@
       const isTaught = [...block.querySelectorAll("strong")].some((bold) => patterns.some((one) => one.test(bold.textContent)));
       const weight = hits ** 2 * (isHeading || isTaught ? 8 : block.tagName === "PRE" ? 0.3 : 1);
       one.score += weight;
-      if (!isHeading && weight > one.best) Object.assign(one, { best: weight, text });
+      const said = block.tagName === "PRE" ? block.textContent.split("\n").find((line) => patterns.some((p) => p.test(line))) : text;
+      if (!isHeading && weight > one.best) Object.assign(one, { best: weight, text: (said ?? text).trim() });
       found.set(section, one);
     }
     for (const one of found.values()) if (preferred.includes(one.section.id)) one.score += 100;

@@ -15,17 +15,17 @@ _HEAD = """# Records
 
 % Written by `python -m benchmarks.page` from the files in records/. Do not edit.
 
-Every claim about speed has a run behind it. The tables show, for each machine that was measured,
-the newest run: the median over the repetitions and, in brackets, the smallest and the largest
-value. A row was measured in turns with what it is compared with; the speedup is computed round by
-round, and above 1 the row is the faster one. A limit is a bound to keep, and was not measured.
-`make bench` measures the machine in front of you, and `make bench-check` compares it with the
-newest record of the same hardware."""
+Every claim about speed is backed by a run. For each machine that was measured, the tables show the
+newest run: the median over the repetitions and, in brackets, the smallest and largest values. Each
+row was measured alternately with what it is compared with, and the speedup is computed round by
+round; above 1, the row is the faster of the two. A limit is a bound that we must stay under, not a
+measurement. `make bench` measures your machine, and `make bench-check` compares it with the newest
+record of the same hardware."""
 
 _NO_GPU = """## GPUs
 
-No machine with a GPU has been measured yet. The same benchmarks choose GPUs where there are some,
-and then measure more: data kept in the GPU's memory, LeNet compiled into CUDA graphs, NCCL.
+No machine with a GPU has been measured yet. The same benchmarks use GPUs where there are any, and
+then measure more: data kept in the GPU's memory, LeNet compiled into CUDA graphs, NCCL.
 `make bench ARGS=--record` adds such a machine to this page."""
 
 

@@ -68,9 +68,11 @@ def test_a_check_is_a_line_with_a_tick_that_still_says_what_it_is():
     ticked = tick(keep_folded(page))
     assert ticked.count('<details class="admonition hide d2l-check unprinted above-input">') == 1
     words = re.findall(r'title">(.*?)</p>', ticked)
-    assert words[:2] == [f"{folds.WORD}all is well"] * 2
+    assert words[:2] == [f"{folds.WORD}All is well"] * 2
     assert words[2:] == ["Helper: counts"] * 2
     assert tick(ticked) == ticked
+    code = tick(helpers("a", prompt="Checked: net.step() is <code>x</code>"))
+    assert f"{folds.WORD}net.step() is" in code
 
 
 def test_a_link_that_is_a_formula_has_a_name():

@@ -242,7 +242,7 @@ class Cell {
     const run = make("button", { type: "button", class: "d2l-live-run" }, "Run");
     run.setAttribute("aria-label", `Run: ${this.name}`);
     run.addEventListener("click", () => this.page.run(this));
-    this.reset = make("button", { type: "button", hidden: "" }, "As in the book");
+    this.reset = make("button", { type: "button", hidden: "" }, "Reset to the book's version");
     this.reset.addEventListener("click", () => this.edit(this.area.value = this.original));
     this.said = make("span", { class: "d2l-live-said" });
     const row = make("div", { class: "d2l-live-row" }, run, this.reset, this.said);
@@ -268,7 +268,7 @@ class Cell {
     this.pre.replaceChildren(...coloured(text));
     this.pre.scrollLeft = this.area.scrollLeft;
     this.reset.hidden = text.trim() === this.original;
-    this.said.textContent = this.reset.hidden ? "" : "edited, not run yet";
+    this.said.textContent = this.reset.hidden ? "" : "Edited, not run yet";
     const all = drafts();
     if (this.reset.hidden) delete all[this.key];
     else all[this.key] = text;
@@ -359,7 +359,7 @@ class Page {
     const bar = make("div", { class: "d2l-live-bar", role: "region", "aria-label": "Kernel of this page" },
       this.status, all, this.stop, this.again);
     document.querySelector("article").append(bar);
-    this.say("No kernel yet: run a cell (Shift+Enter).");
+    this.say("No kernel yet. Run a cell (Shift+Enter) to start one.");
   }
 
   say(text) {
@@ -417,8 +417,8 @@ class Page {
   /** Run one cell; return what there is to say. */
   async execute(item, left) {
     const output = item.output?.(), begin = performance.now();
-    this.say(left ? `Running; then ${left} more ...` : "Running ...");
-    if (item.said) item.said.textContent = "running ...";
+    this.say(left ? `Running; ${left} more to go ...` : "Running ...");
+    if (item.said) item.said.textContent = "Running ...";
     item.ran = true;  // until it is edited, during its run perhaps
     let reply;
     try {
@@ -432,7 +432,7 @@ class Page {
     }
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);
     const failed = reply.status !== "ok";
-    if (item.said) item.said.textContent = `${failed ? "an error after" : "ran for"} ${seconds} s`;
+    if (item.said) item.said.textContent = `${failed ? "Failed after" : "Ran for"} ${seconds} s`;
     if (!failed || item.tags.includes("raises-exception")) return "Ready.";
     item.ran = false;
     item.open?.();
@@ -454,7 +454,7 @@ class Page {
     this.forget(old);
     await old.end();
     for (const item of this.items) if (item.said) item.said.textContent = "";
-    this.say("Ended: the next run starts a new kernel, and runs the cells above first.");
+    this.say("Kernel stopped. The next run starts a new one and runs the cells above first.");
   }
 
   leave() {

@@ -33,6 +33,7 @@ GROUP = """\
 <summary>{count} helpers: {names}</summary>
 {cells}</details>
 """
+FIRST = re.compile(rf"(?<={re.escape(WORD)})[a-z](?=[a-z]*[\s,])")  # of a word, not of code
 
 
 def rows(page):
@@ -60,7 +61,8 @@ def keep_folded(page):
 
 def tick(page):
     """Return the HTML of a page whose checks are marked: a tick takes the place of the word."""
-    return CHECK.sub(rf"\1 d2l-check\2{WORD}\3{WORD}", page)
+    marked = CHECK.sub(rf"\1 d2l-check\2{WORD}\3{WORD}", page)
+    return FIRST.sub(lambda letter: letter[0].upper(), marked)
 
 
 def group(page):
