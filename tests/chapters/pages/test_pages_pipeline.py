@@ -7,7 +7,18 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from d2lmini.pages.pipeline_parallel import difference, gradients, measure, watched
+import simgpu as sim
+from d2lmini.language_model import Block
+from d2lmini.pages.pipeline_parallel import (
+    LANGUAGE_LAYERS,
+    difference,
+    gradients,
+    language_costs,
+    language_layer,
+    language_stage,
+    measure,
+    watched,
+)
 
 pytestmark = pytest.mark.process
 
@@ -69,3 +80,32 @@ def test_gradients_are_in_the_order_of_the_stages():
 def test_a_difference_is_relative_to_the_largest_number():
     right = [torch.tensor([1.0, -10.0]), torch.tensor([2.0])]
     assert difference(right, [right[0], torch.tensor([3.0])]) == 0.1
+
+
+def test_a_language_model_is_the_same_however_it_is_cut():
+    def stages(rank, cuts):
+        dist.init_process_group()
+        part = language_stage(cuts)[0].submod
+        return [(type(layer), [p.detach().cpu() for p in layer.parameters()]) for layer in part]
+
+    whole = sim.spawn(stages, ([],))[0]
+    cut = [layer for part in sim.spawn(stages, ([3, 9],), nprocs=3) for layer in part]
+    assert len(whole) == len(cut) == LANGUAGE_LAYERS
+    assert [kind for kind, _ in whole].count(Block) == LANGUAGE_LAYERS - 2
+    for (_, one), (_, other) in zip(whole, cut, strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(one, other, strict=True))
+    assert torch.equal(whole[0][1][0], whole[-1][1][0])  # the tied matrix
+    assert not torch.equal(whole[1][1][2], whole[2][1][2])
+
+
+def test_the_head_has_a_row_of_logits_for_each_token():
+    def shapes(rank):
+        x = torch.zeros(2, 3, 8, device=torch.accelerator.current_accelerator())
+        return [language_layer(i, 5, 8)(x).shape for i in (1, LANGUAGE_LAYERS - 1)]
+
+    assert sim.spawn(shapes)[0] == [(2, 3, 8), (6, 5)]
+
+
+def test_a_head_costs_more_than_a_block_and_an_embedding_next_to_nothing():
+    embedding, block, *_, head = language_costs(m=8)
+    assert 20 * embedding < block < head / 2
