@@ -136,7 +136,7 @@ def five_mistakes() -> Canvas:
         _rank_name(canvas, rank, y)
         canvas.box(72, y, 120, 26, f"gradient {rank}", GPU[rank])
         canvas.arrow((194, y + 13), (300, y + 13), colour=GPU[rank])
-        canvas.box(304, y, 120, 26, f"weights {rank}", GPU[rank], 0.35)
+        canvas.box(304, y, 120, 26, f"weights {rank}", WRONG, 0.5)
     heading(298)
     for rank in range(3):
         left = 72 + 124 * rank
@@ -148,7 +148,8 @@ def five_mistakes() -> Canvas:
     heading(383)
     left = 72
     for images in (4, 4, 2):
-        canvas.box(left, 399, 34 * images - 4, 26, str(images), GPU[0])
+        colour, share = (GPU[0], 0.25) if images == 4 else (WRONG, 0.5)
+        canvas.box(left, 399, 34 * images - 4, 26, str(images), colour, share)
         canvas.text(left + 17 * images - 2, 440, "counts 1/3", fill=INK)
         left += 34 * images
     return canvas

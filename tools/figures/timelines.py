@@ -152,12 +152,12 @@ def ddp_buckets() -> Canvas:
 
 
 def weak_and_strong() -> Canvas:
-    """Draw a step of one GPU, and of four by weak and by strong scaling."""
+    """Draw a step of one GPU, and of four with weak and with strong scaling."""
     travel = 3.4
     canvas = Canvas(
         WIDTH,
         396,
-        "A step by weak and by strong scaling",
+        "A step with weak and with strong scaling",
         "Three timelines. One GPU computes 256 images, forward and backward. Weak scaling: each of "
         "four GPUs computes 256 images, which takes as long; messages travel during the backward "
         "pass, and only their end is exposed. Strong scaling: each of four GPUs computes 64 "
