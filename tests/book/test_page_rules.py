@@ -16,7 +16,7 @@ from tools import notebooks
 PAGES = sorted((ROOT / "chapters").glob("*.ipynb"))
 PARTS = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
 TEACHING = [part for part in PARTS if "numbered" in part]
-MOST_CELLS, MOST_FOLDS, LONGEST_OUTPUT = 75, 21, 12
+MOST_CELLS, MOST_FOLDS, LONGEST_OUTPUT = 75, 15, 12
 FOLDED = {"hide-cell", "remove-cell"}
 CORE = [ROOT / f"{entry['file']}.ipynb" for part in TEACHING for entry in part["chapters"]]
 
