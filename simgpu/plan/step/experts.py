@@ -104,5 +104,5 @@ class Experts(nn.Module):
         return x if self.ranks == 1 else _Exchange.apply(x, self.places.group)
 
     def _even(self, copies):
-        """Round up, so that each expert gets as many."""
+        """Round up, so that all experts get equally many."""
         return -(-copies // self.model.experts) * self.model.experts
