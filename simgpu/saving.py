@@ -99,7 +99,7 @@ def _rebuild_shape(storage, size, stride, requires_grad, is_parameter):
         if device.machine.numerics:
             raise RuntimeError(
                 "this file has no values: it was saved on a machine that keeps shapes only, and "
-                f"{device.name} keeps values; load it where numerics=False, or save it anew"
+                f"{device.name} keeps values; load it where numerics=False, or save it again"
             )
         data = torch.empty_strided(size, stride, dtype=storage.dtype, device=META)
         block = Block(device, data.untyped_storage().nbytes())

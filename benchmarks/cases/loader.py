@@ -31,7 +31,7 @@ def rows(settings):
         sides["d2lmini"].rate(images),
         sides["d2l"].rate(images),
         goal=GOAL,
-        note=f"d2l: a DataLoader with {workers} worker processes, started anew for every pass",
+        note=f"d2l: a DataLoader with {workers} worker processes, started again for every pass",
     )
     yield Row(
         "loader",

@@ -22,7 +22,7 @@ def load_d2l():
     """Import ``d2l.torch`` beside versions that are newer than it."""
     import matplotlib
 
-    matplotlib.use("Agg")  # figures are made as in a notebook, but nobody looks at them
+    matplotlib.use("Agg")  # figures are made as in a notebook, but not looked at
     from IPython import display
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 

@@ -158,7 +158,7 @@ def _number(stage):
 
 
 def _watch(stage):
-    """Let a stage of PyTorch note its passes, as `watched` does."""
+    """Make a stage of PyTorch note its passes, as `watched` does."""
     kinds = {"forward_one_chunk": "forward", "backward_one_chunk": "backward"}
     kinds["backward_weight_one_chunk"] = "weight"
     for name, kind in kinds.items() if isinstance(stage, PipelineStage) else ():

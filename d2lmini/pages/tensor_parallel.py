@@ -264,7 +264,7 @@ def _run_again(layer, again):
     layer.attention.mix = layer.mix
     if "scores" in again:
         layer.attention.mix = _rerun(layer.mix)
-    if "gathers" in again:  # keeps a rank's own tokens, and gathers them anew
+    if "gathers" in again:  # keeps a rank's own tokens, and gathers them again
         for linear in layer.attention.qkv, layer.mlp.up:
             linear.forward = _rerun(linear.forward)
 

@@ -62,7 +62,7 @@ class check_races(HostOperations):  # noqa: N801  (used like a function)
     A block around `spawn` checks all its ranks. A collective begins after the work that was in the
     current stream when it was called. Asynchronous ones run in a stream of their group, as with
     NCCL: ``work.wait()`` makes the current stream wait, and no other. So does the first use of what
-    a future holds. A result that nobody has waited for is an error in any case.
+    a future holds. A result that no stream has waited for is an error in any case.
 
     Parameters
     ----------

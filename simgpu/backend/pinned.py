@@ -10,7 +10,7 @@ from simgpu.races.detector import RaceError
 
 _is_pinned = torch.Tensor.is_pinned  # PyTorch's own
 _SAMPLES = 64  # elements that show whether pinned memory has changed
-_READS = 8  # copies from pinned memory that are checked, of those that nobody has waited for
+_READS = 8  # copies from pinned memory that are checked, of those that no one has waited for
 
 
 class HostCopy:

@@ -93,7 +93,7 @@ class Segments:
             pieces[:] = [piece for piece in pieces if id(piece) not in gone]
 
     def mend(self, used) -> None:
-        """Find sizes and free pieces anew: those that follow each other, except the `used` ones."""
+        """Recompute sizes and free pieces: those that follow each other, except the `used` ones."""
         used = set(map(id, used))
         self._freed.clear()
         free, reserved = {True: [], False: []}, 0

@@ -6,7 +6,7 @@ from simgpu.clock import current, queries
 
 
 def mem_get_info(device=None) -> tuple:
-    """Return the bytes of a device that nobody has reserved, and all of them."""
+    """Return the bytes of a device that are not reserved, and all of them."""
     memory = current.find_device(device).memory
     return memory.capacity - memory.segments.reserved, memory.capacity
 

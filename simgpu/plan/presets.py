@@ -1,4 +1,4 @@
-"""Transformers that plans name: their sizes, and where these stand.
+"""Transformers that plans name: their sizes, with sources.
 
 Layers, widths and heads only: no weights. `SOURCES` says where each family's numbers come from.
 """

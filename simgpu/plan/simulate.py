@@ -167,7 +167,7 @@ def _corner(stages, counts):
 
 
 def _extend(values, axes, wanted):
-    """Go on in a straight line along each axis; `values` has a number for each point."""
+    """Extrapolate linearly along each axis; `values` has a number for each point."""
     stages, counts, _ = axes
     at = _at(values, axes, wanted)
     more_stages = _line(stages, [at(n, counts[0]) for n in stages], wanted[0])

@@ -49,7 +49,7 @@ class OwnJob:
 
     @property
     def replicas(self):
-        """How many samples go through side by side: every GPU is a replica."""
+        """How many samples are processed at the same time: every GPU is a replica."""
         return self.cluster.world_size
 
 

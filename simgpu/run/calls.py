@@ -1,6 +1,6 @@
 """Calls that a script starts as processes, with the arguments that a new process would get.
 
-As in a process that is spawned, a rank runs the script anew, as ``__mp_main__``, and gets its own
+As in a process that is spawned, a rank runs the script again, as ``__mp_main__``, and gets its own
 copy of the arguments. Queues, locks and plain tensors of the host are shared. A process that is
 forked shares everything with the script.
 """

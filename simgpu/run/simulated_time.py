@@ -75,7 +75,7 @@ class SimulatedTime:
         self._thread.is_rank = True
 
     def begin_run(self) -> None:
-        """Let the clock go on from here, although the next machine's begins at 0."""
+        """Continue the clock from here, although the next machine's begins at 0."""
         if state.machine is not None:
             self._earlier += state.machine.host
 

@@ -64,7 +64,7 @@ class Search:
 
 
 class _Here:
-    """Runs what is submitted at once, as an executor."""
+    """An executor that runs what is submitted immediately."""
 
     def submit(self, call, *arguments):
         """Call, and return the result as a future."""
@@ -80,7 +80,7 @@ class _Here:
 
 
 def workers_for(gpus):
-    """Return how many processes a search on so many GPUs uses if nobody says."""
+    """Return how many processes a search on this many GPUs uses by default."""
     return min(os.cpu_count() or 1, 8) if gpus >= MANY else 1
 
 
@@ -164,7 +164,7 @@ class _Loop:
         self.result.too_large[plan] = memory
 
     def _next(self):
-        """Take the most promising plan: skip it, better its bound, or simulate it."""
+        """Take the most promising plan: skip it, tighten its bound, or simulate it."""
         promise, _, probed, least, plan = heapq.heappop(self.heap)
         if self._hopeless(least):
             self.later.append((promise, least, plan))

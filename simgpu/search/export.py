@@ -8,7 +8,7 @@ PROGRAMS = ("torchtitan", "megatron")
 
 
 def flags(program, plan, job) -> str:
-    """Return the flags of a plan for a program of `PROGRAMS`, one a line, remarks behind ``#``."""
+    """Return the flags of a plan for a program of `PROGRAMS`, one a line; remarks follow ``#``."""
     pairs, remarks = (_torchtitan if program == "torchtitan" else _megatron)(plan, job)
     lines = [f"--{name}" if value is None else f"--{name} {value}" for name, value in pairs]
     return "\n".join([*lines, *(f"# {remark}" for remark in remarks)])

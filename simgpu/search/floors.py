@@ -154,7 +154,7 @@ def _pointwise(job, again):
 
 
 def _messages(job):
-    """Messages of a layer that are waited for: those of experts backward, too."""
+    """Exposed messages of a layer: those of experts in the backward pass, too."""
     model, tokens, ranks = job.model, _tokens(job), job.tensor
     total = 0.0
     if ranks > 1:
@@ -199,7 +199,7 @@ def _seconds(job, layer):
 
 
 def _replicas(job, weights):
-    """Seconds in which gradients are summed, and sharded parameters gathered: wires' time."""
+    """Seconds on the links to sum gradients and to gather sharded parameters."""
     if job.data == 1 or job.model.experts:
         return 0.0
     members = (0, job.data * job.tensor, job.tensor)

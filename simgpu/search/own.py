@@ -66,7 +66,7 @@ def print_own(args, given):
 
 
 def _ways(args, fixed, found):
-    """Return lists of plans with larger and larger micro-batches; count what cannot be."""
+    """Return lists of plans with ever larger micro-batches; count those that are impossible."""
     for zero in [fixed["zero"]] if "zero" in fixed else [0, 3]:
         for recompute in [fixed["recompute"]] if "recompute" in fixed else ["none", "full"]:
             each = args.global_batch // args.gpus

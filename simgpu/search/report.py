@@ -44,7 +44,7 @@ class SearchReport:
 
     @property
     def best(self):
-        """The fastest plan that fits, None if none does."""
+        """The fastest plan that fits, or None."""
         return self.search.tried[0] if self.search.tried else None
 
     def row(self, tried) -> dict:

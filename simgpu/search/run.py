@@ -83,7 +83,7 @@ def _simple(tp, pp, recompute, args):
 
 
 def _tried(plan, args, model, found):
-    """Return a plan simulated, None if it cannot fit or run."""
+    """Simulate a plan; return None if it cannot fit or run."""
     known = next((one for one in found.tried if one.plan == plan), None)
     if known:
         return known
@@ -108,8 +108,8 @@ def why(plan, args, model, report):
         try:
             space.job_of(plan, args, model)
         except ValueError as error:
-            return f"{plan}: cannot be: {reason}\n  {error}"
-        return f"{plan}: cannot be: {reason}"
+            return f"{plan} is impossible: {reason}\n  {error}"
+        return f"{plan} is impossible: {reason}"
     job = space.job_of(plan, args, model)
     least, memory = floor(job).memory, job.cluster.gpu.memory
     if least > memory:

@@ -1,4 +1,4 @@
-"""What a plan is, its name, which plans there are, and why some cannot be."""
+"""What a plan is, its name, which plans there are, and why some are impossible."""
 
 import copy
 import re
@@ -117,7 +117,7 @@ def job_of(plan, args, model):
 
 
 def obstacle(plan, model, gpus, batch):
-    """Return in a few words why a plan cannot be, None if it can: the rules of `job_of`."""
+    """Return in a few words why a plan is impossible, or None: the rules of `job_of`."""
     if gpus % (plan.tp * plan.pp * plan.cp):
         return "tp x pp x cp does not divide the GPUs"
     data = gpus // (plan.tp * plan.pp)
@@ -154,7 +154,7 @@ def obstacle(plan, model, gpus, batch):
 
 
 def plans(model, gpus, node, batch, given=None):
-    """Return the plans that can be, and how many cannot for which reason.
+    """Return the possible plans, and how many are impossible for each reason.
 
     Tensor parallelism stays inside a node. With fewer micro-batches than stages a pipeline runs
     all forward passes first (GPipe), which is as fast as 1F1B otherwise and needs more memory.
@@ -199,14 +199,14 @@ def _all(model, gpus, node, batch, given):
 
 
 def _places(model, tp, values):
-    """Go through where experts are: each split as the other layers are, or whole on a rank."""
+    """Iterate over places of experts: each split as the other layers are, or whole on a rank."""
     for ep in values("ep", _divisors(model.experts) if model.experts else [1]):
         for etp in values("etp", [None, 1] if model.experts and tp > 1 else [None]):
             yield ep, etp
 
 
 def _ways(plan, data, batch, values):
-    """Go through what is computed again, sharded, and when, for a mesh and a micro-batch."""
+    """Iterate over recomputation, sharding and schedules for a mesh and a micro-batch."""
     few = batch * plan.cp // (data * plan.mb) < plan.pp
     for recompute in values("recompute", RECOMPUTE):
         for zero in values("zero", _stages_of_zero(plan, data)):

@@ -1,7 +1,7 @@
 """What fused attention kernels return, by products and a softmax in float32 on the host.
 
 The scores are computed in blocks of some heads and queries, so that the host never holds all of
-them. As in the kernels, the backward pass computes them anew, from the log-sum-exp of each query;
+them. As in the kernels, the backward pass recomputes them from the log-sum-exp of each query;
 and it draws the same dropout from the seed that the forward pass returns.
 """
 

@@ -1,6 +1,6 @@
 """Context parallelism: each rank has a part of every sequence, and all keys and values.
 
-Keys and values are gathered before attention, and their gradients scattered behind it, as in the
+Keys and values are gathered before attention, and their gradients scattered after it, as in the
 training of Llama 3 (Grattafiori et al., *The Llama 3 Herd of Models*, 2024, section 3.3.2).
 """
 

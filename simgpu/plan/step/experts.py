@@ -111,7 +111,7 @@ class Experts(nn.Module):
         return min(self.program.imbalance, most_imbalance(self.model, self.ranks))
 
     def _even(self, copies):
-        """Round up, so that each expert gets as many."""
+        """Round up, so that all experts get equally many."""
         return math.ceil(copies / self.model.experts) * self.model.experts
 
 

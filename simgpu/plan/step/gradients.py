@@ -83,7 +83,7 @@ class Buckets:
         self.works.append(work)
 
     def finish(self):
-        """Wait for the sums, and let the optimiser change the parameters."""
+        """Wait for the sums, then run the optimiser."""
         if not self.program.overlap:
             for flat in self.flat:
                 self._reduce(flat)

@@ -289,7 +289,7 @@ class Job:
 
     @property
     def replicas(self):
-        """How many sequences go through side by side."""
+        """How many sequences are processed at the same time."""
         return self.data // self.context
 
     @property

@@ -197,7 +197,7 @@ class _Loss(torch.autograd.Function):
 
 
 class Embedding(nn.Module):
-    """Look tokens up, (batch, sequence) -> (sequence, batch, hidden)."""
+    """Look up tokens, (batch, sequence) -> (sequence, batch, hidden)."""
 
     def __init__(self, model, split):
         super().__init__()

@@ -28,8 +28,8 @@ class _Bias(torch.autograd.Function):
 def add_bias(x, numbers):
     """Add a bias, if there is one.
 
-    Forward no kernel: the product before it or the fused kernel behind it adds the numbers.
-    Backward a kernel sums the gradient.
+    No kernel in the forward pass: the product before it or the fused kernel after it adds the
+    bias. In the backward pass a kernel sums the gradient.
     """
     return x if numbers is None else _Bias.apply(x, numbers)
 

@@ -39,7 +39,7 @@ class World:
     unmet : set of tuple
         Group, rank and peer: of a first message, until the peer makes its first one.
     checks : bool
-        Whether the run only finds out which ranks do the same, so that nobody wants its outputs.
+        Whether the run only finds out which ranks do the same, so that its outputs are not needed.
     """
 
     def __init__(self, scheduler, machine, communication):

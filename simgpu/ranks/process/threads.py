@@ -70,7 +70,7 @@ def _acquire(waiter, timeout, before):
         if scheduler.wait(lambda: not waiter.locked(), describe, must_wait):
             return True
         if end is not None and (not others or time.monotonic() >= end):
-            return False  # nobody is left who could notify it, or it is too late
+            return False  # no rank is left that could notify it, or it is too late
 
 
 def _other_threads(scheduler, before):

@@ -75,7 +75,7 @@ def _wrap_helper(helper):
     def make(*args, **kwargs):
         given = dict(zip(parameters, args, strict=False)) | kwargs
         backend = given["backend"]
-        if str(backend) == "fake":  # communicates with nobody
+        if str(backend) == "fake":  # communicates with no other rank
             return helper(**given | {"device_id": None})
         kinds = _kinds(backend)
         ours = {"backend": naming.NAME, "backend_options": kinds, "device_id": None}

@@ -35,7 +35,7 @@ class _Cudart:
 
 
 def _take(*_, **__):
-    """Take the arguments of an NVTX mark, which nobody records, and return a number."""
+    """Take the arguments of an NVTX mark, which is not recorded, and return a number."""
     return 0
 
 

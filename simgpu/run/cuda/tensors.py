@@ -84,7 +84,7 @@ TYPES = {f"{name}Tensor": TensorType(f"{name}Tensor", dtype) for name, dtype in 
 
 
 def _pinning(function):
-    """Let a function that makes tensors pin those of the host."""
+    """Make a function that creates tensors pin those of the host."""
 
     @functools.wraps(function)
     def make(*args, **kwargs):

@@ -316,7 +316,7 @@ def test_the_command(small, capsys):
     assert found["best"] == found["plans"][0]["plan"]
     assert found["error_of_comparison_share"] == errors.COMPARED
     code, text = command(capsys, small, *machine, "--why", "tp3")
-    assert "cannot be: tp x pp x cp does not divide the GPUs\n  --tp 3" in text
+    assert "is impossible: tp x pp x cp does not divide the GPUs\n  --tp 3" in text
     text = command(capsys, small, *machine, "--why", "tp4,mb2")[1]
     assert "against the best" in text
     assert "communication" in text

@@ -13,6 +13,7 @@ from simgpu.clock.engine import Engine
 from simgpu.hardware import find_gpu
 from simgpu.network import find_cluster
 from simgpu.network.collective_costs import cost
+from simgpu.ranks.communication import links
 
 A100 = find_gpu("a100")
 
@@ -248,3 +249,14 @@ def test_a_kernel_that_grows_finds_a_gap_that_is_long_enough():
     start, seconds = contention.place(engine, 0.0, lambda m, b: 1.0 / (1 - m), 0.0)
     assert (start, seconds) == (3.0, 1.0)
     assert engine.earliest(0.0, 1.5) == 0.0
+
+
+def test_what_an_edge_has_promised_adds_up_and_is_kept_while_it_lasts():
+    edge = links._EdgeUse()
+    for start, end, share in ((0, 2, 0.5), (2, 10, 0.25), (2, 10, 0.25)):
+        edge.add(start, end, share, speed=1.0, horizon=0)
+    later = pytest.approx(1 / 1.5)  # beside two that want a quarter each
+    assert edge.rate(6, 1.0) == later
+    edge.add(20, 21, 1.0, speed=1.0, horizon=5)  # forgets what ended at 2
+    assert edge.rate(6, 1.0) == later
+    assert edge.next_change(6) == 10

@@ -37,7 +37,7 @@ class Queues:
         places[-1].append((collective, participant))
 
     def remove(self, collective) -> None:
-        """Remove a collective that has ended; what is behind it may run."""
+        """Remove a collective that has ended; what waits for it may run."""
         for participant in collective.participants.values():
             places = self._of[participant.stream]
             places[0] = [entry for entry in places[0] if entry[0] is not collective]
@@ -61,7 +61,7 @@ class Queues:
         return [part for part in found if part is not None]
 
     def explain(self, collective) -> str:
-        """Say behind which calls a collective waits that all its ranks have called; else ``""``."""
+        """Name the calls for which a collective waits that all ranks have called, or ``""``."""
         if collective.scheduled:
             return ""
         before = [

@@ -1,6 +1,6 @@
 """Each rank's own values in modules that the caller had imported before there were ranks.
 
-The caller's functions refer to these modules, so ranks cannot import them anew. Instead globals,
+The caller's functions refer to these modules, so ranks cannot import them again. Instead globals,
 attributes of classes, and what lists, dictionaries and sets hold, are put back when a rank stops
 running, and set again before it resumes: Note [Own modules] of `simgpu.ranks`.
 """

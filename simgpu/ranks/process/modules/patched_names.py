@@ -85,11 +85,11 @@ class PatchedNames:
         return self._stored_names[module]
 
     def add(self, found) -> None:
-        """Let each rank have its own values of names that `find` has returned."""
+        """Give each rank its own values of the names that `find` has returned."""
         self.names |= {key: before for key, (before, _) in found.items()}
 
     def undo(self, found) -> None:
-        """Return to what names were that `find` has returned."""
+        """Restore what `find` has returned."""
         for (owner, name), (before, _) in found.items():
             _assign(owner, name, before)
 

@@ -86,11 +86,11 @@ class ContainerSnapshot:
         return None if is_equal else (self._copy(),)
 
     def set(self, values) -> None:
-        """Let it hold what `get` has returned."""
+        """Restore what `get` has returned."""
         self._fill(values[0])
 
     def reset(self, values) -> None:
-        """Let it hold what it held for the caller."""
+        """Restore what it held for the caller."""
         self._fill(self._first)
 
     def with_empty_caches(self, new) -> None:
