@@ -79,6 +79,4 @@ def predict(row):
         f"MPT {row['Model']} seq {job.model.seq}, {job.data} GPUs, {row['Sharding Strategy']}, "
         f"recompute {job.program.recompute}, {job.micro_batches} x micro-batch {job.micro_batch}"
     )
-    said = found.memory <= job.cluster.gpu.memory
-    return Prediction(f"llm-foundry, {row['GPU']}", preset, what, tokens / rate, found.seconds,
-                      fits=(True, said))  # fmt: skip
+    return Prediction(f"llm-foundry, {row['GPU']}", preset, what, tokens / rate, found.seconds)

@@ -12,7 +12,6 @@ MISSED = {
         "gpt2",
         "megascale",
         "megatron 2024",
-        "moe folding",
         "moe modelzoo",
         "more messages",
         "nanotron",

@@ -25,8 +25,8 @@ LAST = {
 }
 # Why figures are higher by more than rounding.
 WHY = {
-    ("vtrain", "one node"): "its steps run as programs now, whose kernels are counted; a formula "
-    "with a constant for each layer was closer",
+    ("vtrain", "one node"): "its steps run as programs now, whose kernels are counted; the formula "
+    "that they replace was a little closer",
     ("megatron 2024", ""): "interleaved pipelines take less time since a message that comes late "
     "shares the wires, and attention takes cuDNN's kernel, as PyTorch chooses on H100s, which is "
     "faster than the one assumed before; predictions were too short already",
