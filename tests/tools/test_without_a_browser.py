@@ -14,6 +14,7 @@ TESTS = [  # one of each module that needs a browser
     "book/test_front_page.py::test_a_reader_chooses_a_run",
     "book/test_guesses.py::test_a_guess_is_made_by_keyboard",
     "book/test_pages.py::test_every_page_is_quiet_as_a_file",
+    "book/test_search_and_switches.py::test_a_page_prints_without_its_code",
     "book/test_strips.py::test_the_browser_draws_every_step_of_the_film[mesh]",
     "timeline/test_widget.py::test_summary_names_the_busiest_lanes",
     "tools/test_live.py::test_kernels_work_in_the_readers_folder",
