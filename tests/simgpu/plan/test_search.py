@@ -13,7 +13,7 @@ from simgpu.plan.options import make_parser
 from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import Job, Model, PlanError, Program
 from simgpu.search import best_first, errors, space
-from simgpu.search.best_first import GAIN, ROOM, Tried, search
+from simgpu.search.best_first import GAIN, ROOM, TOO_LARGE, Tried, search
 from simgpu.search.export import flags
 from simgpu.search.floors import floor, probe, probe_key
 from simgpu.search.report import SearchReport, explain
@@ -141,6 +141,21 @@ def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
             len(jobs) + reasons.total()
         )
         assert all(one.found.memory <= ROOM * 4 * 2**30 for one in found.tried)
+
+
+@pytest.mark.slow
+def test_a_tiny_search_finds_the_exhaustive_winner():
+    """On four GPUs with so little memory that the plan that is fastest with more does not fit."""
+    args = options("--gpus 4 --gpu a100 --memory 1GB --global-batch 8")
+    jobs, reasons = jobs_of(SMALL, args, recompute="none", cp=1, pp=1)
+    found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
+    assert every.simulated == len(jobs) > 3 * found.simulated
+    assert every.rejected[TOO_LARGE] > reasons[TOO_LARGE]
+    best, second = (one.found.seconds for one in every.tried[:2])
+    assert found.tried[0].found.seconds <= best / (1 - GAIN)
+    assert found.tried[0].found == every.tried[0].found
+    assert every.tried[0].plan == Plan(mb=2, zero=3)
+    assert best < 0.97 * second
 
 
 @pytest.mark.exhaustive

@@ -52,6 +52,26 @@ def test_the_peak_of_a_deep_model_is_the_full_one(program):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("chunks", [4, 8])
+def test_many_stages_of_a_rank_are_extended_too(chunks):
+    """The bubble becomes smaller with more micro-batches, extended and in full."""
+    cluster = build_cluster(8, "h100", "nvlink4", 8, "ndr")
+    model = replace(LARGE, layers=8 * chunks, heads=32, hidden=4096)
+    job = Job(model, Program("optimizer", chunks=chunks), cluster, pipeline=8, micro_batches=16)
+    waits = []
+    for count in (16, 24):
+        one = replace(job, micro_batches=count)
+        extended, full = simulate(one), run(one)
+        assert extended.seconds == pytest.approx(full.seconds, rel=0.03)
+        assert extended.memory == pytest.approx(full.memory, rel=0.01)
+        shares = [f.causes["waiting for others"] / f.seconds for f in (extended, full)]
+        assert shares[0] == pytest.approx(shares[1], abs=0.03)
+        waits.append(shares)
+    assert all(few > many for few, many in zip(*waits, strict=True))
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", [{}, {"schedule": "gpipe"}, {"chunks": 2}])
 def test_stages_are_extended_too(kind):
     cluster = build_cluster(40, "a100", "nvlink3", 5, "hdr")
