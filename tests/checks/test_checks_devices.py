@@ -1,7 +1,5 @@
 """The checkers of the devices chapter accept right solutions and name what is wrong with others."""
 
-import math
-
 import torch
 from support.samples.solutions import make_tests, returns_nothing
 
@@ -125,67 +123,8 @@ WRONG["slower_on_two"] = {
 }
 
 
-BYTES = {"sgd": 8, "momentum": 12, "adam": 16}
-
-
-RIGHT["training_bytes"] = lambda n, optimizer: BYTES[optimizer] * n
-WRONG["training_bytes"] = {
-    "Count parameters, gradients": (
-        lambda n, optimizer: 4 * n,  # parameters alone
-        lambda n, optimizer: 8 * n,  # forgets what the optimiser keeps
-        lambda n, optimizer: (BYTES[optimizer] - 4) * n,  # forgets the gradients
-        lambda n, optimizer: 16 * n,  # Adam for all
-    ),
-    "must be a number, but it is None": returns_nothing,
-    "must be a number, but it is a str": lambda n, optimizer: f"{BYTES[optimizer]} GB",
-    "training_bytes raised KeyError": lambda n, optimizer: {"sgd": 8 * n}[optimizer],
-    "8.0 per parameter and not 0.0": lambda n, optimizer: BYTES[optimizer],
-}
-
-
-LARGEST = torch.finfo(torch.float16).max
-
-
-def right_scale(gradients):
-    """The largest power of two, by halving and doubling."""
-    largest, scale = max(g.abs().max().item() for g in gradients), 1.0
-    while largest * scale > LARGEST:
-        scale /= 2
-    while 2 * largest * scale <= LARGEST:
-        scale *= 2
-    return scale
-
-
-def scale_of(largest):
-    """Choose a scale from what is taken for the largest gradient."""
-    return 2.0 ** math.floor(math.log2(LARGEST / largest))
-
-
-RIGHT["loss_scale"] = right_scale, lambda g: torch.tensor(right_scale(g))
-WRONG["loss_scale"] = {
-    "is not a power of two": lambda g: LARGEST / max(x.abs().max().item() for x in g),
-    "becomes infinite in float16": lambda g: 2 * right_scale(g),
-    "becomes infinite": (
-        lambda g: scale_of(g[0].abs().max().item()),  # the first layer alone
-        lambda g: scale_of(max(x.abs().mean().item() for x in g)),
-        lambda g: max(right_scale(g), 1.0),  # never makes them smaller
-    ),
-    "absolute values": lambda g: scale_of(max(x.max().item() for x in g)),
-    "is not the largest scale": lambda g: 2.0**16,  # a constant
-    "with the larger one fewer gradients become 0": lambda g: right_scale(g) / 2,
-    "not the large": lambda g: 2.0 ** math.ceil(math.log2(1 / max(x.abs().max() for x in g))),
-    "not the largest": lambda g: 1.0,  # as for bfloat16
-    "a scale is a positive number": (
-        lambda g: 0.0,
-        lambda g: math.inf,
-    ),
-    "must be a number, but it is None": returns_nothing,
-    "must be a number, but it is a list of 1": lambda g: [right_scale(g)],
-}
-
-
 def test_checkers_leave_a_usable_machine():
-    checks.check_training_bytes(lambda n, optimizer: BYTES[optimizer] * n)
+    checks.check_predict(right_predict)
     assert torch.ones(2, device=sim.configure(1)[0]).sum().item() == 2
 
 
