@@ -14,7 +14,8 @@ from d2lmini import sim
 from d2lmini.pages.multiple_gpus_concise import data_parallel_step
 
 ON_PURPOSE = re.compile("early|isnan")  # in a cell that reads before the copy has arrived
-OF_RACES = re.compile("check_races|has_race|waits=")  # cells about races look for them by themselves
+# Cells about races look for them by themselves.
+OF_RACES = re.compile(r"check_races|has_race\(|waits=")
 
 
 @pytest.fixture(autouse=True)
