@@ -64,7 +64,8 @@ const FIELDS = {
   network: ["Network of nodes", "hdr", names(P.networks)],
   bucket: ["Bucket (MiB)", 25, 0.01, 10000],
   gpus: ["GPUs", 8, 1, 1024], many: ["GPUs", 8, 1, 1000000],
-  trained: ["Model", "llama3-8b", [["", "my own sizes"], ...names(published.models)]],
+  // Chapters that show another calculator do not load the published runs.
+  trained: ["Model", "llama3-8b", [["", "my own sizes"], ...names(published?.models ?? {})]],
   billions: ["Parameters (billion)", 8.03, 0.001, 100000],
   active: ["Used for a token (billion)", 8.03, 0.001, 100000],
   sequence: ["Tokens of a sequence", 8192, 1, 100000000],

@@ -20,10 +20,10 @@ COMMON = {
     "server", "shard", "simulated", "span", "speed-up", "speedup", "stage", "states", "trace",
     "tree",
 }  # fmt: skip
-_CLOSED = (
-    nodes.title, nodes.reference, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block,
-    nodes.raw, nodes.term, nodes.strong, nodes.thead, nodes.citation, nodes.comment,
-    addnodes.pending_xref,
+_CLOSED = (  # a rubric is the title of a fold: there is a button, and no place for a link
+    nodes.title, nodes.rubric, nodes.reference, nodes.literal, nodes.literal_block, nodes.math,
+    nodes.math_block, nodes.raw, nodes.term, nodes.strong, nodes.thead, nodes.citation,
+    nodes.comment, addnodes.pending_xref,
 )  # fmt: skip
 
 
