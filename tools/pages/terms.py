@@ -11,6 +11,7 @@ from html import escape
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx_design.dropdown import dropdown_title
 
 WHERE = "chapters/"  # the pages on which terms become links
 # Words of everyday language: as terms they are in the glossary, but no use of them is marked.
@@ -20,8 +21,8 @@ COMMON = {
     "server", "shard", "simulated", "span", "speed-up", "speedup", "stage", "states", "trace",
     "tree",
 }  # fmt: skip
-_CLOSED = (  # a rubric is the title of a fold: there is a button, and no place for a link
-    nodes.title, nodes.rubric, nodes.reference, nodes.literal, nodes.literal_block, nodes.math,
+_CLOSED = (  # a fold's title is a button, in which no link may stand
+    nodes.title, dropdown_title, nodes.reference, nodes.literal, nodes.literal_block, nodes.math,
     nodes.math_block, nodes.raw, nodes.term, nodes.strong, nodes.thead, nodes.citation,
     nodes.comment, addnodes.pending_xref,
 )  # fmt: skip
