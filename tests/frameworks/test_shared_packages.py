@@ -21,7 +21,7 @@ def test_each_rank_has_its_own_copy_of_what_keeps_state(name):
     except ModuleNotFoundError:
         spec = None
     if spec is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"{name} is not installed: make test-frameworks")
     module = ModuleType(name)
     module.__spec__ = spec
     assert is_shared(name, module) is (name in SHARED)
