@@ -246,6 +246,8 @@ const SHOW = { step: showStep, scaling: showScaling, memory: showMemory, compare
 
 /** Fill in the sizes of a chosen model; numbers that a reader changes are no longer that model's. */
 function fillIn(elements, changed) {
+  const { billions, active } = elements;
+  if (changed === "billions" && active.value === billions.dataset.last) active.value = billions.value; // no experts
   const own = elements.model ?? elements.trained, sizes = elements.model ? ["width", "layers"] : ["billions", "active"];
   if (changed === own.name) {
     const chosen = (elements.model ? P : published).models[own.value];
@@ -253,6 +255,7 @@ function fillIn(elements, changed) {
       elements[name].value = Number(chosen[name].toPrecision(6));
     }
   } else if (sizes.includes(changed)) own.value = "";
+  if (billions) billions.dataset.last = billions.value;
 }
 
 /** Show one calculator in an element. */

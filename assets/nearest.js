@@ -39,5 +39,5 @@ function command(run) {
     + `--sequence ${run.sequence} --tokens-per-second ${run.rate}`;
 }
 
-return { distance, nearest, mfu, command };
+return { nearest, mfu, command };
 })();

@@ -35,13 +35,15 @@ def configure(
         Name of a preset (`simgpu.LINKS`) or a spec; by default the usual one for this GPU.
     numerics : bool
         If False, keep track of shapes and times only, and compute no values. Small tensors of
-        integers and bools still have some, and the indices of `torch.topk`, which a router chooses
-        experts with, and what is computed from such tensors alone.
+        integers and bools still have some, and what is computed from these alone. The indices of
+        `torch.topk` are made up (see `routing`), also where they choose no experts: a top-5
+        accuracy means nothing.
     routing : str or list of float, optional
         With ``numerics=False``, which experts tokens go to, in every layer: ``"balanced"`` (the
         default), ``"zipf:1.2"`` (expert i gets a share in proportion to 1 / (i + 1)**1.2, the first
         most), or the share of each expert, such as a measured one. If it is given, the indices of
-        `argmax` and of `max` are routing, too, not only those of `topk`.
+        `argmax` and of `max` are routing, too, not only those of `topk`. Choices among another
+        number of experts than have shares are balanced.
 
     Returns
     -------

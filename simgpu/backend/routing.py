@@ -62,7 +62,7 @@ class Routing:
             self._take([_number(part) for part in text.split(",")], text)
 
     def _take(self, shares, stated):
-        shares = tuple(shares)
+        shares = tuple(shares) if hasattr(shares, "__iter__") else ()
         numbers = all(
             isinstance(s, int | float) and not isinstance(s, bool) and 0 <= s < math.inf
             for s in shares
@@ -80,7 +80,7 @@ class Routing:
         return f"zipf:{self.power:g}" if self.power else "balanced"
 
     def covers(self, experts) -> bool:
-        """Whether a choice among so many is routing; shares are those of as many experts."""
+        """Whether a choice among so many is routing."""
         return 1 < experts <= MOST_EXPERTS
 
     def counts(self, tokens, each, experts) -> list[int]:
@@ -146,12 +146,12 @@ def _counts(weights, tokens, each):
     return tuple(found)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)  # each may be as large as the scores
 def _choose(weights, tokens, each):
     counts = torch.tensor(_counts(weights, tokens, each))
     experts = torch.repeat_interleave(torch.arange(len(weights)), counts)
     # One expert's places follow each other in steps that reach every row before one again.
-    step = next(s for s in range(round(0.618 * tokens) or 1, 2 * tokens + 1)
+    step = next(s for s in range(round(0.618 * tokens) or 1, 2 * tokens + 2)
                 if math.gcd(s, tokens) == 1)  # fmt: skip
     place = torch.arange(tokens * each)
     row = place * step % tokens

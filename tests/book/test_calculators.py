@@ -243,8 +243,10 @@ def test_the_form_shows_rows_mfu_and_command(tab):
     assert "More than these GPUs can compute" in value(tab, "compare", "rate", "1e9")
     value(tab, "compare", "rate", "60000")
     value(tab, "compare", "many", "8")
-    shown = value(tab, "compare", "billions", "47.5")
+    value(tab, "compare", "billions", "47.5")
     assert tab.ask(f"{form}.trained.value") == ""
+    assert tab.ask(f"{form}.active.value") == "47.5", "a token uses all, as in the model before"
+    shown = value(tab, "compare", "active", "70")
     assert "Used for a token (billion): give at most all parameters." in shown
     assert "simgpu compare model.json" in value(tab, "compare", "active", "13")
     assert value(tab, "compare", "many", "0") == "GPUs: give a whole number from 1 to 1,000,000."

@@ -2,6 +2,7 @@
 
 import pytest
 from nbformat.v4 import new_markdown_cell, new_output
+from support.paths import ROOT
 from support.samples import small_book
 
 from tools.readers import covered
@@ -69,3 +70,8 @@ def test_a_verdict_is_folded_and_what_teaches_is_not(source, expected):
 def test_without_a_guess_all_stays():
     cells = [text("No question."), program("a"), text("It is long.")]
     assert covered.without_answers(cells) == cells
+
+
+def test_a_verdict_is_as_short_as_on_the_pages():
+    script = (ROOT / "assets" / "guess.js").read_text(encoding="utf-8")
+    assert f".length <= {covered.SHORT};" in script

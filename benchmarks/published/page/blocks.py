@@ -12,7 +12,6 @@ from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size
 
-SIZES = [2**power for power in range(15, 35)]
 # What a table calls its source, and the reference for it.
 SOURCES = {"stas00 network": "bekman2024machine", "NVIDIA/nccl issue 812": "nvidia2023issue"}
 
@@ -37,12 +36,12 @@ def _bandwidth(row, seconds):
     return bus_factor(name, int(row["gpus"])) * num_bytes(row) / seconds
 
 
-def _curve(label, pairs, sizes):
-    """Return the `Curve` of rows that differ in size only: predicted for all of the sizes."""
+def _curve(label, pairs):
+    """Return the `Curve` of rows that differ in size only."""
     row = pairs[0][0]
     published = {num_bytes(row): _bandwidth(row, p.measured) for row, p in pairs}
     predicted = {}
-    for x in sorted({*sizes, *published}):
+    for x in sorted(published):
         sized = {**row, "bytes": str(x)}
         predicted[x] = _bandwidth(sized, collectives.predict(sized).predicted)
     return drawings.Curve(label, predicted, published)
@@ -52,16 +51,7 @@ def sweep_curve(found):
     """Return the curve of the one-node system with the most sizes."""
     swept = findings.sweep(found)
     row, p = swept[0]
-    return _curve(f"{p.system}, {row['gpus']} GPUs", swept, [])
-
-
-def node_curves(found):
-    """Return a curve for each system and algorithm over several nodes."""
-    groups = {}
-    for row, p in findings.several_nodes(found):
-        label = f"{p.system}{', ' + row['algorithm'] if row['algorithm'] else ''}"
-        groups.setdefault((label, row["collective"], row["gpus"]), []).append((row, p))
-    return [_curve(key[0], pairs, SIZES) for key, pairs in groups.items()]
+    return _curve(f"{p.system}, {row['gpus']} GPUs", swept)
 
 
 def swept_table():

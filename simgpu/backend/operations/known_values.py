@@ -7,14 +7,22 @@ known; it gets values when it meets a tensor that has some.
 """
 
 import math
+import warnings
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from simgpu import user_frame
 from simgpu.backend.operations.call import Call
 from simgpu.backend.ops import aten, tensors_of
+from simgpu.backend.pinned import poison
 from simgpu.backend.tensor import MAX_CONTROL, SimTensor, to_meta
+from simgpu.clock import current
 
+MADE_UP = (
+    "the indices of topk are made up, since only shapes are kept: the experts of a router, "
+    "balanced unless you give routing=; to compute them, use numerics=True"
+)
 MOST_EQUAL = 2**25  # integers of a tensor of equal numbers that gets values
 _CHOICES = {"argmax": 2, "max": 2, "topk": 3}  # operations that choose experts; arguments they need
 _FILLS = {
@@ -45,6 +53,8 @@ def with_equal(call) -> Call | None:
             most = MAX_CONTROL if tensor.is_floating_point() else MOST_EQUAL
             if number is None or tensor.numel() > most:
                 return None
+            if any(tensor is one for one in changed) and not _is_whole(tensor):
+                return None  # the rest of its memory has no values that could change with it
             made.append((tensor, tensor._data, number))
     for tensor, data, number in made:
         tensor._data = torch.full(data.shape, number, dtype=data.dtype)
@@ -60,7 +70,7 @@ def forget(call) -> None:
     if call.op.mutable:
         for tensor in tensors_of(call.op, call.args, call.kwargs)[1]:
             if isinstance(tensor, SimTensor):
-                tensor._data = to_meta(tensor._data)
+                _lose(tensor)
     call.tensors = [to_meta(t) for t in call.tensors]
     call.inner_args, call.inner_kwargs = tree_map_only(
         torch.Tensor, to_meta, (call.inner_args, call.inner_kwargs)
@@ -71,6 +81,13 @@ def overwrite(tensor, known):
     """Note that a tensor is written to; forget its values unless the new ones are known."""
     tensor._block.equal = None
     if not known:
+        _lose(tensor)
+
+
+def _lose(tensor):
+    """Replace values by a shape; views of the same memory show the mark for missing values."""
+    if is_known(tensor._data):
+        poison(tensor._data)
         tensor._data = to_meta(tensor._data)
 
 
@@ -83,6 +100,8 @@ def note_equal(call, wrapped) -> None:
                 tensor._block.equal = _number(call) if _is_whole(tensor) else None
     elif isinstance(wrapped, SimTensor) and op.makes_one:
         wrapped._block.equal = _number(call)
+    elif isinstance(wrapped, SimTensor) and wrapped.dtype is not call.tensors[0].dtype:
+        wrapped._block.equal = None  # a view that reads the same bytes as other numbers
 
 
 def _number(call):
@@ -110,7 +129,9 @@ def _as(dtype, number):
 
 
 def _is_whole(tensor):
-    return tensor.numel() * tensor.element_size() >= tensor._block.size
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    repeats = any(size > 1 and stride == 0 for size, stride in sizes)
+    return not repeats and tensor.numel() * tensor.element_size() >= tensor._block.size
 
 
 def shape_by_values(call):
@@ -158,6 +179,8 @@ def routed(call, out):
     if not routing.covers(experts) or each >= experts:
         return out
     shapes = out if name == "argmax" else out[1]
+    if current.ranks is None and not (routing.given or routing.used):
+        warnings.warn(f"{user_frame.line()}: {MADE_UP}", stacklevel=2)
     rows = [n for i, n in enumerate(scores.shape) if i != dim % scores.dim()]
     chosen = routing.choose(scores.numel() // experts, each, experts).view(*rows, each)
     chosen = chosen.movedim(-1, dim)

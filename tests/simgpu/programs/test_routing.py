@@ -49,7 +49,7 @@ def test_tokens_of_an_expert_are_spread_over_the_batch():
 @pytest.mark.parametrize(
     "stated",
     ["even", "zipf", "zipf:", "zipf:x", "zipf:-1", "zipf:nan", "1", "0,0", "0.5,x", "0.5,-1", [1],
-     [True, False], [1, math.inf], "nan,1"],
+     [True, False], [1, math.inf], "nan,1", 5],
 )  # fmt: skip
 def test_what_is_no_distribution_is_refused_by_name(stated):
     with pytest.raises(ValueError, match="give ") as error:
@@ -191,3 +191,61 @@ def test_a_tensor_that_is_written_to_is_not_taken_for_zeros():
         write(z)
         with pytest.raises(RuntimeError, match="shapes only"):
             z.int().scatter(1, chosen, 1).nonzero()
+
+
+UNKNOWN = torch.iinfo(torch.int64).min  # the mark for missing values
+
+
+def write_an_element(counts, unknown):
+    counts[0] = unknown
+
+
+def write_a_part(counts, unknown):
+    counts[:1].add_(unknown)
+
+
+def write_the_whole(counts, unknown):
+    counts.copy_(unknown.expand(4))
+
+
+@pytest.mark.parametrize("write", [write_an_element, write_a_part, write_the_whole])
+def test_unknown_numbers_are_not_old_ones_where_views_see_them(write):
+    (device,) = sim.configure(1, numerics=False)
+    counts = torch.zeros(4, dtype=torch.int64, device=device)
+    view = counts[:1]
+    write(counts, (scores(device) > 0).sum())
+    assert view.tolist() == [UNKNOWN]
+
+
+def test_what_views_do_to_equal_numbers_is_noted():
+    """Large tensors of equal numbers, of which only that number is known."""
+    (device,) = sim.configure(1, numerics=False)
+    few = torch.arange(4, device=device)
+
+    def equal(*shape, **how):
+        return torch.zeros(*shape, device=device, **how)
+
+    bits = (equal(100_000).add_(1)).view(torch.int32)
+    assert (bits[:4] + few).tolist() == 4 * [torch.iinfo(torch.int64).min]
+    repeated = equal(100_000, dtype=torch.int64)
+    repeated[:1].expand(100_000).fill_(5)
+    assert (repeated[:4] + few).tolist() == 4 * [UNKNOWN]
+    changed = equal(10, 20_000, dtype=torch.int64)
+    part = changed[0, :4]
+    part += few
+    changed.fill_(7)
+    assert part.tolist() != few.tolist()
+
+
+def test_a_rank_without_tokens_chooses_no_expert():
+    (device,) = sim.configure(1, numerics=False)
+    assert torch.empty(0, 8, device=device).topk(2)[1].tolist() == []
+
+
+def test_a_machine_says_once_that_choices_are_made_up():
+    (device,) = sim.configure(1, numerics=False)
+    with pytest.warns(UserWarning, match=r"test_routing.py:\d+: the indices of topk are made up"):
+        scores(device).topk(2)
+    scores(device).topk(2)  # an error, if it were said again
+    (device,) = sim.configure(1, numerics=False, routing="balanced")
+    scores(device).topk(2)

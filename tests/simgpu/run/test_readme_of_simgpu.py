@@ -42,3 +42,5 @@ def test_its_figures_of_errors_are_those_of_the_page_on_trust():
     counts = re.findall(r"- (\d+) results are (?:further )?training steps", page)
     assert int(steps) == sum(map(int, counts))
     assert f"| other steps | [by table](#sec-tables) | {low} to {high} |" in page
+    lowest = re.search(r"goes down to (\S+)\. Believe", TEXT)[1]
+    assert re.search(rf"\| steps on one node, nothing fitted \|.*\| {lowest} to ", page)
