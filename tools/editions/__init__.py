@@ -1,0 +1,1 @@
+"""Editions of the book in other languages, from one source."""
