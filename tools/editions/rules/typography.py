@@ -10,11 +10,12 @@ SKIPPED = re.compile(  # one letter stands for each of these, so that what is be
     r"(?P<glue>\{(?:glue|numref|eq)[\w:]*\}`[^`]*`)|(?P<field>\{[a-z_]*\}(?!`))"
     r"|(?P<role>\{[\w:+-]+\}`[^`]*`)"
     r"|(?P<code>(?<!`)(`+)(?!`).+?(?<!`)\5(?!`)|\$\$.+?\$\$|(?<!\\)\$[^$]+\$)"
-    r"|(?P<link>(?<=\])\([^()\s]*\)|</?[A-Za-z][^<>]*>|<https?:[^<>]*>)",
+    r"|(?P<link>(?<=\])\([^()\s]*\)|</?[A-Za-z][^<>]*>|<https?:[^<>]*>|&\w+;)",
     re.DOTALL,
 )
 STAND_IN = {"glue": "\x02", "field": "\x02", "role": "\x03", "code": "\x01", "link": ""}
 MACHINE_LINE = re.compile(r"^(?::{3,}\{[\w-]+\}|:[a-z][\w-]*:(?=\s)|#{1,6} )", re.MULTILINE)
+BOLD_END = re.compile(rf"([，。：；？！、）])(\*\*) *(?=[{HAN}A-Za-z0-9\x01-\x03])")
 SHAPE = re.compile(r"\([\d\s,.×\x01-\x03]+\)")  # (10, 20) keeps its half-width brackets
 FENCED = re.compile(r"(?:`{3,}|~{3,})(?!\{glossary)")
 
@@ -91,6 +92,10 @@ def slips(language, block):
     if FENCED.match(block):
         return
     text = SKIPPED.sub(lambda match: STAND_IN[match.lastgroup], MACHINE_LINE.sub("", block))
+    if language == "zh":
+        for match in BOLD_END.finditer(text):
+            yield f"punctuation goes behind bold, {match[2] + match[1]!r}"
+        text = BOLD_END.sub("", text)
     text = SHAPE.sub("\x01", text.replace("**", ""))
     for pattern, why in RULES[language]:
         for match in pattern.finditer(text):

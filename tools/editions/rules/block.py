@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 
-from tools.editions import numbers, typography
-from tools.editions import terms as words
+from tools.editions.rules import numbers, typography
+from tools.editions.rules import terms as words
 
 HIDDEN = "\x01"  # stands for what is no prose: a role, a formula, code
 ROLE = re.compile(r"\{([\w:+-]+)\}(`+)((?:[^<`]*<(?=[^`]*>`))?)([^`]*?)(>?)\2")
@@ -32,6 +32,7 @@ NO_TITLE = {"{figure}", "{figure-md}", "{image}", "{include}", "{raw}", "{code-c
 OPTION = re.compile(r"^:([a-z][\w-]*):[ ]*(.*)$", re.MULTILINE)
 OPTIONS_WITH_WORDS = {"answer", "alt", "title", "caption"}
 FIELD = re.compile(r"(?<!\\)\{\{?[^{}`\n]{0,40}\}\}?(?!`)|%(?:\.\d)?[sdf]\b")
+ENTITY = re.compile(r"&\w+;")
 FOOTNOTE = re.compile(r"\[\^[^\]]+\]")
 HEADING = re.compile(r"^(#{1,6}) ", re.MULTILINE)
 ITEM = re.compile(r"^(\s*)(?:([-*+])|(\d+)[.)]) ", re.MULTILINE)
@@ -158,6 +159,7 @@ def take_apart(block, decimal_comma=False):
     text = LINK.sub(lambda match: keep("link", f"({match[1]})", ""), text)
     text = FOOTNOTE.sub(lambda match: keep("footnote", match[0]), text)
     text = TAG.sub(tag, text) if "<" in text else text
+    text = ENTITY.sub(" ", text)
     text = FIELD.sub(lambda match: keep("field", match[0]), text)
     for match in RULE_OF_TABLE.finditer(text):
         keep("table rule", "".join(match[0].split()))

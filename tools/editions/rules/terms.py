@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-PATH = Path(__file__).parents[2] / "editions" / "terms.csv"
+PATH = Path(__file__).parents[3] / "editions" / "terms.csv"
 LOWER = str.maketrans({"İ": "i", "I": "ı"})
 IDIOMS = re.compile(
     r"\b(?:for example|for instance|step by step|in the process|network interface|key word|"

@@ -4,7 +4,7 @@ Prose in Turkish has a decimal comma and points between thousands. A number in w
 one in digits, and the other way round for small ones; "60 million" may become 6000万.
 """
 
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, SIM905
 
 import re
 from collections import Counter
@@ -19,8 +19,11 @@ VERSION = re.compile(
     r"(?:[A-Z][\w-]*[A-Z]\w*|torch|Python|Apache|Llama|Qwen|Ubuntu|Sphinx|Triton|Chromium"
     r"|[Vv]ersion|[Rr]elease)(?: version)?[ ]v?(\d+(?:\.\d+)+)|(?<![\d.,])(\d+\.\d+\.\d+(?:\.\d+)*)"
 )
+SOFTWARE = re.compile(r"\b(?:PyTorch|Python|CUDA|NCCL|Triton|Transformers|Megatron|DeepSpeed)\b")
+RANGE = re.compile(r"(\d+)(?: to | through |–|-)(\d+)")
 LARGE_WORDS = frozenset(
-    ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety", "hundred", "hundreds", "thousand", "thousands", "million", "millions", "billion", "trillion", "dozen", "dozens", "half", "order"]
+    "twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands "
+    "million millions billion trillion dozen dozens half order".split()
 )
 IN_WORDS = {
     Decimal(number): frozenset(names.split())
@@ -131,7 +134,7 @@ def differing(language, english, translated):
             translated = translated.replace(version, "", 1)
     here, there = values("en", english), values(language, translated)
     if language == "tr":
-        for written, _, _ in there:
+        for written, _, _ in there if not SOFTWARE.search(english) else ():
             if re.fullmatch(r"\d+\.(?:\d{1,2}|\d{4,})", written):
                 yield f"a decimal point in {written}"
     for position in (1, 2):
@@ -140,8 +143,15 @@ def differing(language, english, translated):
         form = SPELLED[language].get(value)
         if not (form and form.search(translated.lower())):
             yield f"missing {written}"
-    said = set(re.findall(r"[a-z]+", english.lower())) if there else set()
-    for written, value, _ in there:
+    if not there:
+        return
+    said = set(re.findall(r"[a-z]+", english.lower()))
+    ranges = [(int(first), int(last)) for first, last in RANGE.findall(english)]
+    for written, value, large in there:
+        if value == 1 or any(
+            isinstance(large, Decimal) and first < large < last for first, last in ranges
+        ):
+            continue
         if not said & (LARGE_WORDS | IN_WORDS.get(value, LARGE_WORDS)):
             yield f"added {written}"
 
