@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.editions import copy, pages, work
+from tools.editions import copy, pages, same, work
 from tools.editions.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
@@ -55,17 +55,20 @@ def page_named(name):
 
 
 def write(language):
-    """Write the copy of a language, and say how much of it is translated."""
+    """Write the copy of a language, and say how much of it is translated; return the status."""
     counts = copy.write(language)
+    wrong = list(same.compare(ROOT, copy.place_of(language)))
+    print(*wrong, sep="\n", end="\n" * bool(wrong))
     done = sum(count[0] for count in counts.values())
     left = sum(count[1] for count in counts.values())
     print(f"{language}: {done} blocks translated, {left} in English", flush=True)
-    return 0
+    return int(bool(wrong))
 
 
 def run(language, program):
     """Write the copy of a language, and run a program in it; return its exit status."""
-    write(language)
+    if write(language):
+        return 1
     place = copy.place_of(language)
     others = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(place), *([others] if others else [])])
