@@ -139,8 +139,16 @@ def glued(value, language, table):
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
 
 
-def write(language, root=ROOT):
+def write(language, root=ROOT, *, unreviewed=False):
     """Write the copy of a language; what was built in it stays.
+
+    Parameters
+    ----------
+    language : str
+    root : pathlib.Path
+        The folder of the book.
+    unreviewed : bool
+        Whether pages that no review has passed are translated as well.
 
     Returns
     -------
@@ -157,7 +165,7 @@ def write(language, root=ROOT):
             found = pages.blocks_of(name, root)
             table = {words: new for words in found if (new := translation.say(words))}
         else:
-            if not reviews.is_published(language, name, root):
+            if not (unreviewed or reviews.is_published(language, name, root)):
                 translation.table = {}
             write_page(name, translation, table, root, place)
         headings |= translation.headings
