@@ -15,7 +15,8 @@ TERMS = {language: read_terms(language) for language in ("tr", "ko", "zh")}
 
 PARAGRAPH = """\
 **Data parallelism** cuts the minibatch. Two A100s take {glue:text}`two_epoch` seconds
-({numref}`fig-one`), 0.108 s more than `to` takes for 12,288 examples, at 80 % of the [peak](devices.ipynb#peak). Why?"""
+({numref}`fig-one`), 0.108 s more than `to` takes for 12,288 examples, at 80 % of the
+[peak](devices.ipynb#peak). Why?"""
 RIGHT = {
     "tr": """\
 **Veri paralelliği** (data parallelism) minigrubu böler. İki A100
@@ -98,6 +99,10 @@ TYPOGRAPHY = [
     ("tr", "Of {glue:text}`x`.", "{glue:text}`x`lik.", "a suffix at a role"),
     ("tr", "Fewer than {n}", "{n}'den az", "a suffix at a role"),
     ("tr", "80 % of it.", "80%'i.", "% goes in front"),
+    ("tr", "Yes: it does.", "Evet：öyle.", "full width"),
+    ("zh", "A GPU computes.", "GPU 。", "space"),
+    ("zh", "A GPU computes.", "ＧＰＵ计算。", "full width"),
+    ("zh", "And so on...", "等等...", "…… for an ellipsis"),
     ("tr", "On a GPU.", "Bir GPUda.", "an apostrophe is missing"),
     (
         "ko",
@@ -166,6 +171,7 @@ RIGHT_BLOCKS = [
     ("zh", "| a (MB) | b |\n|---|---|\n| one | 2 |", "| 甲（MB） | 乙 |\n|---|---|\n| 一 | 2 |"),
     ("zh", "$$\na \\text{ if } b\n$$ (eq-a)", "$$\na \\text{ 若 } b\n$$ (eq-a)"),
     ("tr", "a picture of 2 GPUs, 24&nbsp;minutes", "2 GPU'nun bir resmi, 24&nbsp;dakika"),
+    ("ko", "a picture, 24&nbsp;minutes", "그림, 24&nbsp;분"),
     ("ko", "```\nx = 1  # one\n# both\n```", "```\nx = 1  # 하나\n# 둘 다\n```"),
     ("tr", "Fewer GPUs than {n}", "{n} sayısından az GPU"),
     ("ko", "In the backward pass, DDP is slow.", "역방향 패스에서 DDP는 느립니다."),

@@ -143,7 +143,9 @@ def table(language, rows):
         key=len,
         reverse=True,
     )
-    return Terms(of, re.compile("|".join(map(expression, names))), frozenset(kept))
+    return Terms(
+        of, re.compile(rf"(?<![\w.-])(?:{'|'.join(map(expression, names))})"), frozenset(kept)
+    )
 
 
 def key(spelling):
@@ -157,14 +159,14 @@ def is_name(spelling):
 
 
 def expression(spelling):
-    """Return a regular expression that finds a spelling and its plural."""
+    """Return a regular expression for a spelling or its plural, from the beginning of a word."""
     if is_name(spelling):
-        return rf"(?<![\w.-]){re.escape(spelling)}s?(?![\w-])"
+        return rf"{re.escape(spelling)}s?(?![\w-])"
     parts = [re.escape(part) for part in re.split(r"[-_\s]+", spelling)]
     parts[0] = re.sub(r"^[a-z]", lambda m: f"[{m[0]}{m[0].upper()}]", parts[0])
     words = r"[-\s]+".join(parts)
     words = words[:-1] + "(?:y|ies)" if words.endswith("y") else words + "(?:e?s)?"
-    return rf"(?<![\w.-]){words}(?!\w|-\w|\.\w)"
+    return rf"{words}(?!\w|-\w|\.\w)"
 
 
 def used(english, terms):
