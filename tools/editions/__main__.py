@@ -1,0 +1,121 @@
+"""Command line of the editions: ``python -m tools.editions todo ko chapters/devices``."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.editions import copy, pages, same, work
+from tools.editions.languages import LANGUAGES
+
+ROOT = Path(__file__).parents[2]
+ALL = "all"
+
+
+def parser():
+    """Return the parser of the command line."""
+    made = argparse.ArgumentParser(prog="python -m tools.editions", description=__doc__)
+    commands = made.add_subparsers(dest="command", required=True)
+
+    def command(name, explanation, *, page=False, many=True):
+        added = commands.add_parser(name, help=explanation, description=explanation)
+        choices = [*LANGUAGES, ALL] if many else [*LANGUAGES]
+        added.add_argument("language", choices=choices)
+        if page:
+            added.add_argument("page", help="as in _toc.yml, or 'words'")
+        return added
+
+    command("todo", "print what is left to translate on a page", page=True, many=False)
+    command("add", "take a filled-in file into the edition", page=True, many=False).add_argument(
+        "file", type=Path
+    )
+    command("side", "print a page in both languages, as HTML", page=True, many=False)
+    command("status", "print how much of each page is translated")
+    command("check", "print what is wrong with the form of the translations").add_argument(
+        "pages", nargs="*", help="default: all"
+    )
+    command("write", "write the copy of the repository in that language")
+    run = command("run", "write the copy, and run a program of the repository in it")
+    run.add_argument("program", nargs=argparse.REMAINDER, help="what stands behind `python`")
+    return made
+
+
+def chosen(language):
+    """Return the languages that an argument means."""
+    return [*LANGUAGES] if language == ALL else [language]
+
+
+def page_named(name):
+    """Return the name of a page, or end with the names there are."""
+    if name not in (names := pages.names()):
+        sys.exit(f"editions: no page {name}; there are: {', '.join(names)}")
+    return name
+
+
+def write(language):
+    """Write the copy of a language, and say how much of it is translated; return the status."""
+    counts = copy.write(language)
+    wrong = list(same.compare(ROOT, copy.place_of(language)))
+    print(*wrong, sep="\n", end="\n" * bool(wrong))
+    done = sum(count[0] for count in counts.values())
+    left = sum(count[1] for count in counts.values())
+    print(f"{language}: {done} blocks translated, {left} in English", flush=True)
+    return int(bool(wrong))
+
+
+def run(language, program):
+    """Write the copy of a language, and run a program in it; return its exit status."""
+    if write(language):
+        return 1
+    place = copy.place_of(language)
+    others = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(place), *([others] if others else [])])
+    status = subprocess.run(
+        [sys.executable, *program], cwd=place, env=os.environ | {"PYTHONPATH": path}, check=False
+    ).returncode
+    built, site = place / "_build" / "html", ROOT / "_build" / "html" / language
+    if program[:1] == ["tools/build_book.py"] and status == 0:
+        shutil.rmtree(site, ignore_errors=True)
+        shutil.copytree(built, site)
+        print(f"editions: {site / 'index.html'}")
+    return status
+
+
+def check(language, names):
+    """Print what is wrong with an edition; return the number of errors."""
+    from tools.editions import checks
+
+    errors = 0
+    for name in names:
+        for problem in checks.of_page(language, name):
+            errors += problem.kind == "error"
+            print(f"{language}/{name}: {problem}")
+    return errors
+
+
+def main(arguments=None):
+    """Command line; returns the exit status."""
+    options = parser().parse_args(arguments)
+    languages = chosen(options.language)
+    if options.command == "status":
+        print(*work.status(languages=languages), sep="\n")
+        return 0
+    if options.command == "check":
+        names = [page_named(name) for name in options.pages] or pages.names()
+        return min(1, sum(check(language, names) for language in languages))
+    if options.command in ("write", "run"):
+        more = (options.program,) if options.command == "run" else ()
+        return max(globals()[options.command](language, *more) for language in languages)
+    name = page_named(options.page)
+    if options.command == "add":
+        count = work.add(options.language, name, options.file.read_text(encoding="utf-8"))
+        print(f"{options.language}/{name}: {count} blocks taken in")
+        return 0
+    print(getattr(work, options.command)(options.language, name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
