@@ -16,10 +16,12 @@ from pathlib import Path
 
 PATH = Path(__file__).parents[3] / "editions" / "terms.csv"
 LOWER = str.maketrans({"İ": "i", "I": "ı"})
-IDIOMS = re.compile(
-    r"\b(?:for example|for instance|step by step|in the process|network interface|key word|"
-    r"event loop|memory of|training data|hello world|at a loss|host ?name|process of)\b"
+IDIOMS = re.compile(  # everyday uses of words that are terms elsewhere
+    r"\b(?:process(?:es)? (?=(?:the|an?|one|each|every|its?|some|all|two|what|more)\b)"
+    r"|error messages?|in sequence|for example|for instance|step by step|in the process"
+    r"|network interface|event loop|host ?name)\b"
 )
+ENTRY = re.compile(r"(?![-*+|:#>]|\d+\. )(?:\S.*\n)+  \S")  # of the glossary
 PARAGRAPH = re.compile(r"(?!#|:::|\||!\[|```|\$\$)(?s:.*)[.:?!]\W*$")
 ASIDE = re.compile(r"[（(]([^（()）]+)[）)]")
 
@@ -155,7 +157,7 @@ def key(spelling):
 
 def is_name(spelling):
     """Say whether a term is written with capitals or underscores, and stays as it is."""
-    return bool(re.search(r"[A-Z_]", spelling)) and " " not in spelling
+    return bool(re.search(r"[A-Z_\d]", spelling)) and " " not in spelling
 
 
 def expression(spelling):
@@ -242,7 +244,7 @@ def first_uses(language, pairs, terms):
             for part in re.split(r"[,，、;；]", aside)
         }
         asides |= here
-        if not PARAGRAPH.match(english):
+        if ENTRY.match(english) or not PARAGRAPH.match(english):
             continue
         text = prose(english)
         for candidates, said in used(text, terms):
