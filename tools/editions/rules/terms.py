@@ -18,10 +18,11 @@ PATH = Path(__file__).parents[3] / "editions" / "terms.csv"
 LOWER = str.maketrans({"İ": "i", "I": "ı"})
 IDIOMS = re.compile(  # everyday uses of words that are terms elsewhere
     r"\b(?:process(?:es)? (?=(?:the|an?|one|each|every|its?|some|all|two|what|more)\b)"
+    r"|(?:they|we|you|to|can|must|ranks|GPUs) process"
     r"|error messages?|in sequence|for example|for instance|step by step|in the process"
     r"|network interface|event loop|host ?name)\b"
 )
-ENTRY = re.compile(r"(?![-*+|:#>]|\d+\. )(?:\S.*\n)+  \S")  # of the glossary
+ENTRY = re.compile(r"(?![-*+|:#>]|\d+\. )(?:\S.*\n)+  [A-Z]")  # of the glossary
 PARAGRAPH = re.compile(r"(?!#|:::|\||!\[|```|\$\$)(?s:.*)[.:?!]\W*$")
 ASIDE = re.compile(r"[（(]([^（()）]+)[）)]")
 
