@@ -3,6 +3,7 @@
 # ruff: noqa: RUF001, SIM905
 
 import re
+from operator import and_
 
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 HANGUL = "\uac00-\ud7a3"
@@ -133,7 +134,12 @@ def left_over(language, english, translated, terms):
             if any(word in said for word in function):
                 yield f"English: {run}"
                 continue
-        lower = [word for word in every if word.islower() and word in said]
-        foreign = [word for word in lower if word not in ALLOWED and word not in terms.kept]
-        if len(foreign) > 1 or (language != "tr" and any(len(word) > 2 for word in foreign)):
+        foreign = [
+            word.islower() and word in said and word not in ALLOWED and word not in terms.kept
+            for word in every
+        ]
+        longer = [word for word, is_foreign in zip(every, foreign, strict=True) if is_foreign]
+        if any(map(and_, foreign, foreign[1:])) or (
+            language != "tr" and any(len(word) > 2 for word in longer)
+        ):
             yield f"English: {run}"
