@@ -4,11 +4,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tools.editions import pages, rules, store, terms
+from tools.editions import pages, rules, store
 from tools.editions.blocks import digest
 
 ROOT = Path(__file__).parents[2]
-read_terms = cache(terms.read)
+read_terms = cache(rules.read_terms)
 
 
 def of_page(language, name, root=ROOT):
@@ -28,5 +28,5 @@ def of_page(language, name, root=ROOT):
         for problem in rules.problems(language, english, translated, known):
             yield replace(problem, text=f"{digest(english)} {problem.text}")
     if name != pages.WORDS:
-        for text in terms.first_uses(language, pairs, known):
+        for text in rules.first_uses(language, pairs, known):
             yield rules.Problem("warning", text)
