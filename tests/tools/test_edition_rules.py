@@ -176,6 +176,7 @@ RIGHT_BLOCKS = [
     ("tr", "in step 0 device i sends", "0. adımda i cihazı gönderir"),
     ("tr", "`f(a,\n  b)` is a sum.", "`f(a, b)` bir toplamdır."),
     ("tr", r"$a_{\text{on } j}$ is it.", r"$a_{j \text{ üzerinde}}$ odur."),
+    ("ko", "- find the rank.", "- 랭크 찾기"),
     ("ko", "a picture, 24&nbsp;minutes", "그림, 24&nbsp;분"),
     ("ko", "```\nx = 1  # one\n# both\n```", "```\nx = 1  # 하나\n# 둘 다\n```"),
     ("tr", "Fewer GPUs than {n}", "{n} sayısından az GPU"),

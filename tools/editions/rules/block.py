@@ -220,7 +220,7 @@ def lengths(language, english, translated):
     source = ORDINAL.sub("", english.replace(HIDDEN, "x"))
     prose = ORDINAL.sub("", translated.replace(HIDDEN, "x"))
     here, there = len(END.findall(source.strip())), len(ends.findall(prose.strip()))
-    if there < here - 1 or (here and not there):
+    if there < here - 1 or (here > 1 and not there):
         yield f"sentences: {there} in place of {here}"
         return
     size, other = len(" ".join(source.split())), len(" ".join(prose.split()))
