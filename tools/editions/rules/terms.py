@@ -22,7 +22,6 @@ IDIOMS = re.compile(  # everyday uses of words that are terms elsewhere
     r"|error messages?|in sequence|for example|for instance|step by step|in the process"
     r"|network interface|event loop|host ?name)\b"
 )
-ENTRY = re.compile(r"(?![-*+|:#>]|\d+\. )(?:\S.*\n)+  [A-Z]")  # of the glossary
 PARAGRAPH = re.compile(r"(?!#|:::|\||!\[|```|\$\$)(?s:.*)[.:?!]\W*$")
 ASIDE = re.compile(r"[（(]([^（()）]+)[）)]")
 
@@ -245,7 +244,7 @@ def first_uses(language, pairs, terms):
             for part in re.split(r"[,，、;；]", aside)
         }
         asides |= here
-        if ENTRY.match(english) or not PARAGRAPH.match(english):
+        if not PARAGRAPH.match(english):
             continue
         text = prose(english)
         for candidates, said in used(text, terms):
