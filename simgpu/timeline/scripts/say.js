@@ -1,4 +1,8 @@
 /* Texts: names, the summary for screen readers, the values of the axis. */
+/** A text in the language of the page, where that says it in another than English (assets/words.js). */
+const say = window.say ?? ((english, values = {}) =>
+  english.replace(/\{(\w+)\}/g, (field, name) => (name in values ? values[name] : field)));
+
 /** Shorten a profiler's name, as kinds.py does. */
 function short(name) {
   name = name.replace(/^autograd::engine::evaluate_function: /, "");
@@ -18,8 +22,8 @@ function busyShare(lane, seconds) {
   return busy / seconds;
 }
 
-const KEYS = [["← →", "from span to span"], ["↑ ↓", "from lane to lane"], ["+ −", "zoom"],
-  ["Shift ← →", "move the view"], ["Enter", "zoom to the span"], ["0", "show all"], ["Esc", "forget the span"]];
+const KEYS = [say("← →: from span to span"), say("↑ ↓: from lane to lane"), say("+ −: zoom"),
+  say("Shift ← →: move the view"), say("Enter: zoom to the span"), say("0: show all"), say("Esc: forget the span")];
 
 /** The summary for screen readers. */
 function summary(model) {
@@ -30,11 +34,13 @@ function summary(model) {
     for (const box of lane.boxes) kinds[box.kind] = (kinds[box.kind] ?? 0) + box.busy;
     const most = Object.keys(kinds).sort((a, b) => kinds[b] - kinds[a])[0];
     const count = lane.boxes.reduce((n, box) => n + box.count, 0);
-    return `${lane.name}: busy ${Math.round(100 * share)} percent of the time, ${count} spans, mostly ${most}`;
+    return say("{lane}: busy {percent} percent of the time, {count} spans, mostly {kind}",
+      { lane: lane.name, percent: Math.round(100 * share), count, kind: most });
   });
-  const head = `${model.title}, ${model.lanes.length} lanes. The busiest: `;
-  return `${head}${lanes.join("; ")}. Arrow keys move from span to span, plus and minus zoom, `
-    + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span, ? lists the keys.";
+  const busiest = lanes.reduce((before, item) => say("{before}; {item}", { before, item }));
+  return say("{title}, {lanes} lanes. The busiest: {busiest}. Arrow keys move from span to span, plus and minus zoom, "
+    + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span, ? lists the keys.",
+  { title: model.title, lanes: model.lanes.length, busiest });
 }
 
 /** At most `most` round values of an axis from low to high, and their number of decimals. */
