@@ -12,7 +12,7 @@ programs write into the chapters are in `tools.words.lines`.
 import ast
 import json
 import re
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +60,23 @@ def say(english, **values):
     '3 pages'
     """
     return fill(table().get(english, english), values)
+
+
+def chain(items, between):
+    """Return items as one text.
+
+    Parameters
+    ----------
+    items : list of str
+    between : str
+        What is ``before`` an ``item``, and the item; `say` has it.
+
+    Examples
+    --------
+    >>> chain(["a", "b", "c"], "{before}; {item}")
+    'a; b; c'
+    """
+    return reduce(lambda before, item: fill(between, {"before": before, "item": item}), items)
 
 
 def spellings(english):
