@@ -200,6 +200,8 @@ def problems(words, root=ROOT):
             yield f"not translated: {english!r}"
         elif fields(words[english]) != fields(english):
             yield f"other fields in the translation of {english!r}: {words[english]!r}"
+        elif any(words[english].count(mark) != english.count(mark) for mark in "*`<>"):
+            yield f"other marks in the translation of {english!r}: {words[english]!r}"
     for english in words.keys() - set(known):
         yield f"nothing says {english!r} any more"
 
