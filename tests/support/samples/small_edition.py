@@ -12,6 +12,7 @@ from support.paths import ROOT
 from tools.editions.languages import ENGLISH, LANGUAGES
 
 EVERY = {"en": ENGLISH, **LANGUAGES}
+BASE = "https://example.org/book/"
 TOC = """\
 format: jb-book
 root: intro
