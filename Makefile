@@ -3,6 +3,14 @@
 PYTHON ?= python3
 RUN = .venv/bin/python
 
+# `make book LANG=ko` makes the Korean book, LANG=all all of them. The variable of the shell that has
+# the same name says something else.
+ifeq ($(origin LANG),command line)
+EDITION := $(filter-out en,$(LANG))
+override LANG := C.UTF-8
+endif
+IN = $(if $(EDITION),-m tools.editions run $(EDITION))
+
 ifneq ($(filter-out /%,$(firstword $(D2LMINI_DATA))),)  # notebooks would look in chapters/
 override D2LMINI_DATA := $(CURDIR)/$(D2LMINI_DATA)
 export D2LMINI_DATA
@@ -20,26 +28,26 @@ setup:
 # For readers
 
 book: setup  ## build the book: _build/html/index.html
-	$(RUN) tools/build_book.py
+	$(RUN) $(IN) tools/build_book.py
 
 pdf: book  ## the book as one file: _build/pdf/book.pdf
-	$(RUN) -m tools.chromium.pdf $(ARGS)
+	$(RUN) $(IN) -m tools.chromium.pdf $(ARGS)
 
 # JupyterLab does not ask whether it may fetch news.
 lab edit: export JUPYTER_CONFIG_PATH := $(CURDIR)/tools/readers/lab$(if $(JUPYTER_CONFIG_PATH),:$(JUPYTER_CONFIG_PATH))
 
 lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept
-	$(RUN) -m tools.readers --trust
-	$(RUN) -m jupyterlab _build/notebooks/00-intro.ipynb $(ARGS)
+	$(RUN) $(IN) -m tools.readers --trust
+	$(RUN) $(IN) -m jupyterlab _build/notebooks/00-intro.ipynb $(ARGS)
 
 live: setup  ## the book with cells that run in the page
-	$(RUN) -m tools.live $(ARGS)
+	$(RUN) $(IN) -m tools.live $(ARGS)
 
 notebooks: setup  ## write the notebooks for readers: _build/notebooks
-	$(RUN) -m tools.readers $(ARGS)
+	$(RUN) $(IN) -m tools.readers $(ARGS)
 
 student: setup  ## the notebooks for readers without solutions: _build/student
-	$(RUN) -m tools.classroom student $(ARGS)
+	$(RUN) $(IN) -m tools.classroom student $(ARGS)
 
 wheels: setup  ## fetch all packages for a machine without network: wheels
 	$(RUN) -m pip download -q -r requirements.txt -d wheels $(ARGS)

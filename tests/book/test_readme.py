@@ -29,7 +29,7 @@ def test_commands_are_there():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     modules = set(re.findall(r"-m ((?:tools|d2lmini|benchmarks)[\w.]*)", text))
-    assert {"tools.classroom", "tools.translation", "tools.costs"} <= modules
+    assert {"tools.classroom", "tools.editions", "tools.costs"} <= modules
     for module in modules:
         assert importlib.util.find_spec(module), module
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.editions import copy, pages, work
+from tools.editions import copy, pages, reviews, same, work
 from tools.editions.languages import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
@@ -32,12 +32,20 @@ def parser():
         "file", type=Path
     )
     command("side", "print a page in both languages, as HTML", page=True, many=False)
+    command("back", "print the blocks to translate back", page=True, many=False)
+    command("beside", "print English, translation and a translation back", page=True).add_argument(
+        "file", type=Path
+    )
     command("status", "print how much of each page is translated")
     command("check", "print what is wrong with the form of the translations").add_argument(
         "pages", nargs="*", help="default: all"
     )
-    command("write", "write the copy of the repository in that language")
+    written = command("write", "write the copy of the repository in that language")
     run = command("run", "write the copy, and run a program of the repository in it")
+    for added in (written, run):
+        added.add_argument(
+            "--unreviewed", action="store_true", help="pages that no review has passed as well"
+        )
     run.add_argument("program", nargs=argparse.REMAINDER, help="what stands behind `python`")
     return made
 
@@ -54,18 +62,21 @@ def page_named(name):
     return name
 
 
-def write(language):
-    """Write the copy of a language, and say how much of it is translated."""
-    counts = copy.write(language)
+def write(language, unreviewed=False):
+    """Write the copy of a language, and say how much of it is translated; return the status."""
+    counts = copy.write(language, unreviewed=unreviewed)
+    wrong = list(same.compare(ROOT, copy.place_of(language)))
+    print(*wrong, sep="\n", end="\n" * bool(wrong))
     done = sum(count[0] for count in counts.values())
     left = sum(count[1] for count in counts.values())
     print(f"{language}: {done} blocks translated, {left} in English", flush=True)
-    return 0
+    return int(bool(wrong))
 
 
-def run(language, program):
+def run(language, program, unreviewed=False):
     """Write the copy of a language, and run a program in it; return its exit status."""
-    write(language)
+    if write(language, unreviewed):
+        return 1
     place = copy.place_of(language)
     others = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(place), *([others] if others else [])])
@@ -102,10 +113,18 @@ def main(arguments=None):
     if options.command == "check":
         names = [page_named(name) for name in options.pages] or pages.names()
         return min(1, sum(check(language, names) for language in languages))
-    if options.command in ("write", "run"):
-        more = (options.program,) if options.command == "run" else ()
-        return max(globals()[options.command](language, *more) for language in languages)
+    if options.command == "write":
+        return max(write(language, options.unreviewed) for language in languages)
+    if options.command == "run":
+        return max(run(language, options.program, options.unreviewed) for language in languages)
     name = page_named(options.page)
+    if options.command == "back":
+        print(reviews.to_translate_back(options.language, name), end="")
+        return 0
+    if options.command == "beside":
+        back = options.file.read_text(encoding="utf-8")
+        print(reviews.beside(options.language, name, back), end="")
+        return 0
     if options.command == "add":
         count = work.add(options.language, name, options.file.read_text(encoding="utf-8"))
         print(f"{options.language}/{name}: {count} blocks taken in")

@@ -107,32 +107,48 @@ class Translation:
         return blocks.COMMENT.sub(comment, source)
 
 
-def decimal_commas(notebook):
-    """Write the numbers that texts show as Turkish does; what programs print stays."""
+def convert_glued(notebook, language, table):
+    """Write the numbers that texts show as the language does; what programs print stays.
+
+    The only words in them are those that say by which clock a time was taken.
+    """
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             if output.get("metadata", {}).get("scrapbook", {}).get("name"):
                 data = output["data"]
-                data.update({kind: turkish_number(value) for kind, value in data.items()})
+                data.update({kind: glued(value, language, table) for kind, value in data.items()})
 
 
-def turkish_number(value):
-    """Return a glued value with a decimal comma, and its percent sign in front.
+def glued(value, language, table):
+    """Return a glued value as the texts of a language show it.
 
     Examples
     --------
-    >>> turkish_number("1,234.5 ms"), turkish_number("12%")
-    ('1.234,5 ms', '%12')
+    >>> glued("1,234.5 ms (simulated)", "tr", {"simulated": "simüle"}), glued("12%", "tr", {})
+    ('1.234,5 ms (simüle)', '%12')
     """
     if not isinstance(value, str):
+        return value
+    value = re.sub(
+        rf"\(({'|'.join(pages.CLOCKS)})\)", lambda word: f"({table.get(word[1], word[1])})", value
+    )
+    if language != "tr":
         return value
     swap = str.maketrans(".,", ",.")
     value = re.sub(r"\d[\d.,]*\d", lambda number: number[0].translate(swap), value)
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
 
 
-def write(language, root=ROOT):
+def write(language, root=ROOT, *, unreviewed=False):
     """Write the copy of a language; what was built in it stays.
+
+    Parameters
+    ----------
+    language : str
+    root : pathlib.Path
+        The folder of the book.
+    unreviewed : bool
+        Whether pages that no review has passed are translated as well.
 
     Returns
     -------
@@ -149,9 +165,9 @@ def write(language, root=ROOT):
             found = pages.blocks_of(name, root)
             table = {words: new for words in found if (new := translation.say(words))}
         else:
-            if not reviews.is_published(language, name, root):
+            if not (unreviewed or reviews.is_published(language, name, root)):
                 translation.table = {}
-            write_page(name, translation, root, place)
+            write_page(name, translation, table, root, place)
         headings |= translation.headings
         counts[name] = count(translation)
     write_words(table, root, place)
@@ -188,11 +204,10 @@ def copy_files(root, place):
             shutil.copy2(root / name, place / name)
 
 
-def write_page(name, translation, root, place):
+def write_page(name, translation, table, root, place):
     """Write a translated page into the copy."""
     notebook = pages.read_page(root, name).notebook
-    if translation.language == "tr":
-        decimal_commas(notebook)
+    convert_glued(notebook, translation.language, table)
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():

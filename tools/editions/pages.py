@@ -16,6 +16,7 @@ ENGLISH_ONLY = {"chapters/how-far-to-trust-the-clock", "records", "references", 
 TEXT = re.compile(r"(?s)(?P<before><text\b[^>]*>)(?P<words>.*?)(?=</text>)")
 SAID = re.compile(r'(?P<before><button[^>]*>|data-says=")(?P<words>[^<"]+)')
 FIGURES = {"chapters/img/*.svg": TEXT, "assets/front/runs.html": SAID}  # words in pictures
+CLOCKS = ("simulated", "measured")  # what a glued time may say of itself
 LOGO = "logo.svg"  # a name: it stays
 
 
@@ -63,6 +64,7 @@ def table_words(root):
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     yield from (part["caption"] for part in toc["parts"])
     yield from words.found()
+    yield from CLOCKS
     yield from figure_words(root)
 
 

@@ -1,35 +1,28 @@
-"""Compare the chapters with a copy of the original: ``python -m tools.translation ORIGINAL``.
+"""Compare the chapters of an edition with the English ones: only words may differ.
 
-Text and strings may differ. Cells, tags, code and all names that a text uses may not.
+Cells, tags, code, outputs and all names that a text uses may not. In an output, a glued number may
+be written as the language does.
 """
 
-import argparse
 import ast
 import re
-import sys
 from collections import Counter
 from itertools import zip_longest
-from pathlib import Path
 
 import nbformat
 
-ROOT = Path(__file__).parents[1]
 ROLE = re.compile(r"\{([\w:]+)\}`(?:[^`<]*<)?([^`>]+)>?`")
 LABEL = re.compile(r"^\(([\w-]+)\)=$|^\$\$ \(([\w-]+)\)$", re.MULTILINE)
 FIGURE = re.compile(r"^:{3,}\{figure-md\} (\S+)", re.MULTILINE)
 
 
 def skeleton(source):
-    """Return a cell's code without strings and comments, as text."""
+    """Return a cell's code without comments, as text."""
     source = re.sub(r"^[%!].*$", "pass", source, flags=re.MULTILINE)
     try:
-        tree = ast.parse(source)
+        return ast.dump(ast.parse(source))
     except SyntaxError:
         return source
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            node.value = ""
-    return ast.dump(tree)
 
 
 def names(source):
@@ -37,6 +30,16 @@ def names(source):
     found = [f"{role} {name.strip()}" for role, name in ROLE.findall(source)]
     found += [f"label {one or other}" for one, other in LABEL.findall(source)]
     return Counter(found + [f"figure {name}" for name in FIGURE.findall(source)])
+
+
+def printed(cell):
+    """Return the outputs of a cell, without the values of glued numbers."""
+    found = []
+    for output in cell.outputs:
+        if output.get("metadata", {}).get("scrapbook", {}).get("name"):
+            output = {**output, "data": sorted(output["data"])}
+        found.append(output)
+    return found
 
 
 def differences(original, translated):
@@ -57,6 +60,8 @@ def differences(original, translated):
         elif one.cell_type == "code":
             if skeleton(one.source) != skeleton(other.source):
                 yield f"cell {number}: other code"
+            if printed(one) != printed(other):
+                yield f"cell {number}: other outputs"
         elif missing := (names(one.source) - names(other.source)):
             yield f"cell {number}: not in the text: {', '.join(sorted(missing))}"
         elif added := (names(other.source) - names(one.source)):
@@ -75,17 +80,3 @@ def compare(original, translated):
             continue
         both = (nbformat.read(each, as_version=4) for each in (path, other))
         yield from (f"{path.name}, {difference}" for difference in differences(*both))
-
-
-def main(arguments=None):
-    """Command line: prints what differs; returns 1 if anything does."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("original", type=Path, help="a copy of the repository it comes from")
-    options = parser.parse_args(arguments)
-    found = list(compare(options.original, ROOT))
-    print(*found or ["the chapters have the same cells, code and names"], sep="\n")
-    return int(bool(found))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What the rules find on a whole page of an edition."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from tools.editions import pages, rules, store
+from tools.editions.blocks import digest
+
+ROOT = Path(__file__).parents[2]
+GLOSSARY = "glossary"
+read_terms = cache(rules.read_terms)
+
+
+def of_page(language, name, root=ROOT):
+    """Yield what is wrong with the form of a page's translations, in the page's order.
+
+    A block that has no translation, or one of an older text, is none of it.
+
+    Yields
+    ------
+    tools.editions.rules.Problem
+        With the mark of the block in front of its text.
+    """
+    table = store.read(language, name, root)
+    known = read_terms(language)
+    pairs = [(b, table[digest(b)]) for b in pages.blocks_of(name, root) if digest(b) in table]
+    for english, translated in pairs:
+        for problem in of_block(language, name, english, translated, known):
+            yield replace(problem, text=f"{digest(english)} {problem.text}")
+    if name not in (pages.WORDS, GLOSSARY):
+        for text in rules.first_uses(language, pairs, known):
+            yield rules.Problem("warning", text)
+
+
+def of_block(language, name, english, translated, known):
+    """Yield what is wrong with one block; of an entry of the glossary also with its names."""
+    names, definition = entry(english)
+    if name == GLOSSARY and definition:
+        new_names, translated = entry(translated)
+        if gone := [name for name in names if name not in new_names]:
+            yield rules.Problem("error", f"the English names are gone: {', '.join(gone)}")
+        english = definition
+    yield from rules.problems(language, english, translated, known)
+
+
+def entry(block):
+    """Return the names of an entry of the glossary, and its definition."""
+    lines = block.split("\n")
+    names = [line for line in lines if not line.startswith(" ")]
+    return names, "\n".join(line.strip() for line in lines[len(names) :])
