@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import nbformat
 import yaml
 
+from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
 
@@ -163,7 +163,7 @@ def write(language, root=ROOT, *, unreviewed=False):
         translation = Translation(language, store.read(language, name, root))
         if name == pages.WORDS:
             found = pages.blocks_of(name, root)
-            table = {words: new for words in found if (new := translation.say(words))}
+            table = {english: new for english in found if (new := translation.say(english))}
         else:
             if not (unreviewed or reviews.is_published(language, name, root)):
                 translation.table = {}
@@ -226,27 +226,21 @@ def write_words(table, root, place):
         text = path.read_text(encoding="utf-8")
         new = pattern.sub(translated, text)
         (place / path.relative_to(root)).write_text(new, encoding="utf-8")
-    script = place / "assets" / "words.js"
-    if script.exists():
-        text = json.dumps(table, ensure_ascii=False)
-        script.write_text(
-            script.read_text(encoding="utf-8").replace("BOOK_WORDS = {}", f"BOOK_WORDS = {text}"),
-            encoding="utf-8",
-        )
+    script = words.script(table, root)
+    (place / "assets" / "words.js").write_text(script, encoding="utf-8")
 
 
 def write_config(language, table, root, place):
     """Write the copy's ``_config.yml`` and ``_toc.yml``."""
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    say = partial(lambda words: table.get(words, words))
-    config["title"] = say(config["title"])
+    config["title"] = table.get(config["title"], config["title"])
     config["parse"]["myst_enable_extensions"].append("attrs_block")
     more = config["sphinx"]["config"]
     more["language"] = LANGUAGES[language].sphinx
     more["myst_heading_slug_func"] = "tools.editions.site.slug"
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     for part in toc["parts"]:
-        part["caption"] = say(part["caption"])
+        part["caption"] = table.get(part["caption"], part["caption"])
     for name, data in (("_config", config), ("_toc", toc)):
         text = yaml.safe_dump(data, allow_unicode=True, sort_keys=False)
         (place / f"{name}.yml").write_text(text, encoding="utf-8")
