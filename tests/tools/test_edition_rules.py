@@ -83,7 +83,8 @@ LEFT_OVER = [
     ("tr", "The host waits for each of the GPUs.", "Ana makine waits for each of the GPUs."),
     ("tr", "Most messages are hidden.", "Ana most messages gizlenir."),
     ("ko", "The host waits for each of the GPUs.", "호스트는 waits for each of GPU 합니다."),
-    ("ko", "The whole batch fits.", "배치 전체가 fits."),
+    ("ko", "Most messages are hidden.", "most messages가 숨는다."),
+    ("zh", "It waits for all.", "它for等待。"),
     ("zh", "The host waits for each of the GPUs.", "主机waits for each of the GPUs。"),
 ]
 
@@ -177,6 +178,8 @@ RIGHT_BLOCKS = [
     ("tr", "`f(a,\n  b)` is a sum.", "`f(a, b)` bir toplamdır."),
     ("tr", r"$a_{\text{on } j}$ is it.", r"$a_{j \text{ üzerinde}}$ odur."),
     ("ko", "- find the rank.", "- 랭크 찾기"),
+    ("ko", "Open it at <https://a.b>.", "그것을 <https://a.b>에서 여세요."),
+    ("ko", "First encode, then right.", "encode 다음에 right."),
     ("ko", "a picture, 24&nbsp;minutes", "그림, 24&nbsp;분"),
     ("ko", "```\nx = 1  # one\n# both\n```", "```\nx = 1  # 하나\n# 둘 다\n```"),
     ("tr", "Fewer GPUs than {n}", "{n} sayısından az GPU"),
@@ -254,6 +257,14 @@ def test_the_first_use_of_a_term_carries_the_english():
     ]
     assert first_uses("zh", pairs, TERMS["zh"]) == []
     assert first_uses("zh", pairs[2:], TERMS["zh"]) == ["first use: 气泡 without (bubble)"]
+
+
+def test_the_english_of_a_longer_term_counts():
+    pairs = [
+        ("The copy engine is busy.", "复制引擎（copy engine）很忙。"),
+        ("An engine waits.", "引擎在等待。"),
+    ]
+    assert first_uses("zh", pairs, TERMS["zh"]) == []
 
 
 def test_the_english_may_wait_for_the_definition():
