@@ -5,16 +5,28 @@
   const LEAST = 3; // letters of a word that is marked
   const UNMARKED = "all and are can does for has how its many much need not the they this what when which who why with you".split(" ");
   const MOST = 3; // sections of a page
-  const LENGTH = 240; // of what is quoted
+  const MOST_LETTERS = 40; // of a word
+  const LANGUAGE = document.documentElement.lang.slice(0, 2);
+  const LENGTH = ["ko", "zh"].includes(LANGUAGE) ? 140 : 240; // of what is quoted
   const BLOCKS = "h2, h3, h4, p, li, td, dd, figcaption, pre";
+  // Han and Hangul are indexed by pairs of letters (tools/editions/search.py), but marked as a whole.
+  const PAIRED = "\\u3400-\\u9fff\\uac00-\\ud7a3";
+  const RUN = new RegExp(`[${PAIRED}]+|(?:(?![${PAIRED}])[\\p{L}\\p{N}_])+`, "gu");
+  const START = new RegExp(`^[${PAIRED}]`);
+  const isPaired = (word) => START.test(word);
+  const TURKISH = { i: "[iıİI]", k: "[kğ]", p: "[pb]", "ç": "[çc]", t: "[td]" }; // letters of a stem in a text
   const canFetch = location.protocol !== "file:";
   const sections = new Map(); // of pages, those whose titles match
   let marked = "";
+  let wholes = []; // words of Han or Hangul that were asked for
 
   const parse = Search._parseQuery;
   Search._parseQuery = (query) => {
     const found = parse(query);
+    wholes = (query.match(RUN) ?? []).filter(isPaired);
     for (const word of [...found[3]]) if (word.length < LEAST || UNMARKED.includes(word)) found[3].delete(word);
+    for (const word of wholes) if (word.length > 1) found[3].add(word);
+    found[0] = query.replaceAll("İ", "i"); // else its small letter is two, and no name has them
     marked = [...found[3]].join(" ");
     localStorage.removeItem("sphinx_highlight_terms"); // a page that is opened from here gets them
     return found;
@@ -23,18 +35,26 @@
     if (event.target.closest("a")) localStorage.setItem("sphinx_highlight_terms", marked);
   });
 
+  // The names of terms in other languages, by their anchors, which do without many of their letters.
+  function termNames() {
+    const names = new Map((window.BOOK_TERMS ?? []).flat().map((name) => [name.toLowerCase(), name]));
+    const entries = Object.entries(Search._index.indexentries);
+    return new Map(entries.flatMap(([entry, places]) => places.map(([, anchor]) => [`#${anchor}`, names.get(entry)])));
+  }
+
   // The best comes last. Of a page what comes first stays; objects of the package are no pages.
   const perform = Search._performSearch;
   Search._performSearch = (...words) => {
     const cards = new Map();
+    const names = termNames();
     for (const [page, title, anchor, about, ...rest] of perform(...words).reverse()) {
       const isTerm = page === GLOSSARY && anchor.startsWith("#term-");
       const isSection = anchor && !about && !isTerm;
       if (isSection) sections.set(page, [...(sections.get(page) ?? []), anchor.slice(1)]);
       const key = about || (isSection && !canFetch) ? page + anchor : page;
       if (cards.has(key)) continue;
-      const term = decodeURIComponent(anchor.slice(6)).replaceAll("-", " ");
-      if (isTerm) cards.set(key, [page, `Glossary: ${term}`, anchor, about, ...rest]);
+      const term = names.get(anchor) ?? decodeURIComponent(anchor.slice(6)).replaceAll("-", " ");
+      if (isTerm) cards.set(key, [page, say("Glossary: {term}", { term }), anchor, about, ...rest]);
       else if (isSection && canFetch) cards.set(key, [page, title.split(" > ")[0], "", about, ...rest]);
       else cards.set(key, [page, title, anchor, about, ...rest]);
     }
@@ -42,7 +62,10 @@
   };
 
   const escaped = (word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-  const pattern = (word) => new RegExp(`(?<![a-z0-9])${escaped(word)}${word.length < LEAST ? "(?![a-z0-9])" : ""}`, "i");
+  const spelled = (word) => (LANGUAGE === "tr" ? word.replace(/i|[kpçt]$/g, (letter) => TURKISH[letter]) : escaped(word));
+  const pattern = (word) => isPaired(word)
+    ? new RegExp(word)
+    : new RegExp(`(?<![\\p{L}\\p{N}])${spelled(word)}${word.length < LEAST ? "(?![\\p{L}\\p{N}])" : ""}`, "iu");
   const plain = (element) => element.textContent.replace(/\s+/g, " ").trim();
 
   function element(name, text, kind = "") {
@@ -52,12 +75,23 @@
     return made;
   }
 
+  // Where a word begins behind a place, and where one ends before it; at the place itself without spaces.
+  function nextWord(text, place) {
+    const space = text.indexOf(" ", place);
+    return space < 0 || space > place + MOST_LETTERS ? Math.ceil(place) : space + 1;
+  }
+
+  function lastWord(text, place) {
+    const space = text.lastIndexOf(" ", place);
+    return space < place - MOST_LETTERS ? place : space;
+  }
+
   // What is quoted of a text: from a bit before the first of the words.
   function quoted(text, patterns) {
     const places = patterns.map((one) => text.search(one)).filter((place) => place >= 0);
-    const first = Math.max(Math.min(...places, text.length) - 100, 0);
-    const start = first && places.length ? text.indexOf(" ", first) + 1 : 0;
-    const end = start + LENGTH < text.length ? text.lastIndexOf(" ", start + LENGTH) : text.length;
+    const first = Math.max(Math.min(...places, text.length) - 0.4 * LENGTH, 0);
+    const start = first && places.length ? nextWord(text, first) : 0;
+    const end = start + LENGTH < text.length ? lastWord(text, start + LENGTH) : text.length;
     const words = text.slice(start, end);
     return element("p", `${start ? "… " : ""}${words}${end < text.length ? " …" : ""}`, "context");
   }
@@ -94,9 +128,12 @@
   Search.makeSearchSummary = (html, keywords, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     const article = page.querySelector("article") ?? page.body;
-    const unread = ".headerlink, script, style, svg, math annotation, .d2l-guess, .copybtn, .d2l-terms";
+    const unread = ".headerlink, script, style, svg, math annotation, .d2l-guess, .copybtn, .d2l-terms, .d2l-edition";
     article.querySelectorAll(unread).forEach((one) => one.remove());
-    const patterns = [...keywords].map(pattern);
+    const text = article.textContent.toLowerCase();
+    const areThere = wholes.length && wholes.every((word) => text.includes(word));
+    const words = areThere ? [...[...keywords].filter((word) => !isPaired(word)), ...wholes] : [...keywords];
+    const patterns = words.map(pattern);
     const place = anchor && page.getElementById(decodeURIComponent(anchor.slice(1)));
     if (place) {
       let said = place;

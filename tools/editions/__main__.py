@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.editions import copy, pages, same, work
-from tools.editions.languages import LANGUAGES
+from tools.editions import copy, pages, reviews, same, work
+from tools.editions.languages import BUILT, LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 ALL = "all"
+BUILD = "tools/build_book.py"
 
 
 def parser():
@@ -32,12 +33,20 @@ def parser():
         "file", type=Path
     )
     command("side", "print a page in both languages, as HTML", page=True, many=False)
+    command("back", "print the blocks to translate back", page=True, many=False)
+    command("beside", "print English, translation and a translation back", page=True).add_argument(
+        "file", type=Path
+    )
     command("status", "print how much of each page is translated")
     command("check", "print what is wrong with the form of the translations").add_argument(
         "pages", nargs="*", help="default: all"
     )
-    command("write", "write the copy of the repository in that language")
+    written = command("write", "write the copy of the repository in that language")
     run = command("run", "write the copy, and run a program of the repository in it")
+    for added in (written, run):
+        added.add_argument(
+            "--unreviewed", action="store_true", help="pages that no review has passed as well"
+        )
     run.add_argument("program", nargs=argparse.REMAINDER, help="what stands behind `python`")
     return made
 
@@ -54,9 +63,9 @@ def page_named(name):
     return name
 
 
-def write(language):
+def write(language, unreviewed=False):
     """Write the copy of a language, and say how much of it is translated; return the status."""
-    counts = copy.write(language)
+    counts = copy.write(language, unreviewed=unreviewed)
     wrong = list(same.compare(ROOT, copy.place_of(language)))
     print(*wrong, sep="\n", end="\n" * bool(wrong))
     done = sum(count[0] for count in counts.values())
@@ -65,22 +74,32 @@ def write(language):
     return int(bool(wrong))
 
 
-def run(language, program):
-    """Write the copy of a language, and run a program in it; return its exit status."""
-    if write(language):
-        return 1
-    place = copy.place_of(language)
-    others = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(place), *([others] if others else [])])
-    status = subprocess.run(
-        [sys.executable, *program], cwd=place, env=os.environ | {"PYTHONPATH": path}, check=False
-    ).returncode
-    built, site = place / "_build" / "html", ROOT / "_build" / "html" / language
-    if program[:1] == ["tools/build_book.py"] and status == 0:
-        shutil.rmtree(site, ignore_errors=True)
-        shutil.copytree(built, site)
-        print(f"editions: {site / 'index.html'}")
-    return status
+def run(languages, program, unreviewed=False):
+    """Run a program in the copy of each language; return the exit status.
+
+    Of several languages, the English book comes first, and each book built leads to the others.
+    """
+    together = {BUILT: ",".join(languages)} if len(languages) > 1 else {}
+    if together and (status := start(ROOT, program, together)):
+        return status
+    for language in languages:
+        place = copy.place_of(language)
+        if status := write(language, unreviewed) or start(place, program, together):
+            return status
+        if program[:1] == [BUILD]:
+            site = ROOT / "_build" / "html" / language
+            shutil.rmtree(site, ignore_errors=True)
+            shutil.copytree(place / "_build" / "html", site)
+            print(f"editions: {site / 'index.html'}", flush=True)
+    return 0
+
+
+def start(place, program, variables):
+    """Run a program of a copy of the repository in it; return its exit status."""
+    paths = [str(place), os.environ.get("PYTHONPATH")]
+    variables = variables | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, *program]
+    return subprocess.run(command, cwd=place, env=os.environ | variables, check=False).returncode
 
 
 def check(language, names):
@@ -105,10 +124,18 @@ def main(arguments=None):
     if options.command == "check":
         names = [page_named(name) for name in options.pages] or pages.names()
         return min(1, sum(check(language, names) for language in languages))
-    if options.command in ("write", "run"):
-        more = (options.program,) if options.command == "run" else ()
-        return max(globals()[options.command](language, *more) for language in languages)
+    if options.command == "write":
+        return max(write(language, options.unreviewed) for language in languages)
+    if options.command == "run":
+        return run(languages, options.program, options.unreviewed)
     name = page_named(options.page)
+    if options.command == "back":
+        print(reviews.to_translate_back(options.language, name), end="")
+        return 0
+    if options.command == "beside":
+        back = options.file.read_text(encoding="utf-8")
+        print(reviews.beside(options.language, name, back), end="")
+        return 0
     if options.command == "add":
         count = work.add(options.language, name, options.file.read_text(encoding="utf-8"))
         print(f"{options.language}/{name}: {count} blocks taken in")

@@ -8,6 +8,7 @@ from tools.editions import pages, rules, store
 from tools.editions.blocks import digest
 
 ROOT = Path(__file__).parents[2]
+GLOSSARY = "glossary"
 read_terms = cache(rules.read_terms)
 
 
@@ -25,8 +26,26 @@ def of_page(language, name, root=ROOT):
     known = read_terms(language)
     pairs = [(b, table[digest(b)]) for b in pages.blocks_of(name, root) if digest(b) in table]
     for english, translated in pairs:
-        for problem in rules.problems(language, english, translated, known):
+        for problem in of_block(language, name, english, translated, known):
             yield replace(problem, text=f"{digest(english)} {problem.text}")
-    if name != pages.WORDS:
+    if name not in (pages.WORDS, GLOSSARY):
         for text in rules.first_uses(language, pairs, known):
             yield rules.Problem("warning", text)
+
+
+def of_block(language, name, english, translated, known):
+    """Yield what is wrong with one block; of an entry of the glossary also with its names."""
+    names, definition = entry(english)
+    if name == GLOSSARY and definition:
+        new_names, translated = entry(translated)
+        if gone := [name for name in names if name not in new_names]:
+            yield rules.Problem("error", f"the English names are gone: {', '.join(gone)}")
+        english = definition
+    yield from rules.problems(language, english, translated, known)
+
+
+def entry(block):
+    """Return the names of an entry of the glossary, and its definition."""
+    lines = block.split("\n")
+    names = [line for line in lines if not line.startswith(" ")]
+    return names, "\n".join(line.strip() for line in lines[len(names) :])

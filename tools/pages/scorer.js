@@ -8,10 +8,13 @@ const TAUGHT = {
   "gpipe": "pipeline-parallelism", "ring attention": "long-sequences", "roofline": "devices",
   "moe": "experts", "mixture of experts": "experts", "expert parallelism": "experts",
 };
-const ASKED = (new URLSearchParams(location.search).get("q") || "").trim().toLowerCase();
+const ASKED = (new URLSearchParams(location.search).get("q") || "").trim().toLowerCase().replaceAll("i\u0307", "i");
+// In other languages a term goes by all its names, among which is the English one (tools/editions/site.py).
+const NAMES = () => (window.BOOK_TERMS || []).map((names) => names.map((name) => name.toLowerCase())).find((names) => names.includes(ASKED)) || [ASKED];
+const TAUGHT_ON = () => NAMES().map((name) => TAUGHT[name]).find(Boolean);
 var Scorer = {
   score: ([docname, title, anchor, description, score]) =>
-    score + (LATER[docname] || 0) + ("chapters/" + TAUGHT[ASKED] === docname ? 40 : 0),
+    score + (LATER[docname] || 0) + ("chapters/" + TAUGHT_ON() === docname ? 40 : 0),
   objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 15, 1: 5, 2: -5 }, objPrioDefault: 0,
   title: 15, partialTitle: 7, term: 5, partialTerm: 2,
 };

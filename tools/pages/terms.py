@@ -13,6 +13,8 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx_design.dropdown import dropdown_title
 
+from tools.pages import inflected
+
 WHERE = "chapters/"  # the pages on which terms become links
 # Words of everyday language: as terms they are in the glossary, but no use of them is marked.
 COMMON = {
@@ -20,6 +22,12 @@ COMMON = {
     "machine", "minibatch", "node", "overlap", "pipeline", "profile", "race", "ring", "schedule",
     "server", "shard", "simulated", "span", "speed-up", "speedup", "stage", "states", "trace",
     "tree",
+}  # fmt: skip
+# In other languages no name of an entry with such a word is marked, but for these entries: they are
+# found by an English name.
+TERMS_ANYWAY = {
+    "exposed communication", "pipeline parallelism", "ring all-reduce", "timeline",
+    "tree all-reduce",
 }  # fmt: skip
 _CLOSED = (  # a fold's title is a button, in which no link may stand
     nodes.title, dropdown_title, nodes.reference, nodes.literal, nodes.literal_block, nodes.math,
@@ -52,12 +60,14 @@ def read_entries(doctree, docname):
         text = " ".join(definition.astext().split())
         text = re.split(r"(?<=\.) See ", text)[0]
         names = [term.astext() for term in terms]
-        entries.append(Entry(names, f"{docname}#{terms[0]['ids'][0]}", text))
+        anchors = [term["ids"][0] for term in terms]  # in letters that have none it is a number
+        anchor = next((a for a in anchors if not re.fullmatch(r"term-\d+", a)), anchors[0])
+        entries.append(Entry(names, f"{docname}#{anchor}", text))
     return entries
 
 
 class Finder:
-    """Finds uses of terms in texts.
+    """Finds uses of terms in texts of a language.
 
     Examples
     --------
@@ -66,27 +76,29 @@ class Finder:
     (4, 20, 'bucket')
     """
 
-    def __init__(self, entries):
+    def __init__(self, entries, language="en"):
+        language = language.partition("_")[0]  # "zh_CN"
         self.entries = {entry.names[0]: entry for entry in entries}
-        names = {name: e.names[0] for e in entries for name in e.names if name not in COMMON}
-        self.forms = {form: first for name, first in names.items() for form in forms(name)}
-        words = sorted(map(re.escape, self.forms), key=len, reverse=True)
-        self.pattern = re.compile(
-            rf"(?<![\w.-])(?:{'|'.join(words)})(?![\w-])" if words else "(?!)"
-        )
+        names = {n: e.names[0] for e in entries for n in e.names if is_marked(n, e, language)}
+        self.forms = {
+            form: first for name, first in names.items() for form in inflected.forms(name, language)
+        }
+        self.pattern = inflected.pattern(self.forms, language)
 
     def first(self, text, known):
         """Return start, end and entry of the first use of a term that is not known, or None."""
         for match in self.pattern.finditer(text):
-            if self.forms[match[0]] not in known:
-                return match.start(), match.end(), self.forms[match[0]]
+            if self.forms[match["name"]] not in known:
+                return match.start(), match.end(), self.forms[match["name"]]
         return None
 
 
-def forms(name):
-    """Return the spellings of a name in a text: plural, and first in a sentence."""
-    singular = {name, name[0].upper() + name[1:]} if name[0].islower() else {name}
-    return singular | {form + "s" for form in singular if not form.endswith("s")}
+def is_marked(name, entry, language):
+    """Say whether uses of a name are marked: English tells which words are everyday language."""
+    names = set(entry.names)
+    if language == "en" or names & TERMS_ANYWAY:
+        return name not in COMMON
+    return not names & COMMON
 
 
 class Use(nodes.Inline, nodes.TextElement):
@@ -162,7 +174,7 @@ def glossary(app):
         objects = app.env.get_domain("std").get_objects()
         pages = sorted({docname for _, _, kind, docname, _, _ in objects if kind == "term"})
         entries = [e for page in pages for e in read_entries(app.env.get_doctree(page), page)]
-        app.book_terms, app.book_terms_used = Finder(entries), {}
+        app.book_terms, app.book_terms_used = Finder(entries, app.config.language), {}
     return app.book_terms
 
 

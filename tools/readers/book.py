@@ -1,9 +1,11 @@
 """The pages of the book: what they can be referred to by, and the numbers of their figures."""
 
+import json
 import posixpath
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import quote
@@ -12,10 +14,10 @@ import nbformat
 import yaml
 
 from tools.readers import markup
+from tools.words import say
 
 ROOT = Path(__file__).parents[2]
 REST = "reference"  # the folder of the notebooks that are no chapters
-TEXTS = {"figure": "Fig. {}", "equation": "({})", "table": "Table {}"}
 
 
 @dataclass
@@ -30,7 +32,13 @@ class Target:
     @property
     def text(self):
         """Return what a reference to it says."""
-        return TEXTS[self.kind].format(self.number) if self.number else self.heading
+        if not self.number or self.kind not in ("figure", "equation", "table"):
+            return self.heading
+        if self.kind == "equation":
+            return f"({self.number})"
+        if self.kind == "table":
+            return say("Table {number}", number=self.number)
+        return say("Fig. {number}", number=self.number)
 
 
 @dataclass
@@ -185,8 +193,29 @@ def plain(text):
 
 
 def slug(heading):
-    """Return what a link between pages of the book calls a heading."""
-    return re.sub(r"[^\w\- ]", "", re.sub(r"\$[^$]*\$", "", heading).lower().replace(" ", "-"))
+    """Return what a link between pages of the book calls a heading, in English in all editions."""
+    words = re.sub(r"\$[^$]*\$", "", english(heading))
+    return re.sub(r"[^\w\- ]", "", words.lower().replace(" ", "-"))
+
+
+def english(heading):
+    """Return the English words of a heading in a translated copy of the book; else these words."""
+    return english_headings(ROOT).get(heading, heading)
+
+
+@cache
+def english_headings(root):
+    """Return the English headings of a translated copy, by all that a heading is called."""
+    path = root / "slugs.json"
+    if not path.exists():
+        return {}
+    pairs = json.loads(path.read_text(encoding="utf-8")).items()
+    forms = (  # here, by Sphinx, and by MyST where it makes an anchor
+        plain,
+        lambda heading: plain(heading).replace("$", ""),
+        lambda heading: re.sub(r"\$[^$]*\$", "", plain(heading)),
+    )
+    return {form(own): form(source) for form in forms for own, source in pairs}
 
 
 def anchor(heading):

@@ -3,7 +3,7 @@
 Examples
 --------
 >>> terms = read_terms("tr")
->>> print(*problems("tr", "Two GPUs take 0.5 s.", "İki GPU 0.5 s sürer.", terms))
+>>> print(*problems("tr", "Two take **0.5 s**.", "İkisi **0.5 s** sürer.", terms))
 error: numbers: a decimal point in 0.5
 """
 

@@ -21,6 +21,7 @@ FORMULA = re.compile(
     r"\$\$(.+?)\$\$(?:[ ]*(\([\w:-]+\)))?|(?<![\\$])\$([^$\n]+(?:\n[^$\n]+)*)\$", re.DOTALL
 )
 FORMULA_WORDS = re.compile(r"\\(?:text|textbf|mathrm)\{[^{}]*\}")
+PIECE_OF_FORMULA = re.compile(r"\\\w+|.")
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 LINK = re.compile(r"(?<=\])\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?: +\"[^\"]*\")?\)")
 TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<https?:[^<>]*>")
@@ -44,6 +45,7 @@ END_BESIDE_HAN = re.compile(r"[。？！]+|(?<!\d)[.?!]+(?=[\s)”\"*_\]]|$)")
 ORDINAL = re.compile(r"\d+\.(?= \w)|^\s*\d+\. ", re.MULTILINE)
 LEAST = {"zh": 0.22, "ko": 0.36, "tr": 0.72}
 MOST = {"zh": 0.75, "ko": 1.15, "tr": 1.75}
+SHOWN = 100  # letters of a mark in a message
 PARSER = MarkdownIt("commonmark")
 
 
@@ -84,10 +86,11 @@ def problems(language, english, translated, terms):
         errors first
     """
     marks, source = take_apart(english)
-    other_marks, prose = take_apart(translated, decimal_comma=language == "tr")
+    lists = english.rstrip().endswith((".", ":", "?", "!")) or bool(ITEM.search(english))
+    other_marks, prose = take_apart(translated, language == "tr", lists)
     found = [("error", f"markup: {text}") for text in differing(marks, other_marks)]
     found += [("error", text) for text in stars(english, translated)]
-    found += [("error", f"numbers: {text}") for text in numbers.differing(language, source, prose)]
+    found += numbers.differing(language, source, prose, in_code=not marks and "**" not in english)
     found += [("error", f"typography: {text}") for text in typography.slips(language, translated)]
     found += [("warning", text) for text in numbers.names(source, prose)]
     found += [("warning", text) for text in lengths(language, source, prose)]
@@ -103,16 +106,18 @@ def differing(marks, others):
         return []
     sides = (("missing", marks - others), ("added", others - marks))
     return [
-        f"{side} {mark}" + (f" ({count} times)" if count > 1 else "")
+        f"{side} {mark if len(mark) < SHOWN else mark[:SHOWN] + ' ...'}"
+        + (f" ({count} times)" if count > 1 else "")
         for side, left in sides
         for mark, count in left.items()
     ]
 
 
-def take_apart(block, decimal_comma=False):
+def take_apart(block, decimal_comma=False, lists=True):
     """Return the marks of a block, with their numbers of uses, and its prose.
 
-    In the prose, `HIDDEN` stands for roles, formulas and code.
+    Without `lists`, a number with a point at the beginning is one of the prose. `HIDDEN` stands
+    for roles, formulas and code there.
     """
     marks = Counter()
     if not re.search(r"[`{$<\[|#:*+\d%-]", block):
@@ -134,6 +139,8 @@ def take_apart(block, decimal_comma=False):
     def formula(match):
         text = FORMULA_WORDS.sub(r"\\text{}", match[1] or match[3])
         text = "".join(text.replace("{,}", "." if decimal_comma else ",").split())
+        if r"\text" in text:  # what words belong to may stand on their other side
+            text = "".join(sorted(PIECE_OF_FORMULA.findall(text)))
         return keep("formula", f"${text}${match[2] or ''}")
 
     def tag(match):
@@ -155,7 +162,7 @@ def take_apart(block, decimal_comma=False):
     text = OPTION.sub(option, text) if re.search(r"^:", text, re.M) else text
     text = ROLE.sub(role, text) if "{" in text else text
     text = FORMULA.sub(formula, text) if "$" in text else text
-    text = CODE.sub(lambda match: keep("code", f"`{match[2].strip()}`"), text)
+    text = CODE.sub(lambda match: keep("code", f"`{' '.join(match[2].split())}`"), text)
     text = LINK.sub(lambda match: keep("link", f"({match[1]})", ""), text)
     text = FOOTNOTE.sub(lambda match: keep("footnote", match[0]), text)
     text = TAG.sub(tag, text) if "<" in text else text
@@ -166,11 +173,11 @@ def take_apart(block, decimal_comma=False):
     text = RULE_OF_TABLE.sub("", text)
     for match in ROW.finditer(text):
         keep("table row", f"of {match[0].count('|') - 1} cells")
-    for match in ITEM.finditer(text):
+    for match in ITEM.finditer(text) if lists else ():
         if match[3] and match.start() and not ITEM.match(text):
             continue  # a line of a paragraph, as "3. bölümde"
         keep("list item", match[1] + (match[2] or f"{match[3]}."))
-    text = ITEM.sub("", text)
+    text = ITEM.sub("", text) if lists else text
     for match in HEADING.finditer(text):
         keep("heading", match[1])
     text = HEADING.sub("", text)
@@ -213,7 +220,7 @@ def lengths(language, english, translated):
     source = ORDINAL.sub("", english.replace(HIDDEN, "x"))
     prose = ORDINAL.sub("", translated.replace(HIDDEN, "x"))
     here, there = len(END.findall(source.strip())), len(ends.findall(prose.strip()))
-    if there < here - 1 or (here and not there):
+    if there < here - 1 or (here > 1 and not there):
         yield f"sentences: {there} in place of {here}"
         return
     size, other = len(" ".join(source.split())), len(" ".join(prose.split()))

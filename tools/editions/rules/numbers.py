@@ -115,8 +115,8 @@ def without_pairs(here, there, position):
     return kept, others
 
 
-def differing(language, english, translated):
-    """Yield the numbers that only one of two texts has, after conversion.
+def differing(language, english, translated, in_code=False):
+    """Yield what is wrong with numbers: a kind of problem, and the text.
 
     Parameters
     ----------
@@ -124,6 +124,8 @@ def differing(language, english, translated):
         "tr", "ko" or "zh"
     english, translated : str
         the prose of both blocks
+    in_code : bool, optional
+        whether the block may be a comment: beside Turkish code, numbers may look as in code
     """
     if not re.search(r"\d", english + translated):
         return
@@ -134,26 +136,26 @@ def differing(language, english, translated):
             translated = translated.replace(version, "", 1)
     here, there = values("en", english), values(language, translated)
     if language == "tr":
-        for written, _, _ in there if not SOFTWARE.search(english) else ():
+        if in_code or SOFTWARE.search(english):
+            here, there = without_pairs(here, there, 0)
+        for written, _, _ in there:
             if re.fullmatch(r"\d+\.(?:\d{1,2}|\d{4,})", written):
-                yield f"a decimal point in {written}"
+                yield "error", f"numbers: a decimal point in {written}"
     for position in (1, 2):
         here, there = without_pairs(here, there, position)
     for written, value, _ in here:
         form = SPELLED[language].get(value)
         if not (form and form.search(translated.lower())):
-            yield f"missing {written}"
+            yield "error", f"numbers: missing {written}"
     if not there:
         return
     said = set(re.findall(r"[a-z]+", english.lower()))
     ranges = [(int(first), int(last)) for first, last in RANGE.findall(english)]
     for written, value, large in there:
-        if value == 1 or any(
-            isinstance(large, Decimal) and first < large < last for first, last in ranges
-        ):
-            continue
-        if not said & (LARGE_WORDS | IN_WORDS.get(value, LARGE_WORDS)):
-            yield f"added {written}"
+        between = isinstance(large, Decimal) and any(a < large < b for a, b in ranges)
+        spelled = said & (LARGE_WORDS | IN_WORDS.get(value, LARGE_WORDS))
+        if value != 1 and not between and not spelled:
+            yield "error", f"numbers: added {written}"
 
 
 def names(english, translated):

@@ -16,9 +16,11 @@ from pathlib import Path
 
 PATH = Path(__file__).parents[3] / "editions" / "terms.csv"
 LOWER = str.maketrans({"İ": "i", "I": "ı"})
-IDIOMS = re.compile(
-    r"\b(?:for example|for instance|step by step|in the process|network interface|key word|"
-    r"event loop|memory of|training data|hello world|at a loss|host ?name|process of)\b"
+IDIOMS = re.compile(  # everyday uses of words that are terms elsewhere
+    r"\b(?:process(?:es)? (?=(?:the|an?|one|each|every|its?|some|all|two|what|more)\b)"
+    r"|(?:they|we|you|to|can|must|ranks|GPUs) process"
+    r"|error messages?|in sequence|no loss|for example|for instance|step by step|in the process"
+    r"|network interface|event loop|host ?name)\b"
 )
 PARAGRAPH = re.compile(r"(?!#|:::|\||!\[|```|\$\$)(?s:.*)[.:?!]\W*$")
 ASIDE = re.compile(r"[（(]([^（()）]+)[）)]")
@@ -143,7 +145,9 @@ def table(language, rows):
         key=len,
         reverse=True,
     )
-    return Terms(of, re.compile("|".join(map(expression, names))), frozenset(kept))
+    return Terms(
+        of, re.compile(rf"(?<![\w.-])(?:{'|'.join(map(expression, names))})"), frozenset(kept)
+    )
 
 
 def key(spelling):
@@ -153,18 +157,18 @@ def key(spelling):
 
 def is_name(spelling):
     """Say whether a term is written with capitals or underscores, and stays as it is."""
-    return bool(re.search(r"[A-Z_]", spelling)) and " " not in spelling
+    return bool(re.search(r"[A-Z_\d]", spelling)) and " " not in spelling
 
 
 def expression(spelling):
-    """Return a regular expression that finds a spelling and its plural."""
+    """Return a regular expression for a spelling or its plural, from the beginning of a word."""
     if is_name(spelling):
-        return rf"(?<![\w.-]){re.escape(spelling)}s?(?![\w-])"
+        return rf"{re.escape(spelling)}s?(?![\w-])"
     parts = [re.escape(part) for part in re.split(r"[-_\s]+", spelling)]
     parts[0] = re.sub(r"^[a-z]", lambda m: f"[{m[0]}{m[0].upper()}]", parts[0])
     words = r"[-\s]+".join(parts)
     words = words[:-1] + "(?:y|ies)" if words.endswith("y") else words + "(?:e?s)?"
-    return rf"(?<![\w.-]){words}(?!\w|-\w|\.\w)"
+    return rf"{words}(?!\w|-\w|\.\w)"
 
 
 def used(english, terms):
@@ -251,7 +255,8 @@ def first_uses(language, pairs, terms):
             written |= {spelling + "s" for spelling in written}
             if term.english not in waiting:
                 target = flat(language, translated)
-                absent = not asides & written and any(stem in target for stem in term.stems)
+                told = any(aside.endswith(tuple(written)) for aside in asides)
+                absent = not told and any(stem in target for stem in term.stems)
                 waiting[term.english] = term if absent else None
             elif here & written and f"*{said}" in text:  # where the page defines it
                 waiting[term.english] = None

@@ -15,7 +15,8 @@ TERMS = {language: read_terms(language) for language in ("tr", "ko", "zh")}
 
 PARAGRAPH = """\
 **Data parallelism** cuts the minibatch. Two A100s take {glue:text}`two_epoch` seconds
-({numref}`fig-one`), 0.108 s more than `to` takes for 12,288 examples, at 80 % of the [peak](devices.ipynb#peak). Why?"""
+({numref}`fig-one`), 0.108 s more than `to` takes for 12,288 examples, at 80 % of the
+[peak](devices.ipynb#peak). Why?"""
 RIGHT = {
     "tr": """\
 **Veri paralelliği** (data parallelism) minigrubu böler. İki A100
@@ -82,7 +83,8 @@ LEFT_OVER = [
     ("tr", "The host waits for each of the GPUs.", "Ana makine waits for each of the GPUs."),
     ("tr", "Most messages are hidden.", "Ana most messages gizlenir."),
     ("ko", "The host waits for each of the GPUs.", "호스트는 waits for each of GPU 합니다."),
-    ("ko", "The whole batch fits.", "배치 전체가 fits."),
+    ("ko", "Most messages are hidden.", "most messages가 숨는다."),
+    ("zh", "It waits for all.", "它for等待。"),
     ("zh", "The host waits for each of the GPUs.", "主机waits for each of the GPUs。"),
 ]
 
@@ -98,6 +100,10 @@ TYPOGRAPHY = [
     ("tr", "Of {glue:text}`x`.", "{glue:text}`x`lik.", "a suffix at a role"),
     ("tr", "Fewer than {n}", "{n}'den az", "a suffix at a role"),
     ("tr", "80 % of it.", "80%'i.", "% goes in front"),
+    ("tr", "Yes: it does.", "Evet：öyle.", "full width"),
+    ("zh", "A GPU computes.", "GPU 。", "space"),
+    ("zh", "A GPU computes.", "ＧＰＵ计算。", "full width"),
+    ("zh", "And so on...", "等等...", "…… for an ellipsis"),
     ("tr", "On a GPU.", "Bir GPUda.", "an apostrophe is missing"),
     (
         "ko",
@@ -166,6 +172,15 @@ RIGHT_BLOCKS = [
     ("zh", "| a (MB) | b |\n|---|---|\n| one | 2 |", "| 甲（MB） | 乙 |\n|---|---|\n| 一 | 2 |"),
     ("zh", "$$\na \\text{ if } b\n$$ (eq-a)", "$$\na \\text{ 若 } b\n$$ (eq-a)"),
     ("tr", "a picture of 2 GPUs, 24&nbsp;minutes", "2 GPU'nun bir resmi, 24&nbsp;dakika"),
+    ("ko", "A GPU processes one of them.", "GPU는 그중 하나를 처리합니다."),
+    ("tr", "guessing: 0.1", "rastgele tahmin: 0.1"),
+    ("tr", "in step 0 device i sends", "0. adımda i cihazı gönderir"),
+    ("tr", "`f(a,\n  b)` is a sum.", "`f(a, b)` bir toplamdır."),
+    ("tr", r"$a_{\text{on } j}$ is it.", r"$a_{j \text{ üzerinde}}$ odur."),
+    ("ko", "- find the rank.", "- 랭크 찾기"),
+    ("ko", "Open it at <https://a.b>.", "그것을 <https://a.b>에서 여세요."),
+    ("ko", "First encode, then right.", "encode 다음에 right."),
+    ("ko", "a picture, 24&nbsp;minutes", "그림, 24&nbsp;분"),
     ("ko", "```\nx = 1  # one\n# both\n```", "```\nx = 1  # 하나\n# 둘 다\n```"),
     ("tr", "Fewer GPUs than {n}", "{n} sayısından az GPU"),
     ("ko", "In the backward pass, DDP is slow.", "역방향 패스에서 DDP는 느립니다."),
@@ -183,10 +198,11 @@ WRONG_BLOCKS = [
     ("ko", ":::{guess} A\n:right: 2", ":::{guess} 가\n:right: 3", "missing option :right: 2"),
     ("ko", ":::{dropdown} A", "가", "missing fence :::{dropdown}"),
     ("ko", "## A", "### 가", "missing heading ##"),
+    ("tr", "It is in step 3.", "3. adımdadır.", "added list item 3."),
     ("ko", "3. a", "2. 가", "missing list item 3."),
     ("ko", "| a | b |\n|---|---|", "| 가 |\n|---|", "missing table row of 2 cells"),
     ("ko", "```\nx = 1  # one\n```", "```\nx = 2  # 하나\n```", "missing code x = 1  #\n```"),
-    ("ko", "$$\na \\text{ if } b\n$$", "$$\nb \\text{ 면 } b\n$$", r"missing formula $a\text{}b$"),
+    ("ko", "$$\na \\text{ if } b\n$$", "$$\nb \\text{ 면 } b\n$$", r"missing formula $\textab{}$"),
     ("ko", "Fewer than {n}", "{m}보다 적음", "missing field {n}"),
     ("ko", "{ref}`words <a>`", "{ref}`말 <b>`", "missing role {ref}`a`"),
     ("ko", "![A](img/a.svg)", "![가](img/b.svg)", "missing link (img/a.svg)"),
@@ -200,8 +216,9 @@ def test_other_markup_is_found(language, english, translated, said):
 
 
 WRONG_NUMBERS = [
-    ("tr", "It takes 0.5 s.", "0.5 s sürer.", "a decimal point in 0.5"),
-    ("tr", "It has 12,288 rows.", "12,288 satırı vardır.", "missing 12,288"),
+    ("tr", "`a` takes 0.5 s.", "`a` 0.5 s sürer.", "a decimal point in 0.5"),
+    ("tr", "It takes 0.5 s.", "0.6 s sürer.", "missing 0.5"),
+    ("tr", "$a$ has 12,288 rows.", "$a$ 12,288 satırlıdır.", "missing 12,288"),
     ("zh", "About 60 million of them.", "约600万个。", "missing 60"),
     ("ko", "It is a sum.", "합 7개입니다.", "added 7"),
 ]
@@ -240,6 +257,14 @@ def test_the_first_use_of_a_term_carries_the_english():
     ]
     assert first_uses("zh", pairs, TERMS["zh"]) == []
     assert first_uses("zh", pairs[2:], TERMS["zh"]) == ["first use: 气泡 without (bubble)"]
+
+
+def test_the_english_of_a_longer_term_counts():
+    pairs = [
+        ("The copy engine is busy.", "复制引擎（copy engine）很忙。"),
+        ("An engine waits.", "引擎在等待。"),
+    ]
+    assert first_uses("zh", pairs, TERMS["zh"]) == []
 
 
 def test_the_english_may_wait_for_the_definition():

@@ -208,6 +208,27 @@ def test_which_pages_are_published(minor, major, critical, passes, tmp_path):
     assert not reviews.is_draft("ko", tmp_path)
 
 
+def test_what_is_translated_back():
+    text = "".join(f"Word {number} of a text.\n\n" for number in range(400))
+    blocks_ = [b for b in blocks.split(text) if blocks.has_words(b)]
+    chosen = [b for b in blocks_ if reviews.is_chosen(b)]
+    assert 0.1 < len(chosen) / len(blocks_) < 0.2
+    for block in ("It is not so.", "It isn't.", "A is faster than B.", "{glue:text}`a`, {glue}`b`"):
+        assert reviews.is_chosen(block), block
+
+
+@pytest.mark.process
+def test_who_translates_back_does_not_see_the_english(book, monkeypatch):
+    monkeypatch.setattr(reviews, "is_chosen", lambda block: "Two" in block)
+    text = reviews.to_translate_back("ko", "page", book)
+    assert "GPU 2개는" in text
+    assert "Two GPUs are" not in text
+    beside = reviews.beside("ko", "page", text.replace("GPU 2개는", "GPUs are"), book)
+    assert "Two GPUs are faster" in beside
+    assert "--- translation\nGPU 2개는" in beside
+    assert "--- back\nGPUs are" in beside
+
+
 def with_other_words(block):
     """Return a block in a language of which one word differs."""
     return block.replace(" the ", " ze ")
