@@ -165,6 +165,14 @@ def test_forms(text, found):
     assert terms.Finder(entries).first(text, {found}) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["A group. See Rings.", "Bir grup. Bkz. Halkalar.", "묶음이다. 고리 참조.", "一组。参见环。"],
+)
+def test_where_an_entry_leads_is_no_part_of_its_definition(text):
+    assert terms.SEE.split(text)[0] in ("A group.", "Bir grup.", "묶음이다.", "一组。")
+
+
 def test_a_book_without_a_glossary():
     assert terms.Finder([]).first("anything", set()) is None
     assert terms.definitions([]) == ""
