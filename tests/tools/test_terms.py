@@ -53,6 +53,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "sphinx_book_theme"
 html_static_path = [{assets!r}]
+html_js_files = [["words.js", {{"defer": "defer", "priority": 100}}]]  # as tools.pages loads it
 """
 
 
