@@ -6,7 +6,7 @@
 "use strict";
 const SVG = "http://www.w3.org/2000/svg", WIDTH = 420, HEIGHT = 390, ABOVE = 20;
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999"];
-const KINDS = { star: "Star", ring: "Ring", tree: "Tree" };
+const KINDS = { star: say("Star"), ring: say("Ring"), tree: say("Tree") };
 
 /** The steps of an algorithm on k GPUs: lists of moves {from, to, chunk, add} at the same time. */
 function steps(kind, k) {
@@ -68,22 +68,33 @@ function places(kind, k) {
 /** How wide a GPU is drawn: the fewer there are, the more room has each. */
 const frame = (kind, k) => (k <= 4 ? 76 : k <= 6 && kind !== "tree" ? 58 : 48);
 
-const list = (items) => (items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`);
+/** Items in a sentence. */
+function list(items) {
+  return items.reduce((before, item, i) => (i < items.length - 1 ? say("{before}, {item}", { before, item })
+    : say("{before} and {item}", { before, item })));
+}
 
 /** A step in words. */
 function words(kind, move) {
-  const what = kind === "ring" ? `chunk ${move.chunk}` : "its buffer";
-  return `GPU ${move.from} sends ${what} to GPU ${move.to}, which ${move.add ? "adds" : "keeps"} it`;
+  if (kind === "ring") {
+    return move.add ? say("GPU {from} sends chunk {chunk} to GPU {to}, which adds it", move)
+      : say("GPU {from} sends chunk {chunk} to GPU {to}, which keeps it", move);
+  }
+  return move.add ? say("GPU {from} sends its buffer to GPU {to}, which adds it", move)
+    : say("GPU {from} sends its buffer to GPU {to}, which keeps it", move);
 }
 
 /** What all GPUs hold, in words. */
 function holdings(state, k) {
-  const full = 2 ** k - 1, parts = (bits) => (bits === full ? "the whole sum"
-    : `the part${bits & (bits - 1) ? "s" : ""} of GPU ${list([...Array(k).keys()].filter((t) => bits >> t & 1))}`);
-  return state.map((row, i) => {
+  const full = 2 ** k - 1, parts = (bits) => {
+    const gpus = list([...Array(k).keys()].filter((t) => bits >> t & 1));
+    if (bits === full) return say("the whole sum");
+    return bits & (bits - 1) ? say("the parts of GPU {gpus}", { gpus }) : say("the part of GPU {gpus}", { gpus });
+  };
+  return state.map((row, gpu) => {
     const same = row.every((bits) => bits === row[0]);
-    const held = same ? parts(row[0]) : list(row.map((bits, c) => `of chunk ${c} ${parts(bits)}`));
-    return `GPU ${i} holds ${held}.`;
+    const each = (bits, chunk) => say("of chunk {chunk} {parts}", { chunk, parts: parts(bits) });
+    return say("GPU {gpu} holds {what}.", { gpu, what: same ? parts(row[0]) : list(row.map(each)) });
   }).join(" ");
 }
 
@@ -110,12 +121,12 @@ class Steps {
       return html("label", {}, `${label} `, select);
     };
     const restart = () => { this.at = 0; this.draw(); };
-    const kinds = choose("Algorithm", Object.entries(KINDS), this.kind, (v) => { this.kind = v; restart(); });
-    const counts = choose("GPUs", [2, 3, 4, 5, 6, 7, 8].map((k) => [k, k]), this.k, (v) => { this.k = Number(v); restart(); });
+    const kinds = choose(say("Algorithm"), Object.entries(KINDS), this.kind, (v) => { this.kind = v; restart(); });
+    const counts = choose(say("GPUs"), [2, 3, 4, 5, 6, 7, 8].map((k) => [k, k]), this.k, (v) => { this.k = Number(v); restart(); });
     const button = (text, act) => html("button", { type: "button", onclick: act }, text);
-    this.back = button("Back", () => this.go(-1));
-    this.next = button("Next", () => this.go(1));
-    this.first = button("Start", () => this.go(-99));
+    this.back = button(say("Back"), () => this.go(-1));
+    this.next = button(say("Next"), () => this.go(1));
+    this.first = button(say("Start"), () => this.go(-99));
     this.status = html("p", { className: "d2l-status" });
     this.status.setAttribute("role", "status");
     this.picture = svg("svg", { viewBox: `0 ${-ABOVE} ${WIDTH} ${HEIGHT + ABOVE}`, role: "img" });
@@ -123,7 +134,7 @@ class Steps {
     const bar = html("div", { className: "d2l-controls" }, kinds, counts, this.first, this.back, this.next);
     root.replaceChildren(bar, this.status, this.picture, this.cost);
     root.setAttribute("role", "group");
-    root.setAttribute("aria-label", "Allreduce, step by step");
+    root.setAttribute("aria-label", say("Allreduce, step by step"));
     root.addEventListener("keydown", (event) => {
       const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!by || event.target.tagName === "SELECT" || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -141,10 +152,7 @@ class Steps {
   draw() {
     const { kind, k, at } = this, all = steps(kind, k), state = states(kind, k)[at];
     const step = all[at - 1], where = places(kind, k);
-    const done = at === all.length ? " Now every GPU holds the whole sum." : "";
-    this.status.textContent = step
-      ? `Step ${at} of ${all.length}, ${step.phase}: ${this.phrase(step)}.${done}`
-      : `Before step 1 of ${all.length}: every GPU holds its own gradient${kind === "ring" ? `, cut into ${k} chunks` : ""}.`;
+    this.status.textContent = this.told(step, at, all.length);
     for (const [button, off] of [[this.back, !at], [this.first, !at], [this.next, at === all.length]]) {
       button.setAttribute("aria-disabled", off);
     }
@@ -152,17 +160,37 @@ class Steps {
     this.picture.replaceChildren(this.arrowhead());
     if (step) for (const move of step.moves) this.arrow(move, where);
     state.forEach((row, i) => this.gpu(i, row, where[i], step));
-    const times = cost(kind, k), n = Number(times.toFixed(2));
-    const part = kind === "ring" ? `, each with 1/${k} of the bytes` : ", each with all bytes";
-    this.cost.textContent = `${KINDS[kind]}, ${k} GPUs: ${all.length} steps${part}. Latency aside, that takes as `
-      + `long as sending all bytes ${n} time${n === 1 ? "" : "s"} over one link.`;
+    const n = Number(cost(kind, k).toFixed(2)), values = { kind: KINDS[kind], k, steps: all.length, n };
+    const part = kind === "ring"
+      ? say("{kind}, {k} GPUs: {steps} steps, each with 1/{k} of the bytes.", values)
+      : say("{kind}, {k} GPUs: {steps} steps, each with all bytes.", values);
+    const long = n === 1 ? say("Latency aside, that takes as long as sending all bytes 1 time over one link.")
+      : say("Latency aside, that takes as long as sending all bytes {n} times over one link.", values);
+    this.cost.textContent = `${part} ${long}`;
   }
 
-  phrase(step) {
-    if (this.kind !== "ring") return step.moves.map((move) => words(this.kind, move)).join("; ");
-    const last = step.moves[0];
-    return this.k === 2 || step.moves.length < 3 ? step.moves.map((move) => words("ring", move)).join("; ")
-      : `each GPU sends one chunk to the next, which ${last.add ? "adds" : "keeps"} it. ${words("ring", last)}, and so on round the ring`;
+  /** What has just happened. */
+  told(step, at, count) {
+    const values = { step: at, count, k: this.k, phase: step?.phase };
+    if (!step) {
+      return this.kind === "ring"
+        ? say("Before step 1 of {count}: every GPU holds its own gradient, cut into {k} chunks.", values)
+        : say("Before step 1 of {count}: every GPU holds its own gradient.", values);
+    }
+    const what = this.phrase(step);
+    const said = say("Step {step} of {count}, {phase}: {what}.", { ...values, what });
+    return at === count ? `${said} ${say("Now every GPU holds the whole sum.")}` : said;
+  }
+
+  phrase({ moves }) {
+    if (this.kind !== "ring" || moves.length < 3) {
+      return moves.map((move) => words(this.kind, move))
+        .reduce((before, item) => say("{before}; {item}", { before, item }));
+    }
+    const example = words("ring", moves[0]);
+    return moves[0].add
+      ? say("each GPU sends one chunk to the next, which adds it. {example}, and so on round the ring", { example })
+      : say("each GPU sends one chunk to the next, which keeps it. {example}, and so on round the ring", { example });
   }
 
   arrowhead() {
@@ -182,7 +210,7 @@ class Steps {
     const at = (way) => [x + dx * way - dy * side, y - 8 + dy * way + dx * side].map((n) => n.toFixed(1));
     this.picture.append(svg("path", { d: `M${at(gap)}L${at(length - gap)}`,
       class: `d2l-arrow${add ? "" : " d2l-copy"}`, "marker-end": "url(#d2l-head)" }));
-    const label = add ? "add" : "copy", text = this.kind === "ring" ? `${label} ${chunk}` : label;
+    const label = add ? say("add") : say("copy"), text = this.kind === "ring" ? `${label} ${chunk}` : label;
     const way = this.kind === "ring" ? -1 : 1;  // inside the ring there is room
     const [p, q] = at(length / 2).map(Number), right = way * dy;
     const anchor = right > 0.5 ? "start" : right < -0.5 ? "end" : "middle";

@@ -8,12 +8,12 @@ const published = globalThis.d2lPublished, near = globalThis.d2lNearest;
 const SVG = "http://www.w3.org/2000/svg", MIB = 2 ** 20;
 const COLOURS = { forward: "#0072B2", backward: "#E69F00", bucket: "#56B4E9", optimizer: "#009E73",
   "all-reduce": "#F0E442" };
-const KEY = { forward: "forward", backward: "backward", bucket: "in and out of buckets",
-  optimizer: "optimiser", "all-reduce": "all-reduce" };
-const PARTS = { weights: ["weights", "#0072B2"], states: ["optimiser's states", "#009E73"],
-  buckets: ["buckets of DDP", "#56B4E9"], gradients: ["gradients", "#E69F00"],
-  activations: ["activations", "#CC79A7"], gathered: ["weights gathered or cast", "#F0E442"],
-  work: ["gradients so far and work space", "#D55E00"] };
+const KEY = { forward: say("forward"), backward: say("backward"), bucket: say("in and out of buckets"),
+  optimizer: say("optimiser"), "all-reduce": say("all-reduce") };
+const PARTS = { weights: [say("weights {size}"), "#0072B2"], states: [say("optimiser's states {size}"), "#009E73"],
+  buckets: [say("buckets of DDP {size}"), "#56B4E9"], gradients: [say("gradients {size}"), "#E69F00"],
+  activations: [say("activations {size}"), "#CC79A7"], gathered: [say("weights gathered or cast {size}"), "#F0E442"],
+  work: [say("gradients so far and work space {size}"), "#D55E00"], space: [say("work space {size}"), "#D55E00"] };
 
 const html = (tag, attributes, ...children) => {
   const made = Object.assign(document.createElement(tag), attributes);
@@ -46,7 +46,7 @@ const percent = (share) => `${Math.round(100 * share)} %`;
 
 /* Fields */
 const LINKS = { pcie: "PCIe ", nvlink: "NVLink ", edr: "InfiniBand EDR", hdr: "InfiniBand HDR", ndr: "InfiniBand NDR",
-  efa: "EFA", hdr4: "InfiniBand HDR, 4 cards", ethernet: "Ethernet " };
+  efa: "EFA", hdr4: say("InfiniBand HDR, 4 cards"), ethernet: "Ethernet " };
 /** A name as people write it: nvlink3 is NVLink 3. */
 function proper(name) {
   const [, word, number, rest] = /^([a-z]+)(\d*)(?:_(\w+))?$/.exec(name);
@@ -54,26 +54,26 @@ function proper(name) {
 }
 const names = (table) => Object.entries(table).map(([key, value]) => [key, value.name ?? proper(key)]);
 const FIELDS = {
-  model: ["Model", "", [["", "my own numbers"], ...names(P.models)]],
-  width: ["Width of a layer", 4096, 64, 65536], layers: ["Layers", 12, 3, 2000],
-  batch: ["Batch of each GPU", 512, 1, 1048576], together: ["Batch", 4096, 1, 1048576],
-  dtype: ["Number format", "bfloat16", [["float32", "float32"], ["tf32", "float32 as TF32"],
+  model: [say("Model"), "", [["", say("my own numbers")], ...names(P.models)]],
+  width: [say("Width of a layer"), 4096, 64, 65536], layers: [say("Layers"), 12, 3, 2000],
+  batch: [say("Batch of each GPU"), 512, 1, 1048576], together: [say("Batch"), 4096, 1, 1048576],
+  dtype: [say("Number format"), "bfloat16", [["float32", "float32"], ["tf32", say("float32 as TF32")],
     ["bfloat16", "bfloat16"], ["float16", "float16"]]],
-  gpu: ["GPU", "a100", names(P.gpus)], link: ["Link in a node", "nvlink3", names(P.links)],
-  perNode: ["GPUs in a node", 8, 1, 8], nodes: ["Nodes", 1, 1, 128],
-  network: ["Network of nodes", "hdr", names(P.networks)],
-  bucket: ["Bucket (MiB)", 25, 0.01, 10000],
-  gpus: ["GPUs", 8, 1, 1024], many: ["GPUs", 8, 1, 1000000],
+  gpu: ["GPU", "a100", names(P.gpus)], link: [say("Link in a node"), "nvlink3", names(P.links)],
+  perNode: [say("GPUs in a node"), 8, 1, 8], nodes: [say("Nodes"), 1, 1, 128],
+  network: [say("Network of nodes"), "hdr", names(P.networks)],
+  bucket: [say("Bucket (MiB)"), 25, 0.01, 10000],
+  gpus: [say("GPUs"), 8, 1, 1024], many: [say("GPUs"), 8, 1, 1000000],
   // Chapters that show another calculator do not load the published runs.
-  trained: ["Model", "llama3-8b", [["", "my own sizes"], ...names(published?.models ?? {})]],
-  billions: ["Parameters (billion)", 8.03, 0.001, 100000],
-  active: ["Used for a token (billion)", 8.03, 0.001, 100000],
-  sequence: ["Tokens of a sequence", 8192, 1, 100000000],
-  rate: ["Tokens a second in all", 60000, 0.001, 1e12],
-  stage: ["Sharding", "0", [["0", "none: DDP"], ["1", "ZeRO 1"], ["2", "ZeRO 2"], ["3", "ZeRO 3, FSDP"]]],
-  optimizer: ["Optimiser", "adamw", [["sgd", "SGD"], ["momentum", "SGD, momentum"], ["adamw", "AdamW"]]],
-  precision: ["Precision", "float32", [["float32", "float32"], ["mixed", "mixed"],
-    ["bfloat16", "all bfloat16"]]],
+  trained: [say("Model"), "llama3-8b", [["", say("my own sizes")], ...names(published?.models ?? {})]],
+  billions: [say("Parameters (billion)"), 8.03, 0.001, 100000],
+  active: [say("Used for a token (billion)"), 8.03, 0.001, 100000],
+  sequence: [say("Tokens of a sequence"), 8192, 1, 100000000],
+  rate: [say("Tokens a second in all"), 60000, 0.001, 1e12],
+  stage: [say("Sharding"), "0", [["0", say("none: DDP")], ["1", "ZeRO 1"], ["2", "ZeRO 2"], ["3", "ZeRO 3, FSDP"]]],
+  optimizer: [say("Optimiser"), "adamw", [["sgd", "SGD"], ["momentum", say("SGD, momentum")], ["adamw", "AdamW"]]],
+  precision: [say("Precision"), "float32", [["float32", "float32"], ["mixed", say("mixed")],
+    ["bfloat16", say("all bfloat16")]]],
 };
 const USES = {
   step: ["model", "width", "layers", "batch", "dtype", "gpu", "link", "perNode", "nodes", "network", "bucket"],
@@ -81,7 +81,8 @@ const USES = {
   memory: ["model", "width", "layers", "batch", "gpus", "gpu", "stage", "optimizer", "precision"],
   compare: ["trained", "billions", "active", "many", "gpu", "sequence", "rate"],
 };
-const TITLES = { step: "Time of a step", scaling: "Scaling", memory: "Memory", compare: "Is my run reasonable?" };
+const TITLES = { step: say("Time of a step"), scaling: say("Scaling"), memory: say("Memory"),
+  compare: say("Is my run reasonable?") };
 const ANY = ["bucket", "billions", "active", "rate"];  // need not be whole numbers
 const OWN = { compare: { gpu: "h100" }, memory: { width: 16384, layers: 24, batch: 4096, stage: "3", precision: "mixed" } };
 
@@ -120,7 +121,7 @@ function lanes(found, room) {
   }
   const rows = [["compute", 16], ["comm", 58]];
   for (const [lane, y] of rows) {
-    parts.push(text(0, y - 4, lane === "compute" ? "GPU computes" : "All-reduce"));
+    parts.push(text(0, y - 4, lane === "compute" ? say("GPU computes") : say("All-reduce")));
     parts.push(svg("rect", { x: 0, y, width: room, height: 20, class: "d2l-ground" }));
     for (const { kind, start, end } of drawn.filter((d) => d.lane === lane)) {
       parts.push(svg("rect", { x: (start * scale).toFixed(1), y, height: 20, fill: COLOURS[kind],
@@ -138,11 +139,11 @@ function showStep(input, room) {
   const hidden = ranks > 1 ? percent(1 - found.exposed / found.communicates) : "-";
   return [
     answer([
-      ["a step (simulated)", quantity(found.seconds, "s")],
-      ["efficiency", percent(alone / found.seconds)],
-      ["samples a second, all GPUs", number(ranks * input.batch / found.seconds)],
-      ["all-reduce in a step", ranks > 1 ? quantity(found.communicates, "s") : "none"],
-      ["of it hidden", hidden],
+      [say("a step (simulated)"), quantity(found.seconds, "s")],
+      [say("efficiency"), percent(alone / found.seconds)],
+      [say("samples a second, all GPUs"), number(ranks * input.batch / found.seconds)],
+      [say("all-reduce in a step"), ranks > 1 ? quantity(found.communicates, "s") : say("none")],
+      [say("of it hidden"), hidden],
     ]),
     lanes(found, room),
     key(Object.entries(KEY).map(([kind, name]) => [name, COLOURS[kind]])),
@@ -163,7 +164,7 @@ function showScaling(input, room) {
     parts.push(svg("path", { class: "d2l-rule", d: `M${x(k)} ${top}V${base}` }), text(x(k), base + 15, k, "middle"));
     parts.push(svg("path", { class: "d2l-rule", d: `M${left} ${y(k)}H${room - 14}` }), text(left - 5, y(k) + 4, k, "end"));
   }
-  for (const [title, ...place] of [["times as fast as one GPU", 0, 11], ["GPUs", (left + room - 14) / 2, base + 32, "middle"]]) {
+  for (const [title, ...place] of [[say("times as fast as one GPU"), 0, 11], [say("GPUs"), (left + room - 14) / 2, base + 32, "middle"]]) {
     const words = text(...place.slice(0, 2), title, place[2]);
     words.setAttribute("class", "d2l-title");
     parts.push(words);
@@ -175,16 +176,26 @@ function showScaling(input, room) {
     for (const { k, speedup } of rows) parts.push(svg("circle", { cx: x(k), cy: y(speedup), r: 3.5, fill: colour }));
   }
   const cell = (rows, i) => [quantity(rows[i].seconds, "s"), number(rows[i].speedup)];
-  const head = ["GPUs", "weak: step", "speed-up", "strong: step", "speed-up"];
+  const head = [say("GPUs"), say("weak: step"), say("speed-up"), say("strong: step"), say("speed-up")];
   const table = html("table", {}, html("thead", {}, html("tr", {}, ...head.map((h) => html("th", { scope: "col" }, h)))),
     html("tbody", {}, ...COUNTS.map((k, i) => html("tr", {},
       html("th", { scope: "row" }, String(k)), ...[...cell(weak, i), ...cell(strong, i)].map((c) => html("td", {}, c))))));
   return [
     svg("svg", { viewBox: `0 0 ${room} ${height}`, "aria-hidden": "true" }, ...parts),
-    key([["weak: every GPU has the batch", "#0072B2"], ["strong: the GPUs share it", "#D55E00"],
-      ["dashed: as many times as there are GPUs", null]]),
+    key([[say("weak: every GPU has the batch"), "#0072B2"], [say("strong: the GPUs share it"), "#D55E00"],
+      [say("dashed: as many times as there are GPUs"), null]]),
     table,
   ];
+}
+
+const PEAK = { step: say("The peak is in the optimiser's step."), end: say("The peak is at the end of the backward pass."),
+  turn: say("The peak is where the forward pass turns into the backward pass.") };
+
+/** A number of parameters in words. */
+function count(parameters) {
+  if (parameters >= 0.9995e12) return quantity(parameters, "");
+  if (parameters >= 0.9995e9) return say("{n} billion", { n: number(parameters / 1e9) });
+  return parameters >= 0.9995e6 ? say("{n} million", { n: number(parameters / 1e6) }) : quantity(parameters, "").trim();
 }
 
 function showMemory(input, room) {
@@ -194,8 +205,8 @@ function showMemory(input, room) {
   for (const [part, bytes] of Object.entries(found.parts)) {
     if (bytes <= 0) continue;
     parts.push(svg("rect", { x, y: 20, width: bytes * scale, height: 28, fill: PARTS[part][1] }));
-    const name = part === "work" && "gradients" in found.parts ? "work space" : PARTS[part][0];
-    shown.push([`${name} ${memorySize(bytes)}`, PARTS[part][1]]);
+    const [said, colour] = PARTS[part === "work" && "gradients" in found.parts ? "space" : part];
+    shown.push([said.replace("{size}", memorySize(bytes)), colour]);
     x += bytes * scale;
   }
   const limit = capacity * scale;
@@ -205,40 +216,44 @@ function showMemory(input, room) {
   parts.push(text(Math.min(limit, room - 2), 11, `${gpu}: ${memorySize(capacity)}`, "end"));
   return [
     answer([
-      ["peak of each GPU", memorySize(found.peak)],
-      [`on ${/^([AH8]\d|RTX)/.test(gpu) ? "an" : "a"} ${gpu}`, found.peak <= capacity ? "fits" : "does not fit"],
-      ["parameters", quantity(found.parameters, "").replace("G", "billion").replace("M", "million").trim()],
-      ["bytes a parameter", number(found.peak / found.parameters)],
+      [say("peak of each GPU"), memorySize(found.peak)],
+      [/^([AH8]\d|RTX)/.test(gpu) ? say("on an {gpu}", { gpu }) : say("on a {gpu}", { gpu }),
+        found.peak <= capacity ? say("fits") : say("does not fit")],
+      [say("parameters"), count(found.parameters)],
+      [say("bytes a parameter"), number(found.peak / found.parameters)],
     ]),
-    html("p", {}, `The peak is ${found.when}.`),
+    html("p", {}, PEAK[found.when]),
     svg("svg", { viewBox: `0 0 ${room} 58`, "aria-hidden": "true" }, ...parts),
     key(shown),
   ];
 }
 
 function showRow(row) {
-  const reached = row.mfu_percent === null ? "" : `, MFU ${number(row.mfu_percent)} %`;
-  return html("li", {}, html("strong", {}, `${number(row.tokens_per_second_per_gpu)} tokens/s a GPU${reached}`),
-    `: ${number(row.billions)} billion${row.experts ? ", experts" : ""}, ${row.gpus} × ${row.gpu}, sequences of `
-    + `${row.sequence.toLocaleString("en")}; ${row.what}. `,
+  const values = { rate: number(row.tokens_per_second_per_gpu), mfu: row.mfu_percent && number(row.mfu_percent),
+    size: number(row.billions), gpus: row.gpus, gpu: row.gpu, sequence: row.sequence.toLocaleString("en"), what: row.what };
+  const reached = row.mfu_percent === null ? say("{rate} tokens/s a GPU", values)
+    : say("{rate} tokens/s a GPU, MFU {mfu} %", values);
+  const run = row.experts ? say(": {size} billion, experts, {gpus} × {gpu}, sequences of {sequence}; {what}.", values)
+    : say(": {size} billion, {gpus} × {gpu}, sequences of {sequence}; {what}.", values);
+  return html("li", {}, html("strong", {}, reached), `${run} `,
     html("a", { href: row.reference }, row.source));
 }
 
 function showCompare(input) {
-  if (input.active > input.billions) return [problem("Used for a token (billion): give at most all parameters.")];
+  if (input.active > input.billions) return [problem(say("Used for a token (billion): give at most all parameters."))];
   const run = { ...input, model: input.trained, gpus: input.many, experts: input.active < input.billions };
   const rows = near.nearest(run), close = rows.filter((row) => row.distance <= published.near);
   const share = near.mfu(run);
   return [
     answer([
-      ["MFU of your run", percent(share)],
-      ["tokens a second, each GPU", number(run.rate / run.gpus)],
-      ["each GPU of the nearest published run", number(rows[0].tokens_per_second_per_gpu)],
+      [say("MFU of your run"), percent(share)],
+      [say("tokens a second, each GPU"), number(run.rate / run.gpus)],
+      [say("each GPU of the nearest published run"), number(rows[0].tokens_per_second_per_gpu)],
     ]),
-    ...(share > 1 ? [problem("More than these GPUs can compute: check the numbers.")] : []),
-    html("p", {}, close.length ? "The nearest published runs:" : "No published run is near. The nearest ones:"),
+    ...(share > 1 ? [problem(say("More than these GPUs can compute: check the numbers."))] : []),
+    html("p", {}, close.length ? say("The nearest published runs:") : say("No published run is near. The nearest ones:")),
     html("ul", {}, ...(close.length ? close : rows).map(showRow)),
-    html("p", {}, "The command that simulates it (add how the work is split):"), html("pre", {}, near.command(run)),
+    html("p", {}, say("The command that simulates it (add how the work is split):")), html("pre", {}, near.command(run)),
   ];
 }
 
@@ -267,8 +282,9 @@ function show(root) {
     const bad = [...form.elements].find((e) => e.name && !e.checkValidity());
     if (bad) {
       const [label, , min, max] = FIELDS[bad.name];
-      output.replaceChildren(problem(
-        `${label}: give a ${ANY.includes(bad.name) ? "" : "whole "}number from ${min} to ${max.toLocaleString("en")}.`));
+      const values = { label, min, max: max.toLocaleString("en") };
+      output.replaceChildren(problem(ANY.includes(bad.name) ? say("{label}: give a number from {min} to {max}.", values)
+        : say("{label}: give a whole number from {min} to {max}.", values)));
       return;
     }
     const input = {};
@@ -284,7 +300,8 @@ function show(root) {
   root.setAttribute("aria-label", TITLES[kind]);
   output.className = "d2l-output";
   output.setAttribute("aria-live", "polite");
-  const link = html("a", { className: "d2l-share", title: "Opens this page with these numbers" }, "Link to this setting");
+  const link = html("a", { className: "d2l-share", title: say("Opens this page with these numbers") },
+    say("Link to this setting"));
   root.id ||= `calculator-${kind}`;
   root.replaceChildren(form, output, link);
   calculate();

@@ -3,7 +3,7 @@
 // without its code.
 (() => {
   const FOLDS = "article div.cell details.hide, article details.d2l-helpers";
-  const isSolution = (fold) => /^\s*Solution/.test(fold.querySelector("summary").textContent);
+  const isSolution = (fold) => fold.closest("div.cell")?.classList.contains("tag_solution");
 
   window.d2lPrint = () => {
     document.body.classList.add("d2l-no-code");
@@ -46,9 +46,9 @@
   place.className = "d2l-switches";
   (time?.querySelector(":scope > em:only-child") ? time : title).after(place);
   if (folds.length) {
-    addSwitch(place, "show-code", "Show all code", (isOn) => folds.forEach((fold) => { fold.open = isOn; }));
+    addSwitch(place, "show-code", say("Show all code"), (isOn) => folds.forEach((fold) => { fold.open = isOn; }));
   }
-  addSwitch(place, "wrap-code", "Wrap long lines", (isOn) => {
+  addSwitch(place, "wrap-code", say("Wrap long lines"), (isOn) => {
     document.documentElement.classList.toggle("d2l-wrap", isOn);
     dispatchEvent(new Event("resize")); // what is marked as wider than its place (wide.js)
   });

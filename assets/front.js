@@ -16,7 +16,7 @@
     const length = document.createElement("i");
     length.style.inlineSize = known ? `${100 * share}%` : "0";
     const label = document.createElement("span");
-    label.textContent = count === "1" ? "1 GPU" : `${count} GPUs`;
+    label.textContent = count === "1" ? say("{count} GPU", { count }) : say("{count} GPUs", { count });
     const value = document.createElement("b");
     value.textContent = known ? rate : "?";
     const track = document.createElement("span");

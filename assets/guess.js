@@ -53,10 +53,16 @@
     return cells;
   }
 
+  // Chinese has no spaces: there two characters count as a word.
+  function countWords(text) {
+    const characters = text.match(/\p{Script=Han}/gu)?.length ?? 0;
+    return characters / 2 + text.replace(/\p{Script=Han}/gu, " ").trim().split(/\s+/).length;
+  }
+
   // A short paragraph that says the answer; whatever teaches stays in sight: formulas, bold rules.
   function isVerdict(element) {
     if (!element?.matches("p") || element.querySelector(".math, strong")) return false;
-    return element.textContent.trim().split(/\s+/).length <= 30;
+    return countWords(element.textContent) <= 30;
   }
 
   // What is covered of them: outputs, checks whose first line gives the answer away, and the
@@ -65,7 +71,7 @@
     let after = cells.at(-1)?.nextElementSibling;
     const said = isVerdict(after) ? [after] : [];
     if (said.length) after = after.nextElementSibling;
-    const isCheck = (cell) => cell.matches(".cell") && /^\s*Checked:/.test(cell.textContent);
+    const isCheck = (cell) => cell.matches(".cell.tag_check");
     const checks = [...cells, after].filter((cell) => cell && isCheck(cell));
     const open = cells.filter((cell) => !cell.querySelector("details.hide .cell_output"));
     const outputs = open.flatMap((cell) => [...cell.querySelectorAll(".cell_output")]);
@@ -102,10 +108,10 @@
     const result = element("p", "", box, "d2l-result");
     result.setAttribute("role", "status");
     const more = element("p", "", box, "d2l-more");
-    const show = element("button", "Show", more);
+    const show = element("button", say("Show"), more);
     const all = element("button", "", more);
     const covers = loud.map((output) => {
-      const cover = element("button", "Guess first, or show the answer", null, "d2l-cover");
+      const cover = element("button", say("Guess first, or show the answer"), null, "d2l-cover");
       output.before(cover);
       cover.onclick = () => {
         reveal();
@@ -142,15 +148,16 @@
         button.setAttribute("aria-pressed", String(index === chosen));
         button.classList.toggle("d2l-is-right", open && index === right);
       });
-      let text = open ? `The answer: ${answer}.` : "";
-      if (chosen >= 0) text = `You guessed ${words[chosen]}; the answer is ${answer}.`;
-      if (chosen === right) text = `You guessed ${words[chosen]}, which is right.`;
+      const values = { guess: words[chosen], answer };
+      let text = open ? say("The answer: {answer}.", values) : "";
+      if (chosen >= 0) text = say("You guessed {guess}; the answer is {answer}.", values);
+      if (chosen === right) text = say("You guessed {guess}, which is right.", values);
       if (chosen === right && answer !== words[right]) {
-        text = `You guessed ${words[chosen]}, which is the nearest: ${answer}.`;
+        text = say("You guessed {guess}, which is the nearest: {answer}.", values);
       }
       if (result.textContent !== text) result.textContent = text;
       show.hidden = open;
-      all.textContent = read(ALL) ? "Cover answers again" : "Always show answers";
+      all.textContent = read(ALL) ? say("Cover answers again") : say("Always show answers");
       for (const covered of [...loud, ...quiet]) {
         covered.classList.toggle("d2l-covered", !open);
       }

@@ -7,7 +7,8 @@
 "use strict";
 const STATES = { sgd: 0, momentum: 1, adamw: 2 };  // numbers kept for each parameter
 
-/** Bytes by cause, and the peak, for {width, layers, batch, gpus, stage, optimizer, precision}. */
+/** Bytes by cause, the peak, and when it is (in the optimiser's step, at the end of the backward pass,
+    where the forward pass turns into it), for {width, layers, batch, gpus, stage, optimizer, precision}. */
 function memory(input) {
   const { width, layers, batch, gpus } = input, stage = gpus > 1 ? input.stage : 0;
   const mixed = input.precision === "mixed", stored = input.precision === "bfloat16" ? 2 : 4;
@@ -52,8 +53,7 @@ function memory(input) {
     : { ...constant, activations: held, gathered: more,
       work: peak - weights - states - buckets - held - more };
   return { peak, parts, parameters: layers * width * width,
-    when: peak === step ? "in the optimiser's step" : late ? "at the end of the backward pass"
-      : "where the forward pass turns into the backward pass" };
+    when: peak === step ? "step" : late ? "end" : "turn" };
 }
 
 globalThis.d2lMemory = memory;

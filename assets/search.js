@@ -54,7 +54,7 @@
       const key = about || (isSection && !canFetch) ? page + anchor : page;
       if (cards.has(key)) continue;
       const term = names.get(anchor) ?? decodeURIComponent(anchor.slice(6)).replaceAll("-", " ");
-      if (isTerm) cards.set(key, [page, `Glossary: ${term}`, anchor, about, ...rest]);
+      if (isTerm) cards.set(key, [page, say("Glossary: {term}", { term }), anchor, about, ...rest]);
       else if (isSection && canFetch) cards.set(key, [page, title.split(" > ")[0], "", about, ...rest]);
       else cards.set(key, [page, title, anchor, about, ...rest]);
     }

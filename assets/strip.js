@@ -28,14 +28,14 @@ class Strip {
       return html("label", {}, `${name} `, select);
     });
     const button = (text, by) => html("button", { type: "button", onclick: () => this.go(by) }, text);
-    this.buttons = [button("Start", -Infinity), button("Back", -1), button("Next", 1), button("End", Infinity)];
+    this.buttons = [button(say("Start"), -Infinity), button(say("Back"), -1), button(say("Next"), 1), button(say("End"), Infinity)];
     this.status = html("p", { className: "d2l-status" });
     this.status.setAttribute("role", "status");
     this.picture = svg("svg", { role: "img" });
     const player = html("div", { className: "d2l-player" },
       html("div", { className: "d2l-controls" }, ...picked, ...this.buttons), this.picture, this.status);
     player.setAttribute("role", "group");
-    player.setAttribute("aria-label", `${this.data.title}, step by step`);
+    player.setAttribute("aria-label", say("{title}, step by step", this.data));
     player.addEventListener("keydown", (event) => {
       const by = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity }[event.key];
       if (!by || event.target.tagName === "SELECT" || event.ctrlKey || event.altKey || event.metaKey) return;
@@ -58,7 +58,7 @@ class Strip {
 
   draw() {
     const { height, says, marks } = this.film(), { at } = this, last = says.length - 1;
-    this.status.textContent = `${at + 1} of ${last + 1}: ${says[at]}`;
+    this.status.textContent = say("{step} of {count}: {what}", { step: at + 1, count: last + 1, what: says[at] });
     this.picture.setAttribute("aria-label", `${this.data.title}. ${says[at]}`);
     this.picture.setAttribute("viewBox", `0 0 ${WIDTH} ${height}`);
     const off = [!at, !at, at === last, at === last];

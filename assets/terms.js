@@ -33,7 +33,7 @@
     if (touched) {
       const more = document.createElement("a");
       more.href = link.href;
-      more.textContent = "Glossary";
+      more.textContent = say("Glossary");
       box.append(" ", more);
     }
     document.body.append(box);

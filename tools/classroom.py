@@ -16,11 +16,12 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell
 
+from tools.notebooks import tags
 from tools.readers import build, place
+from tools.readers import cells as readers_cells
 from tools.readers.book import ROOT, Book
-from tools.readers.cells import EXERCISE
+from tools.words import say
 
-SOLUTION = "# Solution"
 JUDGES = "d2lmini_judges"  # in a cell's metadata: the number of the exercise that it judges
 FOLDER = ROOT / "_build" / "student"
 
@@ -37,12 +38,12 @@ class Exercise:
     def hint(self):
         """Return what stands in the cell for one's own work."""
         if not self.calls:
-            return "# Your solution"
+            return f"# {say('Your solution')}"
         called = []
         for _, checker, arguments in self.calls:
             spelled = re.search(rf"[\w.]*\b{checker}(?=\()", self.solution)[0]  # checks.check_...
             called.append(f"# {spelled}({arguments})")
-        return "\n".join(["# Your solution. Then check it:", *called])
+        return "\n".join([f"# {say('Your solution. Then check it:')}", *called])
 
 
 @dataclass
@@ -92,8 +93,8 @@ def exercises(notebook):
     modules, found, number = imported(notebook), {}, 0
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            number += len(EXERCISE.findall(cell.source))
-        elif cell.source.startswith(SOLUTION):
+            number += len(readers_cells.exercises(cell.source))
+        elif "solution" in tags(cell):
             calls = checker_calls(cell.source, modules)
             found[number] = Exercise(number, calls, cell.source.strip())
     return found
@@ -103,8 +104,7 @@ def number_of(cell):
     """Return the number of the exercise that a cell begins, 0 for another heading, else None."""
     if cell.cell_type != "markdown" or not cell.source.startswith(("# ", "## ", "### ")):
         return None
-    match = EXERCISE.match(cell.source)
-    return int(match[0].rpartition(" ")[2]) if match else 0
+    return readers_cells.exercises(cell.source).get(0, 0)
 
 
 def without_solutions(notebook, wanted):
@@ -117,11 +117,12 @@ def without_solutions(notebook, wanted):
         The chapter's exercises.
     """
     own, current, solved = nbformat.from_dict(notebook), None, False
+    titles = {_first(exercise.solution) for exercise in wanted.values()}  # "# Solution"
     kept = []
     for cell in own.cells:
         if (number := number_of(cell)) is not None:
             current, solved = wanted.get(number), False
-        solved |= cell.cell_type == "code" and cell.source.startswith(SOLUTION)
+        solved |= cell.cell_type == "code" and _first(cell.source) in titles
         if solved:
             continue
         if current and cell.cell_type == "code" and not cell.source:
@@ -129,6 +130,10 @@ def without_solutions(notebook, wanted):
         kept.append(cell)
     own.cells = kept
     return own
+
+
+def _first(source):
+    return source.partition("\n")[0]
 
 
 def write_student(folder, book=None):

@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from tools.notebooks import TIME_LINE
+from tools.words.lines import time_line
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -108,7 +108,7 @@ def row(path, memory):
     """
     first = nbformat.read(path, as_version=4).cells[0].source
     title = first.partition("\n")[0].removeprefix("# ")
-    minutes = TIME_LINE.search(first)["run"]
+    minutes = time_line(first)["run"]
     return f"| [{title}](chapters/{path.name}) | {minutes} min | {memory} |"
 
 

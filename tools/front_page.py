@@ -11,7 +11,7 @@ import nbformat
 
 from benchmarks.published import record
 from benchmarks.published.page import findings
-from tools.notebooks import TIME_LINE
+from tools.words.lines import time_line
 
 ROOT = Path(__file__).parents[1]
 CARD = re.compile(r"(\]\((chapters/[\w-]+\.ipynb)\)\*\*, )\d+((?: |&nbsp;)minutes)")
@@ -34,7 +34,7 @@ def update(text, root=ROOT):
 
     def minutes(card):
         path = root / card[2]
-        line = path.exists() and TIME_LINE.search(nbformat.read(path, 4).cells[0].source)
+        line = path.exists() and time_line(nbformat.read(path, 4).cells[0].source)
         return f"{card[1]}{line['read']}{card[3]}" if line else card[0]
 
     text = CARD.sub(minutes, text)

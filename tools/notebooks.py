@@ -4,7 +4,9 @@
 their outputs; without an option the files are normalised.
 
 The first line of a cell that is folded, a comment, is what the page shows in its place:
-``# Checked: both together take at most 1.1 times the slower.``
+``# Checked: both together take at most 1.1 times the slower.`` Its first word becomes a tag of the
+cell, `check`: all that looks for checks, solutions and the like looks for the tag. In a copy in
+another language (`tools.words`) the tags stay, and what programs write into the text is reworded.
 """
 
 import argparse
@@ -16,21 +18,24 @@ from pathlib import Path
 
 import nbformat
 
+from tools import words
+from tools.words import one_of, spellings
+from tools.words.lines import exercise_lines, reword_exercises, time_line, written_time_line
+
 ROOT = Path(__file__).parents[1]
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
 }
-TIME_LINE = re.compile(
-    r"^\*(?P<read>\d+) minutes? to read(?: the core, \d+ to read all)?(?:, \d+ for the exercises)?"
-    r"(?:, (?P<run>\d+) minutes? to run)?\.\*$",
-    re.MULTILINE,
-)
-EXERCISE_LINE = re.compile(
-    r"^\*(On paper|Code with a checker|On your own job), (easy|medium|hard), (\d+) minutes\.\*$",
-    re.MULTILINE,
-)
-DEEPER = "## Going deeper"  # what comes after it, up to the summary, is not the core of a chapter
+KINDS = {  # a tag, and how the first line of such a cell begins
+    "imports": "# Imports",
+    "check": "# Checked: ",
+    "solution": "# Solution",
+    "helper": "# Helper: ",
+    "picture": ("# How this picture ", "# How this table "),
+    "curious": "# For the curious: ",
+}
+HIDDEN = {"hide-cell", "remove-cell", "hide-input", "remove-input"}
 WORDS = 130  # a minute, those of visible code included: slower than a novel
 
 
@@ -49,6 +54,8 @@ def normalise(notebook):
         cell.id = f"cell-{number:03d}"
         cell.source = "\n".join(line.rstrip() for line in cell.source.strip().split("\n"))
         cell.metadata = nbformat.from_dict(normal_metadata(cell))
+        if cell.cell_type == "markdown":
+            cell.source = reword_exercises(cell.source)
         cell.pop("attachments", None)
         if cell.cell_type == "code":
             ran = cell.execution_count is not None or cell.outputs
@@ -69,7 +76,7 @@ def normal_metadata(cell):
 
     The prompt is the first comment of the cell.
     """
-    names = sorted(tags(cell))
+    names = sorted(tags(cell) - set(KINDS) | kind(cell))
     metadata = {"tags": names} if names else {}
     folded = {"hide-cell", "hide-input"} & set(names)
     if folded and cell.cell_type == "code" and cell.source.startswith("# "):
@@ -79,6 +86,18 @@ def normal_metadata(cell):
     if alt:
         metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
     return metadata
+
+
+def kind(cell):
+    """Return the tag that says what a folded cell is for, as a set; most cells have none.
+
+    In a copy in another language the first line is translated, and the tag that is there stays.
+    """
+    if words.table():
+        return tags(cell) & set(KINDS)
+    if cell.cell_type != "code" or not tags(cell) & HIDDEN:
+        return set()
+    return {name for name, start in KINDS.items() if cell.source.startswith(start)}
 
 
 def merge_streams(outputs):
@@ -105,7 +124,7 @@ def update_time_line(notebook, run=None):
     """Write under its title how many minutes a notebook takes, in place.
 
     The core and the whole of a chapter are told apart, and its exercises take the minutes that they
-    state.
+    state. In a copy in another language the minutes are those of the English.
 
     Parameters
     ----------
@@ -116,45 +135,54 @@ def update_time_line(notebook, run=None):
     if not notebook.cells or not is_title(notebook.cells[0]):
         return
     first = notebook.cells[0]
-    if old := TIME_LINE.search(first.source):
-        run = run or int(old["run"] or 0)
-    title, _, rest = TIME_LINE.sub("", first.source, count=1).partition("\n")
-    parts = [minutes_to_read(notebook, rest)]
-    if of_exercises := sum(int(m) for *_, m in EXERCISE_LINE.findall(in_sight(notebook))):
-        parts.append(f"{of_exercises} for the exercises")
+    old = time_line(first.source)
+    text = first.source[: old.start()] + first.source[old.end() :] if old else first.source
+    title, _, rest = text.partition("\n")
+    stated = {name: int(n) for name, n in old.groupdict().items()} if old else {}
+    minutes = {"run": stated.get("run")}
+    if old and words.table():
+        minutes = stated
+    else:
+        minutes |= minutes_to_read(notebook, rest)
+        minutes["exercises"] = sum(n for *_, n in exercise_lines(in_sight(notebook)))
     if run:
-        parts.append(f"{minutes(run)} to run")
-    first.source = f"{title}\n\n*{', '.join(parts)}.*\n\n{rest.lstrip()}".rstrip()
+        minutes["run"] = run
+    first.source = f"{title}\n\n{written_time_line(minutes)}\n\n{rest.lstrip()}".rstrip()
 
 
 def in_sight(notebook):
     """Return what a reader of a page sees of its text and code, without the first cell."""
-    hidden = {"hide-cell", "remove-cell", "hide-input", "remove-input"}
-    cells = [c for c in notebook.cells[1:] if c.cell_type == "markdown" or not tags(c) & hidden]
+    cells = [c for c in notebook.cells[1:] if c.cell_type == "markdown" or not tags(c) & HIDDEN]
     return "\n\n".join(cell.source for cell in cells)
 
 
+def part(text, titles):
+    """Return what comes before a section, and the section with all that follows.
+
+    Parameters
+    ----------
+    text : str
+    titles : tuple of str
+        What the section is called, in any language.
+    """
+    found = re.search(rf"^## {one_of(titles)}", text, re.MULTILINE)
+    return (text[: found.start()], text[found.start() :]) if found else (text, "")
+
+
 def minutes_to_read(notebook, opening):
-    """Say how long a page takes to read: its core and all of it, where they differ."""
-    text = f"{opening}\n\n{in_sight(notebook)}"
-    text, _, _ = text.partition("\n## Exercises")
+    """Return how long a page takes to read: its core, if it has one, and all of it."""
+    text, _ = part(f"{opening}\n\n{in_sight(notebook)}", spellings("Exercises"))
     whole = math.ceil(len(text.split()) / WORDS) or 1
-    if f"\n{DEEPER}" not in text:
-        return f"{minutes(whole)} to read"
-    core, _, rest = text.partition(f"\n{DEEPER}")
-    summary = rest[rest.find("\n## Summary") :]
-    of_core = math.ceil(len(f"{core} {summary}".split()) / WORDS)
-    return f"{minutes(of_core)} to read the core, {whole} to read all"
+    core, rest = part(text, spellings("Going deeper"))
+    if not rest:
+        return {"read": whole}
+    _, summary = part(rest, spellings("Summary"))
+    return {"read": math.ceil(len(f"{core} {summary}".split()) / WORDS), "all": whole}
 
 
 def is_title(cell):
     """Say whether a cell begins with the title of a page."""
     return cell.cell_type == "markdown" and cell.source.startswith("# ")
-
-
-def minutes(count):
-    """Return a number of minutes in words."""
-    return f"{count} minute{'s' * (count != 1)}"
 
 
 def execute(notebook, folder):

@@ -57,7 +57,8 @@ _BY_ENGINE = {
 _PATTERNS = (
     ("copy within a GPU", r"^memcpy"),
     ("fill", r"^memset"),
-    ("pad", r"^constant_pad"),
+    ("pad", r"^constant_pad|^(slice|select)_backward"),
+    ("embedding", r"^embedding"),
     ("cut or join", r"^_?chunk_cat|^split_with_sizes"),
     ("collective", r"nccl|all_?reduce|all_?gather|reduce_?scatter|broadcast_"),
     ("convolution", r"conv|winograd|fprop|dgrad|wgrad"),
@@ -69,7 +70,7 @@ _PATTERNS = (
     (
         "element by element",
         r"elementwise|^_?foreach|^_?fused|^(r?sub|add|mul|div|neg|abs|exp|log|sqrt|rsqrt|pow|relu|"
-        r"gelu|silu|tanh|sigmoid|threshold|clamp\w*|where|fill|zero|zeros|ones|copy|to|cast|lerp|"
+        r"gelu|silu|tanh|sigmoid|threshold|clamp\w*|where|fill|zero|zeros|ones|copy|clone|to|cast|lerp|"
         r"addcmul|addcdiv|dropout|native_dropout|bernoulli|random|uniform|normal|eq|ne|lt|gt|le|ge|"
         r"masked_fill|full|\w+_like|_to_copy)(_backward|backward\d*)?_?$",
     ),

@@ -9,7 +9,8 @@ from d2lmini.collectives import allreduce_ring
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Steps</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <link rel="stylesheet" href="{assets}/play.css"></head><body><h1>Steps</h1>
-<div class="d2l-allreduce"></div><script src="{assets}/allreduce.js"></script></body></html>"""
+<div class="d2l-allreduce"></div><script src="{assets}/words.js"></script>
+<script src="{assets}/allreduce.js"></script></body></html>"""
 # What is drawn of each GPU's chunks: the sum of 2 ** term over the terms that are coloured.
 DRAWN = """
     (() => {

@@ -20,7 +20,7 @@ from simgpu.network.networks import NETWORKS
 from simgpu.plan.presets import PRESETS
 from tools import presets
 
-SCRIPTS = ("presets", "published", "nearest", "kernels", "model", "memory", "calculators")
+SCRIPTS = ("words", "presets", "published", "nearest", "kernels", "model", "memory", "calculators")
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Calculators</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <link rel="stylesheet" href="{assets}/play.css"></head>

@@ -13,6 +13,7 @@ from support.paths import ROOT
 from support.samples import small_book
 from test_page_rules import CORE, page_parameters
 
+from tools import notebooks
 from tools.chromium.visits import new_visitor
 from tools.readers import markup, text
 from tools.readers.book import Book
@@ -54,7 +55,7 @@ def test_a_chapter_lets_its_reader_guess(path):
 def test_the_right_option_is_the_one_that_the_chapter_finds(path):
     notebook = nbformat.read(path, as_version=4)
     numbers = text.glued(notebook)
-    checks = [c.source for c in notebook.cells if c.source.startswith("# Checked: ")]
+    checks = [c.source for c in notebook.cells if "check" in notebooks.tags(c)]
     for _, guess, options in guesses(path):
         right = int(guess.options["right"])
         if "answer" in guess.options:
@@ -116,7 +117,7 @@ def build(folder, notebook):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     """Build a page with two guesses; return its path."""
-    check = printed("a check\n", "# Checked: 1.25 s\nassert x", ["hide-cell"])
+    check = printed("a check\n", "# Checked: 1.25 s\nassert x", ["check", "hide-cell"])
     prompts = ("code_prompt_show", "code_prompt_hide")
     check.metadata.mystnb = dict.fromkeys(prompts, "Checked: 1.25 s")
     second = ":::{guess}\n:right: 1\n:checked: x\n:cells: 2\n\n- yes\n- no\n:::"

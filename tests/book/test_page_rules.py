@@ -12,6 +12,7 @@ from support.paths import ROOT
 
 from simgpu.units import BLUE, GREEN, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from tools import notebooks
+from tools.words.lines import exercise_lines, time_line
 
 PAGES = sorted((ROOT / "chapters").glob("*.ipynb"))
 PARTS = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
@@ -20,7 +21,7 @@ MOST_CELLS, MOST_FOLDS, LONGEST_OUTPUT = 75, 15, 12
 FOLDED = {"hide-cell", "remove-cell"}
 CORE = [ROOT / f"{entry['file']}.ipynb" for part in TEACHING for entry in part["chapters"]]
 
-LAYERED = [path for path in CORE if notebooks.DEEPER in path.read_text(encoding="utf-8")]
+LAYERED = [path for path in CORE if "## Going deeper" in path.read_text(encoding="utf-8")]
 
 
 def page_parameters(pages=PAGES):
@@ -101,8 +102,8 @@ def test_a_folded_cell_says_what_is_in_it(path):
         if notebooks.tags(cell) & {"hide-cell", "hide-input"}:
             assert cell.source.startswith("# "), cell.source[:80]
         if "hide-cell" in notebooks.tags(cell):
-            kinds = ("# Checked: ", "# Solution", "# Imports", "# Helper: ", "# For the curious: ")
-            assert cell.source.startswith(kinds), cell.source[:80]
+            kinds = set(notebooks.KINDS) - {"picture"}
+            assert notebooks.tags(cell) & kinds, cell.source[:80]
 
 
 @page_parameters()
@@ -140,7 +141,7 @@ def test_every_exercise_has_one_folded_solution(path):
     text = "\n".join(cell.source for cell in read(path).cells)
     exercises = re.findall(r"^### Exercise (\d+)", text, re.MULTILINE)
     assert exercises == [str(n + 1) for n in range(len(exercises))]
-    solutions = [c for c in code_cells(path) if c.source.startswith("# Solution")]
+    solutions = [c for c in code_cells(path) if "solution" in notebooks.tags(c)]
     assert len(solutions) == len(exercises)
 
 
@@ -148,7 +149,7 @@ def test_every_exercise_has_one_folded_solution(path):
 def test_time_to_read_stands_under_the_title(path):
     notebook = read(path)
     stored = notebook.cells[0].source
-    line = notebooks.TIME_LINE.search(stored)
+    line = time_line(stored)
     assert line
     assert line["run"], "how long it runs: python -m tools.notebooks --run"
     notebooks.update_time_line(notebook)
@@ -166,10 +167,10 @@ def test_plots_have_the_colours_of_the_figures():
 def test_exercises_say_their_kind_difficulty_and_minutes(path):
     text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
     exercises = re.split(r"^### Exercise \d+:", text, flags=re.MULTILINE)[1:]
-    lines = [notebooks.EXERCISE_LINE.search(e.split("\n", 3)[2]) for e in exercises]
+    lines = [exercise_lines(e.split("\n", 3)[2]) for e in exercises]
     assert all(lines), "the kind, how hard, and how many minutes, under each heading"
     assert 5 <= len(exercises) <= 9
-    kinds = Counter(line[1] for line in lines)
+    kinds = Counter(kind for ((kind, *_),) in lines)
     assert min(kinds["On paper"], kinds["Code with a checker"], kinds["On your own job"]) >= 1
 
 
@@ -193,7 +194,7 @@ def test_code_in_sight_uses_no_name_that_only_a_fold_defines(path):
     seen, folded = set(), set()
     for cell in code_cells(path):
         defined, used = names_of(cell.source)
-        if cell.source.startswith("# Imports"):
+        if "imports" in notebooks.tags(cell):
             seen |= defined
         elif not seen_code(cell):
             folded |= defined
@@ -207,6 +208,6 @@ def test_few_cells_are_folded(path):
     folds = [
         cell for cell in code_cells(path)
         if notebooks.tags(cell) & {"hide-cell", "hide-input"}
-        and not cell.source.startswith(("# Solution", "# Imports"))
+        and not notebooks.tags(cell) & {"solution", "imports"}
     ]  # fmt: skip
     assert len(folds) <= MOST_FOLDS

@@ -20,7 +20,8 @@ from tools.pages.strips import data
 PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Strips</title>
 <meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
 <link rel="stylesheet" href="{assets}/play.css"><link rel="stylesheet" href="{assets}/strip.css">
-</head><body><h1>Strips</h1>{body}<script src="{assets}/strip.js"></script></body></html>"""
+</head><body><h1>Strips</h1>{body}<script src="{assets}/words.js"></script>
+<script src="{assets}/strip.js"></script></body></html>"""
 P_M = [(p, m) for p in (2, 3, 4, 8) for m in (1, 2, 4, 8, 16)]
 
 

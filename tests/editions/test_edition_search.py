@@ -45,7 +45,7 @@ const [folder, language, script, ...queries] = process.argv.slice(2);
 const page = fs.readFileSync(folder + "/search.html", "utf8");
 function answer(query) {
   const context = vm.createContext({
-    window: { location: {} }, URLSearchParams, query,
+    window: { location: {} }, say: (english, values) => context.window.say(english, values), URLSearchParams, query,
     location: { search: "?q=" + encodeURIComponent(query), protocol: "http:" },
     document: { addEventListener() {}, documentElement: { lang: language, dataset: {} },
                 getElementById: () => ({ addEventListener() {}, childNodes: [] }) },
@@ -53,7 +53,8 @@ function answer(query) {
     localStorage: { setItem() {}, removeItem() {} }, _ready() {}, _: (text) => text,
     say: (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]) });
   vm.runInContext(/window\.BOOK_TERMS = .*?;(?=<\/script>)/.exec(page)[0], context);
-  for (const name of ["_static/searchtools", "_static/language_data", "searchindex", "_static/search"])
+  for (const name of ["_static/searchtools", "_static/language_data", "searchindex", "_static/words",
+                      "_static/search"])
     vm.runInContext(fs.readFileSync(`${folder}/${name}.js`, "utf8"), context, { filename: name });
   return vm.runInContext(script, context);
 }

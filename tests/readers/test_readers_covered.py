@@ -44,11 +44,15 @@ def test_as_many_cells_as_the_guess_says():
 
 
 def test_a_check_does_not_say_the_answer_in_words_and_stays():
-    cells = [program("a"), program("# Checked: it is long.\nassert a", "hide-cell"), text("It is.")]
-    after = program("# Checked: very long.\nassert b", "hide-cell")
+    cells = [
+        program("a"),
+        program("# Checked: it is long.\nassert a", "hide-cell", "check"),
+        text("It is."),
+    ]
+    after = program("# Said: very long.\nassert b", "hide-cell", "check")
     built = covered.without_answers([text(GUESS), *cells, after])
-    assert built[2].source == f"{covered.UNSAID}\nassert a"
-    assert built[4].source == f"{covered.UNSAID}\nassert b"
+    assert built[2].source == "# Helper: checks the answer\nassert a"
+    assert built[4].source == "# Helper: checks the answer\nassert b"
     assert covered.without_answers([after])[0].source == after.source, "where nothing is asked"
 
 
@@ -74,4 +78,4 @@ def test_without_a_guess_all_stays():
 
 def test_a_verdict_is_as_short_as_on_the_pages():
     script = (ROOT / "assets" / "guess.js").read_text(encoding="utf-8")
-    assert f".length <= {covered.SHORT};" in script
+    assert f"countWords(element.textContent) <= {covered.SHORT};" in script

@@ -37,7 +37,7 @@ def test_no_solution_is_in_the_student_edition(student, path):
     wanted = classroom.exercises(read(path))
     (own,) = (read(found) for found in student.rglob("*.ipynb") if names(found, path))
     text = "\n".join(cell.source for cell in own.cells)
-    assert classroom.SOLUTION not in text
+    assert "# Solution" not in text
     for exercise in wanted.values():
         assert exercise.solution not in text
         for _, checker, arguments in exercise.calls:
@@ -55,6 +55,7 @@ def test_every_checker_of_the_chapters_is_called():
     assert {"d2lmini.checks.devices", "d2lmini.checks.scratch"} <= modules
 
 
+SOLUTION = {"tags": ["hide-cell", "solution"]}
 SOURCE = """\
 # Solution
 def add(a, b):
@@ -71,9 +72,9 @@ def chapter():
         cells=[
             new_code_cell("# Imports\nfrom d2lmini.checks import tiny as checks"),
             new_markdown_cell("## Exercises\n\n### Exercise 1: Add\n\nWrite `add`."),
-            new_code_cell(SOURCE),
+            new_code_cell(SOURCE, metadata=SOLUTION),
             new_markdown_cell("### Exercise 2: Think"),
-            new_code_cell("# Solution\nprint('because')"),
+            new_code_cell("# Solution\nprint('because')", metadata=SOLUTION),
         ]
     )
 
@@ -140,7 +141,7 @@ def test_points_are_what_the_checkers_say(tmp_path, capsys):
 def test_the_books_solution_earns_nothing():
     wanted = classroom.exercises(read(CHAPTER))
     copied = classroom.judged(handed_in((2, wanted[2].solution)), wanted)
-    assert not any(c.source.startswith(classroom.SOLUTION) for c in copied.cells)
+    assert not any(c.source.startswith("# Solution") for c in copied.cells)
     (judge,) = [c for c in copied.cells if classroom.JUDGES in c.metadata]
     assert "check_square_all as d2lmini_judge\nd2lmini_judge(square_all)" in judge.source
 

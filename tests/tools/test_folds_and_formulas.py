@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tools.pages import folds, mended
 from tools.pages.folds import group, keep_folded, tick
 from tools.pages.formulas import mathml
@@ -19,7 +21,7 @@ def test_names_of_functions_have_room_and_signs_have_none():
 
 
 DEF = '<span class="k">def</span><span class="w"> </span><span class="nf">{name}</span>'
-HELPER = f"""<div class="cell tag_hide-cell docutils container">
+HELPER = f"""<div class="cell {{tags}} docutils container">
 <details class="admonition hide above-input">
 <summary>
 <p class="collapsed admonition-title">{{prompt}}</p>
@@ -34,8 +36,12 @@ HELPER = f"""<div class="cell tag_hide-cell docutils container">
 """
 
 
-def helpers(*names, prompt="Helper: counts"):
-    return "".join(HELPER.format(name=name, prompt=prompt) for name in names)
+def helpers(*names, prompt="Helper: counts", tag="helper"):
+    tags = " ".join(f"tag_{name}" for name in sorted(filter(None, [tag, "hide-cell"])))
+    return "".join(HELPER.format(name=name, prompt=prompt, tags=tags) for name in names)
+
+
+CHECK = {"prompt": "Checked: all is well", "tag": "check"}
 
 
 def test_three_helpers_in_a_row_are_one_fold():
@@ -50,29 +56,37 @@ def test_three_helpers_in_a_row_are_one_fold():
 
 
 def test_checks_are_not_folded_with_helpers():
-    page = helpers("a", "b") + helpers("c", prompt="Checked: all is well") + helpers("d", "e")
+    page = helpers("a", "b") + helpers("c", **CHECK) + helpers("d", "e")
     assert group(page) == page
 
 
 def test_imports_helpers_checks_and_solutions_stay_folded_on_paper():
-    for prompt in ("Imports", "Helper: counts", "Checked: all is well", "Solution"):
-        kept = keep_folded(helpers("a", prompt=prompt))
+    for tag in ("imports", "helper", "check", "solution"):
+        kept = keep_folded(helpers("a", prompt="In any language", tag=tag))
         assert '<details class="admonition hide unprinted above-input">' in kept
         assert keep_folded(kept) == kept
-    for prompt in ("For the curious: why", "How this picture is drawn"):
-        assert "unprinted" not in keep_folded(helpers("a", prompt=prompt))
+    for tag in ("curious", "picture", ""):
+        assert "unprinted" not in keep_folded(helpers("a", prompt="Imports", tag=tag))
 
 
 def test_a_check_is_a_line_with_a_tick_that_still_says_what_it_is():
-    page = helpers("a", prompt="Checked: all is well") + helpers("b")
+    page = helpers("a", **CHECK) + helpers("b")
     ticked = tick(keep_folded(page))
     assert ticked.count('<details class="admonition hide d2l-check unprinted above-input">') == 1
     words = re.findall(r'title">(.*?)</p>', ticked)
-    assert words[:2] == [f"{folds.WORD}All is well"] * 2
+    assert words[:2] == [folds.WORD.format("Checked: ", "All is well")] * 2
     assert words[2:] == ["Helper: counts"] * 2
     assert tick(ticked) == ticked
-    code = tick(helpers("a", prompt="Checked: net.step() is <code>x</code>"))
-    assert f"{folds.WORD}net.step() is" in code
+    code = tick(helpers("a", prompt="Checked: net.step() is <code>x</code>", tag="check"))
+    assert folds.WORD.format("Checked: ", "net.step() is") in code
+
+
+@pytest.mark.parametrize("prompt", ["검사: 둘 다 같다", "检查\uff1a两者: 一样"])
+def test_a_check_is_ticked_in_any_language(prompt):
+    word, said = re.fullmatch("(검사: |检查\uff1a)(.*)", prompt).groups()
+    made = tick(helpers("a", prompt=prompt, tag="check"))
+    assert made.count(folds.WORD.format(word, said)) == 2
+    assert "d2l-check" not in tick(helpers("a", prompt=prompt))
 
 
 def test_a_link_that_is_a_formula_has_a_name():

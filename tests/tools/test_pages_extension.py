@@ -42,7 +42,7 @@ def test_icons_are_found_and_drawn():
 def test_the_theme_is_mended():
     page = '<script defer src="_static/scripts/fontawesome.js?digest=1"></script>\n'
     page += '<script src="_static/searchtools.js"></script>'
-    page += '<summary aria-label="Toggle hidden content">x</summary>'
+    page += '<summary aria-label="숨겨진 내용 전환">x</summary>'
     assert mended.mend(page) == "<summary>x</summary>"
     assert "searchtools" in mended.mend(page + '<div id="search-results"></div>')
 

@@ -18,6 +18,7 @@ from pypdf.generic import ArrayObject, FloatObject, NameObject, NullObject
 from tools.chromium.browser import find_browser
 from tools.chromium.screenshots import BUILT, ROOT, browser_and
 from tools.chromium.visits import visit_all
+from tools.words import say
 
 TARGET = ROOT / "_build" / "pdf" / "book.pdf"
 PAPER = {"paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": True}  # A4, in inches
@@ -137,8 +138,8 @@ def offer(built, target):
     entry = re.search(r'(?s)<li><a href="downloads/notebooks\.zip".*?</li>\n', text)
     if entry and name not in text:
         own = entry[0].replace("downloads/notebooks.zip", name).replace("file-archive", "file")
-        own = re.sub(r'(?<=title=")[^"]*', "All pages in one file", own)
-        own = own.replace(">All notebooks<", ">The book as PDF<")
+        own = re.sub(r'(?<=title=")[^"]*', lambda _: say("All pages in one file"), own)
+        own = own.replace(f">{say('All notebooks')}<", f">{say('The book as PDF')}<")
         page.write_text(text.replace(entry[0], entry[0] + own), encoding="utf-8")
     (built / name).parent.mkdir(exist_ok=True)
     shutil.copy(target, built / name)

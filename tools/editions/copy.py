@@ -4,16 +4,18 @@ All tools run unchanged in the copy, since each takes the folder that it stands 
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import nbformat
 import yaml
 
+from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
 
@@ -51,7 +53,7 @@ class Translation:
     missing: list = field(default_factory=list)
     headings: dict = field(default_factory=dict)
 
-    def say(self, block):
+    def translated(self, block):
         """Return the translation of a block, None where there is none."""
         key = blocks.digest(block)
         if key not in self.table:
@@ -69,7 +71,7 @@ class Translation:
             cell.source = self.code(cell.source)
             info = cell.metadata.get("mystnb", {})
             if alt := pages.alternative_text(cell):
-                info["image"]["alt"] = self.say(alt) or alt
+                info["image"]["alt"] = self.translated(alt) or alt
             for name in {"code_prompt_hide", "code_prompt_show"} & set(info):
                 info[name] = cell.source.partition("\n")[0][2:]
 
@@ -85,7 +87,7 @@ class Translation:
             return f"{block}\n:sorted:"
         if not blocks.has_words(block):
             return block
-        new = self.say(block)
+        new = self.translated(block)
         if new is None:
             return f"{ENGLISH}\n{block}" if MARKED.match(block) else block
         if block.startswith("#"):
@@ -97,7 +99,7 @@ class Translation:
 
         def comment(match):
             old = blocks.comment_of(match)
-            new = self.say(old) if old in blocks.comments(match[0]) else None
+            new = self.translated(old) if old in blocks.comments(match[0]) else None
             if new is None:
                 return match[0]
             indent = match["indent"] or ""
@@ -163,21 +165,21 @@ def write(language, root=ROOT, *, unreviewed=False):
         translation = Translation(language, store.read(language, name, root))
         if name == pages.WORDS:
             found = pages.blocks_of(name, root)
-            table = {words: new for words in found if (new := translation.say(words))}
+            table = {english: new for english in found if (new := translation.translated(english))}
         else:
             if not (unreviewed or reviews.is_published(language, name, root)):
                 translation.table = {}
             write_page(name, translation, table, root, place)
         headings |= translation.headings
         counts[name] = count(translation)
-    write_words(table, root, place)
-    for name, data in (("slugs", headings), ("words", table)):
-        write_json(place / f"{name}.json", data)
-    write_json(
-        place / "edition.json",
-        {"language": language, "draft": reviews.is_draft(language, root), "pages": counts},
-    )
     write_config(language, table, root, place)
+    for file, data in (("slugs", headings), ("words", table)):
+        write_json(place / f"{file}.json", data)
+    about = {"language": language, "draft": reviews.is_draft(language, root), "pages": counts}
+    write_json(place / "edition.json", about)
+    write_words(table, root, place)
+    if table:
+        run_in(place, "-m", "tools.notebooks")  # the lines of minutes
     return counts
 
 
@@ -226,27 +228,32 @@ def write_words(table, root, place):
         text = path.read_text(encoding="utf-8")
         new = pattern.sub(translated, text)
         (place / path.relative_to(root)).write_text(new, encoding="utf-8")
-    script = place / "assets" / "words.js"
-    if script.exists():
-        text = json.dumps(table, ensure_ascii=False)
-        script.write_text(
-            script.read_text(encoding="utf-8").replace("BOOK_WORDS = {}", f"BOOK_WORDS = {text}"),
-            encoding="utf-8",
-        )
+    drawn = [path.name for path in place.glob(f"chapters/img/{pages.STRIPS}*.svg")]
+    if table and drawn:
+        run_in(place, "-m", "tools.figures", *sorted(drawn))
+    script = words.script(table, root)
+    (place / "assets" / "words.js").write_text(script, encoding="utf-8")
+
+
+def run_in(place, *program):
+    """Run a program of a copy in it, without a word; its errors are ours."""
+    command, path = [sys.executable, *program], os.pathsep.join([str(place), *sys.path])
+    subprocess.run(
+        command, cwd=place, env=os.environ | {"PYTHONPATH": path}, check=True, capture_output=True
+    )
 
 
 def write_config(language, table, root, place):
     """Write the copy's ``_config.yml`` and ``_toc.yml``."""
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    say = partial(lambda words: table.get(words, words))
-    config["title"] = say(config["title"])
+    config["title"] = table.get(config["title"], config["title"])
     config["parse"]["myst_enable_extensions"].append("attrs_block")
     more = config["sphinx"]["config"]
     more["language"] = LANGUAGES[language].sphinx
     more["myst_heading_slug_func"] = "tools.editions.site.slug"
     toc = yaml.safe_load((root / "_toc.yml").read_text(encoding="utf-8"))
     for part in toc["parts"]:
-        part["caption"] = say(part["caption"])
+        part["caption"] = table.get(part["caption"], part["caption"])
     for name, data in (("_config", config), ("_toc", toc)):
         text = yaml.safe_dump(data, allow_unicode=True, sort_keys=False)
         (place / f"{name}.yml").write_text(text, encoding="utf-8")

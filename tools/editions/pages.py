@@ -18,6 +18,7 @@ SAID = re.compile(r'(?P<before><button[^>]*>|data-says=")(?P<words>[^<"]+)')
 FIGURES = {"chapters/img/*.svg": TEXT, "assets/front/runs.html": SAID}  # words in pictures
 CLOCKS = ("simulated", "measured")  # what a glued time may say of itself
 LOGO = "logo.svg"  # a name: it stays
+STRIPS = "strip-"  # drawn anew for each language: their words have numbers between them
 
 
 def names(root=ROOT):
@@ -72,7 +73,7 @@ def figures(root):
     """Yield the files of figures that have words, each with the pattern that finds them."""
     for places, pattern in FIGURES.items():
         for path in sorted(root.glob(places)):
-            if path.name != LOGO:
+            if path.name != LOGO and not path.name.startswith(STRIPS):
                 yield path, pattern
 
 

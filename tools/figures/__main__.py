@@ -1,9 +1,11 @@
-"""Draw every figure again: ``python -m tools.figures``."""
+"""Draw figures again, by default all: ``python -m tools.figures strip-zero.svg``."""
 
-from tools.figures.catalogue import IMAGE_DIR, render_all
+import sys
+
+from tools.figures.catalogue import FIGURES, IMAGE_DIR
 
 IMAGE_DIR.mkdir(parents=True, exist_ok=True)
-for name, svg in render_all().items():
+for name in sys.argv[1:] or FIGURES:
     path = IMAGE_DIR / name
-    path.write_text(svg, encoding="utf-8")
+    path.write_text(FIGURES[name]().svg(), encoding="utf-8")
     print(f"wrote {path}")

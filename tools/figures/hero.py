@@ -14,13 +14,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 import d2lmini
 from d2lmini import Timeline, Timer, sim
+from tools.words import fill, say
 
 COUNTS, GPU, LINK, STEPS = (1, 2, 8), "a100", "pcie4", 3
 IMAGES = 256  # all GPUs together
 SEQUENCES, LENGTH = 8, 512  # of each GPU
 SIZES = {"words": 8192, "width": 512, "heads": 8, "layers": 6, "length": LENGTH}
-NAMES = {"language": "language model", "lenet": "LeNet"}
-UNITS = {"language": "tokens", "lenet": "images"}
+NAMES = {"language": say("language model"), "lenet": "LeNet"}
+RATES = {"language": say("{rate} tokens/s"), "lenet": say("{rate} images/s")}
 
 
 def train(rank):
@@ -112,21 +113,36 @@ def round_off(value):
     return f"{value:,.0f}" if value >= 10 else f"{value:g}"
 
 
-def times(ratio):
-    """Return how often, in words for a sentence."""
-    rounded = round_off(ratio)
-    return "twice" if rounded == "2" else f"{rounded} times"
+def gpus(count):
+    """Return a number of GPUs in words."""
+    return say("{count} GPU", count=count) if count == 1 else say("{count} GPUs", count=count)
 
 
 def says(model, count, run, alone):
     """Return what a run shows, in a sentence."""
-    unit, gpus = UNITS[model], f"{count} GPU" + "s" * (count > 1)
     if count == 1:
-        return f"One GPU trains on about {round_off(run.rate)} {unit} a second (simulated)."
+        rate = round_off(run.rate)
+        if model == "language":
+            return say("One GPU trains on about {rate} tokens a second (simulated).", rate=rate)
+        return say("One GPU trains on about {rate} images a second (simulated).", rate=rate)
     ratio = run.rate / alone.rate
+    values = {"gpus": gpus(count), "times": round_off(ratio if ratio >= 1 else 1 / ratio)}
+    is_twice = values["times"] == "2"
+    if ratio < 1 and is_twice:
+        return say("{gpus} (simulated) take twice as long as one.", **values)
     if ratio < 1:
-        return f"{gpus} (simulated) take {times(1 / ratio)} as long as one."
-    return f"{gpus} (simulated) train on {times(ratio)} as many {unit} a second as one."
+        return say("{gpus} (simulated) take {times} times as long as one.", **values)
+    if model == "language" and is_twice:
+        return say("{gpus} (simulated) train on twice as many tokens a second as one.", **values)
+    if model == "language":
+        return say(
+            "{gpus} (simulated) train on {times} times as many tokens a second as one.", **values
+        )
+    if is_twice:
+        return say("{gpus} (simulated) train on twice as many images a second as one.", **values)
+    return say(
+        "{gpus} (simulated) train on {times} times as many images a second as one.", **values
+    )
 
 
 def buttons(label, kind, names):
@@ -146,16 +162,18 @@ def page(found):
     found : dict
         What `runs` returns.
     """
-    counts = {k: f"{k} GPU" + "s" * (k > 1) for k in COUNTS}
+    counts = {k: gpus(k) for k in COUNTS}
     most = {m: max(run.rate for (model, _), run in found.items() if model == m) for m in NAMES}
     stored = "".join(
         f'<template data-model="{m}" data-count="{k}" data-share="{run.rate / most[m]:.3f}" '
-        f'data-rate="{round_off(run.rate)} {UNITS[m]}/s" '
+        f'data-rate="{fill(RATES[m], {"rate": round_off(run.rate)})}" '
         f'data-says="{escape(says(m, k, run, found[m, 1]))}">'
         f"{run.timeline._repr_html_()}</template>\n"
         for (m, k), run in found.items()
     )
-    choices = buttons("Model", "model", NAMES) + buttons("Number of GPUs", "count", counts)
+    choices = buttons(say("Model"), "model", NAMES) + buttons(
+        say("Number of GPUs"), "count", counts
+    )
     return (
         f'<div class="hero" hidden>\n{choices}'
         '<p class="hero-says" role="status"></p>\n<ul class="hero-bars"></ul>\n'

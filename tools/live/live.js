@@ -8,6 +8,8 @@
 const TOKEN = document.currentScript.dataset.token;
 const PAGE = decodeURIComponent(location.pathname).replace(/^\/book\//, "").replace(/\.html$/, "");
 const DRAFTS = `d2l-live ${PAGE}`;
+const EXERCISE = new RegExp([say("Exercise {n}"), "Exercise {n}"].map((title) => title
+  .replace(/[.*+?^$()|[\]\\]/g, "\\$&").replace("{n}", "(\\d+)")).join("|"));
 const SHOWN = ["text/html", "image/svg+xml", "image/png", "image/jpeg", "text/plain"];
 
 function make(tag, attributes = {}, ...content) {
@@ -23,7 +25,7 @@ async function ask(path, method, body, options = {}) {
   const headers = { Authorization: `token ${TOKEN}`, "Content-Type": "application/json" };
   const answer = await fetch(`/api/kernels${path}`,
     { method, headers, body: body && JSON.stringify(body), ...options });
-  if (!answer.ok) throw new Error(`the server answers ${answer.status}`);
+  if (!answer.ok) throw new Error(say("the server answers {status}", answer));
   return answer.status === 204 ? null : answer.json();
 }
 
@@ -45,10 +47,10 @@ class Kernel {
     this.socket = socket;
     await new Promise((done, fail) => {
       socket.onopen = done;
-      socket.onerror = () => fail(new Error("no connection to the kernel"));
+      socket.onerror = () => fail(new Error(say("no connection to the kernel")));
     });
     socket.onmessage = ({ data }) => typeof data === "string" && this.hear(JSON.parse(data));
-    socket.onclose = () => socket === this.socket && this.fail("the server has ended");
+    socket.onclose = () => socket === this.socket && this.fail(say("the server has ended"));
     await this.request("kernel_info_request", {});
   }
 
@@ -65,7 +67,7 @@ class Kernel {
 
   hear({ header, parent_header: parent, content }) {
     const state = header.msg_type === "status" && content.execution_state;
-    if (state === "restarting" || state === "dead") return this.fail("the kernel has died");
+    if (state === "restarting" || state === "dead") return this.fail(say("the kernel has died"));
     const request = this.waiting.get(parent.msg_id);
     if (!request) return;
     if (header.msg_type.endsWith("_reply")) request.reply = content;
@@ -99,7 +101,7 @@ class Kernel {
     const socket = this.socket;
     this.socket = null;
     socket?.close();
-    this.cancel("the kernel was ended");
+    this.cancel(say("the kernel was ended"));
     return this.id ? ask(`/${this.id}`, "DELETE", null, { keepalive: true }) : null;
   }
 }
@@ -167,7 +169,7 @@ class Output {
       return [box];
     }
     if (kind.startsWith("image/") && !kind.includes("svg")) {
-      const alt = plain([data["text/plain"] ?? "a picture"].flat().join(""));
+      const alt = plain([data["text/plain"] ?? say("a picture")].flat().join(""));
       return [make("img", { src: `data:${kind};base64,${value.trim()}`, alt })];
     }
     const box = make("div", { class: "output text_html" });
@@ -209,7 +211,7 @@ class Cell {
     Object.assign(this, { element, page, name, tags: [], ran: false });
     this.pre = element.querySelector(".cell_input pre");
     this.source = this.original = this.pre.textContent.trim();
-    this.isOptional = !this.original || this.original.startsWith("# Solution");
+    this.isOptional = !this.original || element.classList.contains("tag_solution");
     this.key = this.original || name;
     this.addEditor();
     this.addRow();
@@ -239,10 +241,10 @@ class Cell {
   }
 
   addRow() {
-    const run = make("button", { type: "button", class: "d2l-live-run" }, "Run");
-    run.setAttribute("aria-label", `Run: ${this.name}`);
+    const run = make("button", { type: "button", class: "d2l-live-run" }, say("Run"));
+    run.setAttribute("aria-label", say("Run: {cell}", { cell: this.name }));
     run.addEventListener("click", () => this.page.run(this));
-    this.reset = make("button", { type: "button", hidden: "" }, "Reset to the book's version");
+    this.reset = make("button", { type: "button", hidden: "" }, say("Reset to the book's version"));
     this.reset.addEventListener("click", () => this.edit(this.area.value = this.original));
     this.said = make("span", { class: "d2l-live-said" });
     const row = make("div", { class: "d2l-live-row" }, run, this.reset, this.said);
@@ -268,7 +270,7 @@ class Cell {
     this.pre.replaceChildren(...coloured(text));
     this.pre.scrollLeft = this.area.scrollLeft;
     this.reset.hidden = text.trim() === this.original;
-    this.said.textContent = this.reset.hidden ? "" : "Edited, not run yet";
+    this.said.textContent = this.reset.hidden ? "" : say("Edited, not run yet");
     const all = drafts();
     if (this.reset.hidden) delete all[this.key];
     else all[this.key] = text;
@@ -313,14 +315,15 @@ class Page {
     for (const element of shown) this.adopt(element, known);
     this.items.push(...known.map(hidden));
     for (const heading of document.querySelectorAll("article h3")) {
-      if (/Exercise \d+/.test(heading.textContent)) this.addAnswer(heading);
+      if (EXERCISE.test(heading.textContent)) this.addAnswer(heading);
     }
     this.addBar();
   }
 
   /** Take a cell of the page, after those of the notebook that stand unseen before it. */
   adopt(element, known) {
-    const cell = new Cell(element, this, `Code cell ${this.items.filter((i) => i.element).length + 1}`);
+    const cell = new Cell(element, this, say("Code cell {n}",
+      { n: this.items.filter((i) => i.element).length + 1 }));
     const at = known.findIndex(({ source }) => source.trim() === cell.original);
     if (at >= 0) {
       this.items.push(...known.slice(0, at).map(hidden));
@@ -331,9 +334,9 @@ class Page {
   }
 
   addAnswer(heading) {
-    const title = /Exercise \d+/.exec(heading.textContent)[0], section = heading.parentElement;
+    const n = EXERCISE.exec(heading.textContent).slice(1).find(Boolean), section = heading.parentElement;
     const element = make("div", { class: "cell docutils container d2l-live-answer" },
-      make("p", {}, "Your answer"),
+      make("p", {}, say("Your answer")),
       make("div", { class: "cell_input docutils container" },
         make("div", { class: "highlight-ipython3 notranslate" },
           make("div", { class: "highlight" }, make("pre", {}, "\n")))));
@@ -343,7 +346,7 @@ class Page {
     const after = this.items.findIndex((item) => item.element
       && element.compareDocumentPosition(item.element) & Node.DOCUMENT_POSITION_FOLLOWING);
     this.items.splice(after < 0 ? this.items.length : after, 0,
-      new Cell(element, this, `Your answer to ${title.toLowerCase()}`));
+      new Cell(element, this, say("Your answer to exercise {n}", { n })));
   }
 
   addBar() {
@@ -353,13 +356,13 @@ class Page {
       return made;
     };
     this.status = make("span", { role: "status", "aria-live": "polite" });
-    this.stop = button("Interrupt", () => this.interrupt());
-    this.again = button("Restart kernel", () => this.restart());
-    const all = button("Run all", () => this.enqueue(this.items.filter((item) => !item.isOptional)));
-    const bar = make("div", { class: "d2l-live-bar", role: "region", "aria-label": "Kernel of this page" },
+    this.stop = button(say("Interrupt"), () => this.interrupt());
+    this.again = button(say("Restart kernel"), () => this.restart());
+    const all = button(say("Run all"), () => this.enqueue(this.items.filter((item) => !item.isOptional)));
+    const bar = make("div", { class: "d2l-live-bar", role: "region", "aria-label": say("Kernel of this page") },
       this.status, all, this.stop, this.again);
     document.querySelector("article").append(bar);
-    this.say("No kernel yet. Run a cell (Shift+Enter) to start one.");
+    this.say(say("No kernel yet. Run a cell (Shift+Enter) to start one."));
   }
 
   say(text) {
@@ -380,7 +383,7 @@ class Page {
     this.queue.push(...items);
     if (this.isRunning) return;
     this.isRunning = true;
-    let ending = "Ready.";
+    let ending = say("Ready.");
     try {
       if (!this.kernel) await this.start();
       while (this.queue.length) {
@@ -388,7 +391,7 @@ class Page {
         ending = await this.execute(this.current, this.queue.length);
       }
     } catch (error) {
-      ending = `Stopped: ${error.message}.`;
+      ending = say("Stopped: {reason}.", { reason: error.message });
       this.queue = [];
     }
     this.isRunning = false;
@@ -397,7 +400,7 @@ class Page {
   }
 
   async start() {
-    this.say("Starting a kernel ...");
+    this.say(say("Starting a kernel ..."));
     const kernel = new Kernel(() => this.forget(kernel));
     try {
       await kernel.start();
@@ -417,8 +420,8 @@ class Page {
   /** Run one cell; return what there is to say. */
   async execute(item, left) {
     const output = item.output?.(), begin = performance.now();
-    this.say(left ? `Running; ${left} more to go ...` : "Running ...");
-    if (item.said) item.said.textContent = "Running ...";
+    this.say(left ? say("Running; {left} more to go ...", { left }) : say("Running ..."));
+    if (item.said) item.said.textContent = say("Running ...");
     item.ran = true;  // until it is edited, during its run perhaps
     let reply;
     try {
@@ -432,15 +435,18 @@ class Page {
     }
     const seconds = ((performance.now() - begin) / 1000).toFixed(1);
     const failed = reply.status !== "ok";
-    if (item.said) item.said.textContent = `${failed ? "Failed after" : "Ran for"} ${seconds} s`;
-    if (!failed || item.tags.includes("raises-exception")) return "Ready.";
+    if (item.said) {
+      item.said.textContent = failed ? say("Failed after {seconds} s", { seconds }) : say("Ran for {seconds} s", { seconds });
+    }
+    if (!failed || item.tags.includes("raises-exception")) return say("Ready.");
     item.ran = false;
     item.open?.();
     if (this.queue.length) item.element?.scrollIntoView({ block: "center" });
-    const skipped = this.queue.length ? "; the cells after it were not run" : "";
+    const skipped = this.queue.length, values = { cell: item.name ?? say("A cell out of sight"), error: reply.ename };
     this.queue = [];
-    if (reply.ename === "KeyboardInterrupt") return "Interrupted.";
-    return `${item.name ?? "A cell out of sight"} ended with an error: ${reply.ename}${skipped}.`;
+    if (reply.ename === "KeyboardInterrupt") return say("Interrupted.");
+    return skipped ? say("{cell} ended with an error: {error}; the cells after it were not run.", values)
+      : say("{cell} ended with an error: {error}.", values);
   }
 
   async interrupt() {
@@ -454,7 +460,7 @@ class Page {
     this.forget(old);
     await old.end();
     for (const item of this.items) if (item.said) item.said.textContent = "";
-    this.say("Kernel stopped. The next run starts a new one and runs the cells above first.");
+    this.say(say("Kernel stopped. The next run starts a new one and runs the cells above first."));
   }
 
   leave() {
@@ -465,7 +471,7 @@ class Page {
   }
 }
 
-const hidden = ({ source, tags }) => ({ source, tags, ran: false, isOptional: source.startsWith("# Solution") });
+const hidden = ({ source, tags }) => ({ source, tags, ran: false, isOptional: tags.includes("solution") });
 const page = new Page();
 addEventListener("pagehide", () => page.leave());
 page.build();

@@ -8,6 +8,7 @@ and `plots` make pages fit for phones.
 import runpy
 from pathlib import Path
 
+from tools import words
 from tools.pages import footer, formulas, icons, mended, plots
 
 WIDGET = Path(__file__).parents[2] / "simgpu" / "timeline" / "widget.py"
@@ -56,6 +57,7 @@ def finish(app, exception):
 
 def setup(app):
     """Register with Sphinx."""
+    words.load(app)
     footer.setup(app)
     formulas.setup(app)
     app.connect("builder-inited", start)

@@ -6,6 +6,8 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
+from tools.words import say
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,6 +26,13 @@ def date(root=ROOT):
         return ""
 
 
+def dated():
+    """Return the version of this repository, and the day of its last commit."""
+    if day := date():
+        return say("Version {version}, {date}", version=version(), date=day)
+    return say("Version {version}", version=version())
+
+
 def foot(front, repository="", page="", said=None):
     """Return the foot of a page as HTML.
 
@@ -38,15 +47,14 @@ def foot(front, repository="", page="", said=None):
     said : str, optional
         Version and date; default: those of this repository.
     """
-    said = said or ", ".join(filter(None, (f"Version {version()}", date())))
     parts = [
-        escape(said),
-        "text and figures: CC BY 4.0, code: MIT licence",
-        f'<a href="{front}#cite">how to cite</a>',
+        escape(said or dated()),
+        say("text and figures: CC BY 4.0, code: MIT licence"),
+        f'<a href="{front}#cite">{say("how to cite")}</a>',
     ]
     if repository:
         issue = f"{repository.rstrip('/')}/issues/new?title={quote(f'Mistake in {page}', safe='')}"
-        parts.append(f'<a href="{escape(issue)}">report a mistake</a>')
+        parts.append(f'<a href="{escape(issue)}">{say("report a mistake")}</a>')
     return f'<p class="d2l-foot">{" · ".join(parts)}</p>'
 
 
@@ -57,7 +65,7 @@ def setup(app):
     def add(app, page, template, context, doctree):
         if app.builder.format != "html" or "pathto" not in context:
             return
-        said[:] = said or [", ".join(filter(None, (f"Version {version()}", date())))]
+        said[:] = said or [dated()]
         front = context["pathto"](app.config.root_doc).rstrip("#")  # "#" on the page itself
         repository = app.config.html_theme_options.get("repository_url", "")
         context["theme_extra_footer"] = foot(front, repository, page, said[0])

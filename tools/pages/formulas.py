@@ -8,6 +8,8 @@ from latex2mathml.converter import convert
 from sphinx.errors import ExtensionError
 from sphinx.util.math import get_node_equation_number
 
+from tools.words import say
+
 KNOWN_AS = {"aligned": "split"}  # by the converter, which draws them alike
 SPACES = re.compile(r"\s+")
 NAME = r"<mi>(?:log|ln|exp|min|max)</mi>"
@@ -73,7 +75,7 @@ def visit_block(self, node):
     self.body.append(self.starttag(node, "div", CLASS="math notranslate"))
     if node["number"]:
         self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
-        self.add_permalink_ref(node, "Link to this equation")
+        self.add_permalink_ref(node, say("Link to this equation"))
         self.body.append("</span>")
     for part in node.astext().split("\n\n"):
         if part.strip():

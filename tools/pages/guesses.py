@@ -28,7 +28,8 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-QUESTION = "Your guess?"
+from tools import words
+from tools.words import say
 
 
 class Guess(SphinxDirective):
@@ -46,7 +47,7 @@ class Guess(SphinxDirective):
     def run(self):
         """Return a box: what is asked, the options, and the answer if it is no option."""
         box = nodes.container(classes=["d2l-guess"])
-        box += nodes.paragraph("", self.arguments[0] if self.arguments else QUESTION)
+        box += nodes.paragraph("", self.arguments[0] if self.arguments else say("Your guess?"))
         self.state.nested_parse(self.content, self.content_offset, box)
         items = list(box.findall(nodes.list_item))
         right = self.options.get("right", 0)
@@ -68,6 +69,7 @@ class Guess(SphinxDirective):
 def setup(app):
     """Register with Sphinx."""
     app.add_directive("guess", Guess)
+    words.load(app)
     app.add_js_file("guess.js", loading_method="defer")
     app.add_css_file("guess.css")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

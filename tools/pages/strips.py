@@ -26,6 +26,7 @@ def data(kind, chosen=None, step=0):
         FOREVER,
     )  # here: it loads PyTorch, which few pages need
     from tools.figures.strips.kinds import KINDS, films
+    from tools.figures.strips.labels import label
 
     title, choices, _ = KINDS[kind]
     chosen = chosen or [values[0] for values in choices.values()]
@@ -34,11 +35,12 @@ def data(kind, chosen=None, step=0):
     ):
         raise ValueError(f"strip {kind}: {chosen} is no choice of {choices}")
     made = {
-        ";".join(key): vars(film)
+        ";".join(map(label, key)): vars(film)
         | {"marks": [mark[:-1] if mark[-1] == FOREVER else mark for mark in film.marks]}
         for key, film in films(kind).items()
     }
-    page = {"title": title, "choices": choices, "chosen": chosen, "step": step}
+    choices = {name: [label(value) for value in values] for name, values in choices.items()}
+    page = {"title": title, "choices": choices, "chosen": list(map(label, chosen)), "step": step}
     text = json.dumps(page | {"colours": COLOURS, "films": made}, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 

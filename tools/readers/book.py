@@ -14,10 +14,10 @@ import nbformat
 import yaml
 
 from tools.readers import markup
+from tools.words import say
 
 ROOT = Path(__file__).parents[2]
 REST = "reference"  # the folder of the notebooks that are no chapters
-TEXTS = {"figure": "Fig. {}", "equation": "({})", "table": "Table {}"}
 
 
 @dataclass
@@ -32,7 +32,13 @@ class Target:
     @property
     def text(self):
         """Return what a reference to it says."""
-        return TEXTS[self.kind].format(self.number) if self.number else self.heading
+        if not self.number or self.kind not in ("figure", "equation", "table"):
+            return self.heading
+        if self.kind == "equation":
+            return f"({self.number})"
+        if self.kind == "table":
+            return say("Table {number}", number=self.number)
+        return say("Fig. {number}", number=self.number)
 
 
 @dataclass

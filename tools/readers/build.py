@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from tools.notebooks import METADATA, TIME_LINE
+from tools.notebooks import METADATA
 from tools.readers import cells, pictures, text
 from tools.readers.covered import without_answers
 from tools.readers.numbers import without_numbers
 from tools.readers.sources import Sources
+from tools.words import say
+from tools.words.lines import time_line
 
-NUMBERS = "*The numbers in the text are those of the stored outputs; a run does not change them.*"
 _PICTURE = re.compile(r"(!\[(?:[^\]\\]|\\.)*\]\()(img/[^)\s]+)\)")
 
 
@@ -66,7 +67,7 @@ def build_page(book, page, cache=None):
     built = [new for cell in shown for new in cells.convert(cell, words, cache)]
     built = cells.with_own_cells(cells.split_exercises(built))
     if words.cited and page.is_chapter:
-        built.append(new_markdown_cell(f"## Sources\n\n{sources.listed(words.cited)}"))
+        built.append(new_markdown_cell(f"## {say('Sources')}\n\n{sources.listed(words.cited)}"))
     if page.chapter:
         built[0].source = re.sub("^# ", f"# {page.chapter}. ", built[0].source)
     if words.numbers:
@@ -79,11 +80,14 @@ def build_page(book, page, cache=None):
 
 def say_whose_numbers(built):
     """Say under the title, beside the time to read, which numbers the text has; in place."""
+    said = say(
+        "The numbers in the text are those of the stored outputs; a run does not change them."
+    )
     first = built[0].source
-    if line := TIME_LINE.search(first):
-        built[0].source = f"{first[: line.end()]} {NUMBERS}{first[line.end() :]}"
+    if line := time_line(first):
+        built[0].source = f"{first[: line.end()]} *{said}*{first[line.end() :]}"
     else:
-        built.insert(1, new_markdown_cell(NUMBERS))
+        built.insert(1, new_markdown_cell(f"*{said}*"))
 
 
 def notebook(built):
@@ -115,35 +119,41 @@ def build_all(book, cache=None):
 
 def with_install_cell(page, wheel):
     """Return a page's notebook for whoever has neither the repository nor its environment."""
-    beside = f"{page.name}.zip, which the book's page offers, has it and the pictures"
-    beside += " and scripts" if any(p.startswith("scripts/") for p in page.files) else ""
-    return _installing(
-        page,
-        "# Once, where d2lmini is not installed: put the wheel beside this notebook",
-        f"# ({beside}),",
-        "# and run the next line without its first two characters.",
-        f"# %pip install './{wheel}[notebooks]'",
-    )
+    if any(place.startswith("scripts/") for place in page.files):
+        said = say(
+            "Once, where d2lmini is not installed: put the wheel beside this notebook\n"
+            "({name}.zip, which the book's page offers, has it and the pictures and scripts),\n"
+            "and run the next line without its first two characters.",
+            name=page.name,
+        )
+    else:
+        said = say(
+            "Once, where d2lmini is not installed: put the wheel beside this notebook\n"
+            "({name}.zip, which the book's page offers, has it and the pictures),\n"
+            "and run the next line without its first two characters.",
+            name=page.name,
+        )
+    return _installing(page, said, f"'./{wheel}[notebooks]'")
 
 
 def among_all(page, wheel):
     """Return a page's notebook for the archive of all, which has the wheel in its first folder."""
     path = posixpath.relpath(wheel, posixpath.dirname(page.file) or ".")
-    return _installing(
-        page,
-        "# Once, where d2lmini is not installed: run the next line without its first two",
-        "# characters.",
-        f"# %pip install './{path}[notebooks]'",
+    said = say(
+        "Once, where d2lmini is not installed: run the next line without its first two\ncharacters."
     )
+    return _installing(page, said, f"'./{path}[notebooks]'")
 
 
-def _installing(page, *lines):
-    """Return a page's notebook with a first program of these lines."""
+def _installing(page, said, what):
+    """Return a page's notebook with a first program that says how something is installed."""
+    lines = [*said.split("\n"), f"%pip install {what}"]
+    program = "\n".join(f"# {line}" for line in lines)
     own = nbformat.from_dict(page.notebook)
     own.cells = list(own.cells)
     for number, cell in enumerate(own.cells):
         if cell.cell_type == "code":
-            own.cells.insert(number, new_code_cell("\n".join(lines), id="install"))
+            own.cells.insert(number, new_code_cell(program, id="install"))
             break
     return own
 

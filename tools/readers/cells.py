@@ -7,12 +7,18 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from tools import notebooks
 from tools.readers import pictures, text
-from tools.readers.covered import CHECKED
+from tools.words import pattern, say, spellings, split_prompt
 
-HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 HIDDEN_OUTPUT = {"hide-output", "hide-cell", "remove-output", "remove-cell"}
-PREPARED = "# Helper: what later cells need"
-EXERCISE = re.compile(r"^### Exercise \d+", re.MULTILINE)
+
+
+def exercises(text):
+    """Return the starts of a text's exercises and their numbers, by their headings."""
+    found = {}
+    for heading in spellings("Exercise {n}"):
+        for match in re.finditer(f"^### {pattern(heading)}", text, re.MULTILINE):
+            found[match.start()] = int(match["n"])
+    return found
 
 
 def convert(cell, page_text, cache=None):
@@ -22,16 +28,18 @@ def convert(cell, page_text, cache=None):
         return [new_markdown_cell(words)] if words.strip() else []
     own = new_code_cell(cell.source)
     if "remove-cell" in notebooks.tags(cell) and not own.source.startswith("#"):
-        own.source = f"{PREPARED}\n{own.source}"  # JupyterLab shows the first line of a fold
+        prepared = say("Helper: what later cells need")
+        own.source = f"# {prepared}\n{own.source}"  # JupyterLab shows the first line of a fold
     own.execution_count = cell.execution_count
     own.outputs = [converted for output in cell.outputs if (converted := outputs(output, cache))]
     own.metadata = metadata(notebooks.tags(cell), own.outputs)
     if "raises-exception" in notebooks.tags(cell):
         own.metadata["tags"] = ["raises-exception"]  # running all cells goes on after it
-    if not own.source.startswith(CHECKED):
+    if "check" not in notebooks.tags(cell):
         return [own]
-    words, _, own.source = own.source.removeprefix(CHECKED).partition("\n")
-    return [new_markdown_cell(f"*Checked: {escaped(words)}*"), own]
+    prompt, _, own.source = own.source.removeprefix("# ").partition("\n")
+    checked = say("Checked: {what}", what=escaped(split_prompt(prompt)[1]))
+    return [new_markdown_cell(f"*{checked}*"), own]
 
 
 def escaped(words):
@@ -44,7 +52,7 @@ def escaped(words):
 def metadata(tags, stored):
     """Return a cell's metadata: what is folded in JupyterLab and VS Code, Colab and Kaggle."""
     folds = {}
-    if tags & HIDDEN:
+    if tags & notebooks.HIDDEN:
         folds |= {"jupyter": {"source_hidden": True}, "cellView": "form", "_kg_hide-input": True}
     if tags & HIDDEN_OUTPUT and stored:
         folds.setdefault("jupyter", {})["outputs_hidden"] = True
@@ -76,9 +84,9 @@ def with_own_cells(cells):
         if is_text and re.match(r"#{1,3} ", cell.source):
             if waiting:
                 result.append(new_code_cell())
-            waiting, solved = bool(EXERCISE.match(cell.source)), False
+            waiting, solved = 0 in exercises(cell.source), False
         elif is_text and solved:
-            cell.source = text.folded("More about this exercise", cell.source)
+            cell.source = text.folded(say("More about this exercise"), cell.source)
         elif solved:
             cell.metadata = metadata({"hide-cell"}, cell.outputs)
         elif not is_text and waiting and cell.metadata.get("jupyter", {}).get("source_hidden"):
@@ -92,7 +100,7 @@ def split_exercises(cells):
     """Return the cells with each exercise's statement, and each heading, at the start of one."""
     result = []
     for cell in cells:
-        starts = [m.start() for m in EXERCISE.finditer(cell.source)]
+        starts = sorted(exercises(cell.source))
         if cell.cell_type != "markdown" or not [start for start in starts if start]:
             result.append(cell)
             continue

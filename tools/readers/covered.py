@@ -9,9 +9,8 @@ import re
 
 from tools.notebooks import tags
 from tools.readers import markup
+from tools.words import say
 
-CHECKED = "# Checked: "
-UNSAID = "# Helper: checks the answer"
 SHORT = 30  # words of a verdict, as in assets/guess.js
 _NO_VERDICT = re.compile(r"^[#:|>`~*+-]|\*\*|\$|\{math\}|^\(")
 
@@ -44,11 +43,11 @@ def _cover(following, guess):
         _clear(cell)
     rest = following[count:]
     if rest and rest[0].cell_type == "markdown" and (verdict := _verdict(rest[0].source)):
-        folded = f":::{{dropdown}} The answer\n{verdict}\n:::\n"
+        folded = f":::{{dropdown}} {say('The answer')}\n{verdict}\n:::\n"
         rest[0].source = folded + rest[0].source[len(verdict) :]
         if rest[0].source == folded and rest[1:]:
             rest = rest[1:]  # a check that follows at once
-    if rest and rest[0].cell_type == "code" and rest[0].source.startswith(CHECKED):
+    if rest and rest[0].cell_type == "code" and "check" in tags(rest[0]):
         _clear(rest[0])
 
 
@@ -64,8 +63,10 @@ def _number_covered(following, guess):
 def _clear(cell):
     if cell.cell_type != "code":
         return
-    if cell.source.startswith(CHECKED):
-        cell.source = f"{UNSAID}\n{cell.source.partition(chr(10))[2]}"
+    if "check" in tags(cell):
+        unsaid = say("Helper: checks the answer")
+        cell.source = f"# {unsaid}\n{cell.source.partition(chr(10))[2]}"
+        cell.metadata["tags"] = [tag for tag in cell.metadata["tags"] if tag != "check"]
     elif not tags(cell) & {"hide-cell", "hide-output"}:
         cell.outputs, cell.execution_count = [], None
 

@@ -19,6 +19,7 @@ from sphinx.util import logging
 
 from tools.readers import build
 from tools.readers.book import Book, page_numbers, place_of
+from tools.words import say
 
 FOLDER = "downloads"
 ALL = "notebooks.zip"
@@ -133,21 +134,23 @@ def offered(app, name, path):
     has_code = (Path(app.srcdir) / f"{name}.ipynb").exists()
     buttons = []
     if name == next(iter(numbers)):
-        said = "All notebooks, with the package, pictures and scripts"
-        buttons.append(link(path(f"{FOLDER}/{ALL}"), "All notebooks", said, "file-archive"))
+        said = say("All notebooks, with the package, pictures and scripts")
+        buttons.append(link(path(f"{FOLDER}/{ALL}"), say("All notebooks"), said, "file-archive"))
     if has_code:
         start = f"{FOLDER}/{posixpath.basename(place_of(name, numbers.get(name, 0)))}"
         start = path(start).removesuffix(".ipynb")
-        whole = "Notebook with package and pictures (Colab, Kaggle)"
-        said = "An archive with all that the notebook needs to run"
+        whole = say("Notebook with package and pictures (Colab, Kaggle)")
+        said = say("An archive with all that the notebook needs to run")
+        alone = say("The notebook, pictures included")
         buttons += [
-            link(f"{start}.ipynb", "Notebook", "The notebook, pictures included", "file"),
+            link(f"{start}.ipynb", say("Notebook"), alone, "file"),
             link(f"{start}.zip", whole, said, "file-archive"),
         ]
-    buttons.append(printing("window.print()", "Print", "Print this page, or save it as PDF"))
+    said = say("Print this page, or save it as PDF")
+    buttons.append(printing("window.print()", say("Print"), said))
     if has_code:
-        said = "Text, pictures and outputs alone"
-        buttons.append(printing("d2lPrint()", "Print without code", said))
+        said = say("Text, pictures and outputs alone")
+        buttons.append(printing("d2lPrint()", say("Print without code"), said))
     return buttons
 
 

@@ -16,6 +16,7 @@ DROPPED = {"myst_line_comment", "myst_target", "myst_block_break"}
 LITERAL = {"code", "code-block", "code-cell", "sourcecode", "math", "raw"}  # no markup inside
 _DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_UNTRANSLATED = re.compile(r"^[ \t]*\{\.untranslated[^}\n]*\}\n", re.MULTILINE)  # tools.editions
 _OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
 
 
@@ -132,6 +133,7 @@ def convert(text, context):
         content)``, ``context.link(target, is_empty)`` (a new target and a text),
         ``context.picture(target)`` and ``context.formula(label)``.
     """
+    text = _UNTRANSLATED.sub("", text)
     tokens, env = parse(text)
     positions, edits = _Positions(text), []
     for token in tokens:

@@ -11,7 +11,7 @@ import os
 RECORD = ".built.json"  # the digests of the files as they were written
 
 
-def say(message):
+def tell(message):
     """Tell the reader."""
     print(f"notebooks: {message}")
 
@@ -116,15 +116,15 @@ def place_all(folder, pages):
         for name, source in page.placed.items():
             content = source.read_bytes()
             if is_changed(folder, name) and current(folder, name) != digest(name, content):
-                say(f"{name} has your changes and is kept")
+                tell(f"{name} has your changes and is kept")
             else:
                 put(folder, name, content)
         name = place(folder, page.file, page.content)
         names.append(name)
         if name != page.file:
-            say(f"{page.file} has your changes and is kept; its new version is {name}")
+            tell(f"{page.file} has your changes and is kept; its new version is {name}")
         elif is_changed(folder, name):
-            say(f"{name} has your changes and is kept")
+            tell(f"{name} has your changes and is kept")
     drop(folder, set(record(folder)) - {*names, *files})
     return names
 

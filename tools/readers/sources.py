@@ -7,6 +7,8 @@ from pybtex.database import parse_file
 from pybtex.plugin import find_plugin
 from pybtex.richtext import Text
 
+from tools.words import say
+
 _ESCAPED = re.compile(r"\\([-.()])")  # more backslashes than Markdown needs
 
 
@@ -29,8 +31,10 @@ class Sources:
         if not names:
             return _plain(entry.fields.get("key") or entry.fields["title"])
         if len(names) > 2:
-            return f"{names[0]} et al."
-        return " and ".join(names)
+            return say("{first} et al.", first=names[0])
+        if len(names) == 2:
+            return say("{first} and {second}", first=names[0], second=names[1])
+        return names[0]
 
     def year(self, key):
         """Return the year, empty if there is none."""
@@ -41,13 +45,13 @@ class Sources:
         fields = self.entries[key].fields
         if "doi" in fields:
             return f"https://doi.org/{fields['doi']}"
-        return fields.get("url", "#Sources")
+        return fields.get("url", f"#{say('Sources')}")
 
     def cite(self, keys, textual=False):
         """Return what stands in the text: (Name, year), or Name (year)."""
         if textual:
             return ", ".join(
-                f"{self.authors(key)} ([{self.year(key) or 'source'}]({self.link(key)}))"
+                f"{self.authors(key)} ([{self.year(key) or say('source')}]({self.link(key)}))"
                 for key in keys
             )
         cited = [

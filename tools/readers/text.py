@@ -5,8 +5,8 @@ import re
 
 from myst_nb.core.variables import format_plain_text
 
-from tools.pages.guesses import QUESTION
 from tools.readers import markup
+from tools.words import say
 
 BOXES = {
     "admonition", "attention", "caution", "danger", "error", "hint", "important", "note",
@@ -169,7 +169,7 @@ class PageText:
         if name in BOXES:
             return self.box(found)
         if name in FOLDS:
-            return folded(self.title(found) or "More", self.convert(found.body))
+            return folded(self.title(found) or say("More"), self.convert(found.body))
         if name in TRANSPARENT:
             return self.convert(found.body)
         if name in ("figure-md", "figure", "image"):
@@ -183,7 +183,7 @@ class PageText:
         if name == "eval-rst":
             return documented(found.body)
         if name == "guess":
-            return f"*{found.argument or QUESTION}*\n\n{self.convert(found.body)}"
+            return f"*{found.argument or say('Your guess?')}*\n\n{self.convert(found.body)}"
         if name == "glossary":
             return self.glossary(found)
         if name == "list-table":
@@ -203,9 +203,7 @@ class PageText:
 
     def box(self, found):
         """Return a block quote under its title."""
-        name = {"seealso": "see also"}.get(found.name, found.name)
-        plain_box = name in ("margin", "sidebar", "card", "grid-item-card", "epigraph")
-        title = self.title(found) or ("" if plain_box else name.capitalize())
+        title = self.title(found) or called(found.name)
         if "link" in found.options:
             title = f"[{title}]({self.link(found.options['link'], False)[0]})"
         parts = ([f"**{title}**"] if title else []) + [self.convert(found.body)]
@@ -259,12 +257,24 @@ def titled(content):
     return (match[2].strip(), match[1]) if match else (content.strip(), "")
 
 
+def called(name):
+    """Return the title of a box that has none of its own."""
+    titles = {
+        "admonition": say("Admonition"), "attention": say("Attention"), "caution": say("Caution"),
+        "danger": say("Danger"), "error": say("Error"), "hint": say("Hint"),
+        "important": say("Important"), "note": say("Note"), "seealso": say("See also"),
+        "tip": say("Tip"), "warning": say("Warning"), "topic": say("Topic"),
+        "exercise": say("Exercise"),
+    }  # fmt: skip
+    return titles.get(name, "")
+
+
 def documented(body):
     """Return the names whose docstrings a part of the book's reference shows."""
     module = re.search(r"^\.\. currentmodule:: (\S+)", body, re.MULTILINE)[1]
     names = re.findall(r"^\.\. (?:auto\w+|data):: (\w+)$|^   (\w+)$", body, re.MULTILINE)
     lines = [f"- `{module}.{one or other}`" for one, other in names]
-    return "\n".join(["`help(name)` shows what each of these does:", "", *lines])
+    return "\n".join([say("`help(name)` shows what each of these does:"), "", *lines])
 
 
 def folded(title, text):

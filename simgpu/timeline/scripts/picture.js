@@ -38,14 +38,14 @@ class Picture {
     root.classList.add("d2l-tl-live");
     const bar = html("div", { className: "d2l-tl-bar" });
     bar.setAttribute("role", "group");
-    bar.setAttribute("aria-label", `Zoom timeline ${this.number}`);
+    bar.setAttribute("aria-label", say("Zoom timeline {n}", { n: this.number }));
     this.buttons = [
-      ["+", "Zoom in", () => this.zoom(2)], ["−", "Zoom out", () => this.zoom(0.5)],
-      ["◀", "Earlier", () => this.pan(-0.4)], ["▶", "Later", () => this.pan(0.4)],
-      ["All", "Show all", () => this.show(0, model.seconds)],
-    ].map(([text, name, act]) => {
+      ["+", say("Zoom in"), () => this.zoom(2)], ["−", say("Zoom out"), () => this.zoom(0.5)],
+      ["◀", say("Earlier"), () => this.pan(-0.4)], ["▶", say("Later"), () => this.pan(0.4)],
+      [say("All"), say("Show all"), () => this.show(0, model.seconds), say("All: show the whole timeline")],
+    ].map(([text, name, act, label]) => {
       const button = html("button", { type: "button", title: name, onclick: act }, text);
-      button.setAttribute("aria-label", text === "All" ? "All: show the whole timeline" : name);
+      button.setAttribute("aria-label", label ?? name);
       bar.append(button);
       return button;
     });
@@ -60,11 +60,12 @@ class Picture {
     root.append(this.summary, this.status, this.tip);
     for (const note of root.querySelectorAll(".d2l-tl-note")) {  // here the buttons do it
       note.textContent = note.textContent.replace(/zoom in with \.between\(.*$/,
-        "zoom in with +, with Ctrl and the wheel, or by a double click. The key ? lists all keys.");
+        say("zoom in with +, with Ctrl and the wheel, or by a double click. The key ? lists all keys."));
     }
     this.area.setAttribute("role", "application");
-    this.area.setAttribute("aria-roledescription", "timeline");
-    this.area.setAttribute("aria-label", model.title.replace(/^Timeline of/, `Timeline ${this.number}:`));
+    this.area.setAttribute("aria-roledescription", say("timeline"));
+    this.area.setAttribute("aria-label", say("Timeline {n}: {what}",
+      { n: this.number, what: model.title.replace(/^Timeline of /, "") }));
     this.area.setAttribute("aria-describedby", this.summary.id);
     for (const box of model.lanes.flatMap((lane) => lane.boxes)) {
       box.group.querySelector("title").remove();  // the tooltip replaces it
@@ -134,7 +135,7 @@ class Picture {
     box.rect.setAttribute("width", (b - a).toFixed(1));
     const low = Math.max(left, 0), high = Math.min(right, this.width), room = (high - low - 6) / CHARACTER;
     const name = box.count > 1 ? box.name : short(box.name);
-    const texts = box.count > 1 ? [name, `${box.count} x ${box.kind}`, `${box.count} operations`]
+    const texts = box.count > 1 ? [name, `${box.count} x ${box.kind}`, say("{count} operations", box)]
       : [name, name.split(" ")[0]];
     box.text.textContent = texts.find((text) => characters(text) <= room) ?? "";
     box.text.setAttribute("x", ((low + high) / 2).toFixed(1));

@@ -36,7 +36,7 @@ function readBox(group, scale, width, kinds) {
   const fill = /-(\d+)\)$/.exec(rect.getAttribute("fill"));
   return {
     group, rect, text: group.querySelector("text"), title, name: first, count,
-    when: `starts at ${start} ${before}s, lasts ${lasts} ${prefix}s`, more: lines.slice(at + 1),
+    when: say("starts at {start}, lasts {time}", { start: `${start} ${before}s`, time: `${lasts} ${prefix}s` }), more: lines.slice(at + 1),
     kind: fill ? kinds[fill[1]] : "", ink: null,
     start: begin, end: Math.min(begin + middle(extent), width * scale),
     busy: numeral(lasts) * POWER[prefix], y: Number(rect.getAttribute("y")),

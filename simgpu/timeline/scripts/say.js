@@ -1,4 +1,7 @@
-/* Texts: names, the summary for screen readers, the values of the axis. */
+/* Texts: names, the summary, values of the axis. */
+/** In the language of the page (assets/words.js). */
+const say = window.say ?? ((text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]));
+
 /** Shorten a profiler's name, as kinds.py does. */
 function short(name) {
   name = name.replace(/^autograd::engine::evaluate_function: /, "");
@@ -18,26 +21,27 @@ function busyShare(lane, seconds) {
   return busy / seconds;
 }
 
-const KEYS = [["← →", "from span to span"], ["↑ ↓", "from lane to lane"], ["+ −", "zoom"],
-  ["Shift ← →", "move the view"], ["Enter", "zoom to the span"], ["0", "show all"], ["Esc", "forget the span"]];
+const KEYS = [say("← →: from span to span"), say("↑ ↓: from lane to lane"), say("+ −: zoom"),
+  say("Shift ← →: move the view"), say("Enter: zoom to the span"), say("0: show all"), say("Esc: forget the span")];
 
-/** The summary for screen readers. */
+/** What screen readers say. */
 function summary(model) {
   const shares = model.lanes.map((lane) => [busyShare(lane, model.seconds), lane]);
   shares.sort((a, b) => b[0] - a[0]);
   const lanes = shares.slice(0, 4).map(([share, lane]) => {
     const kinds = {};
     for (const box of lane.boxes) kinds[box.kind] = (kinds[box.kind] ?? 0) + box.busy;
-    const most = Object.keys(kinds).sort((a, b) => kinds[b] - kinds[a])[0];
+    const kind = Object.keys(kinds).sort((a, b) => kinds[b] - kinds[a])[0];
     const count = lane.boxes.reduce((n, box) => n + box.count, 0);
-    return `${lane.name}: busy ${Math.round(100 * share)} percent of the time, ${count} spans, mostly ${most}`;
+    return say("{lane}: busy {percent} percent of the time, {count} spans, mostly {kind}",
+      { lane: lane.name, percent: Math.round(100 * share), count, kind });
   });
-  const head = `${model.title}, ${model.lanes.length} lanes. The busiest: `;
-  return `${head}${lanes.join("; ")}. Arrow keys move from span to span, plus and minus zoom, `
-    + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span, ? lists the keys.";
+  return say("{title}, {lanes} lanes. The busiest: {busiest}. Arrow keys move from span to span, plus and minus zoom, "
+    + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span, ? lists the keys.",
+  { title: model.title, lanes: model.lanes.length, busiest: lanes.join("; ") });
 }
 
-/** At most `most` round values of an axis from low to high, and their number of decimals. */
+/** At most `most` round values of an axis, and their number of decimals. */
 function ticks(low, high, most) {
   const power = 10 ** Math.floor(Math.log10((high - low) / most));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => (high - low) / s <= most);

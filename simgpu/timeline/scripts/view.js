@@ -41,7 +41,7 @@ class View extends Picture {
     if (!aloud) return;
     const place = box.lane.boxes.indexOf(box) + 1;
     this.status.textContent = [box.name, box.lane.name, box.when, ...box.more,
-      `${place} of ${box.lane.boxes.length} in this lane`].join(", ");
+      say("{place} of {count} in this lane", { place, count: box.lane.boxes.length })].join(", ");
   }
 
   forget() {
@@ -56,7 +56,7 @@ class View extends Picture {
     this.forget();
     this.told = null;
     this.tip.hidden = false;
-    this.tip.replaceChildren(html("b", {}, "Keys"), ...KEYS.map((key) => html("span", {}, key.join(": "))));
+    this.tip.replaceChildren(html("b", {}, say("Keys")), ...KEYS.map((key) => html("span", {}, key)));
     const frame = this.area.getBoundingClientRect();
     this.tip.style.left = `${Math.max(frame.left, 0)}px`;
     this.tip.style.top = `${Math.max(frame.top, 0)}px`;

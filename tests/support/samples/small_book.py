@@ -151,17 +151,19 @@ def first_chapter():
     solution = "# Solution\ndef add(a, b):\n    return a + b\n\n\nprint(add(1, 2))"
     cells = [
         new_markdown_cell(FIRST),
-        code("# Imports\nimport math\nfrom myst_nb import glue", tags=["hide-input"]),
+        code("# Imports\nimport math\nfrom myst_nb import glue", tags=["hide-input", "imports"]),
         code(
             "glue('seconds', 1.25, display=False)", glued("seconds", "1.25"), tags=["remove-cell"]
         ),
         code("run()", picture),
-        code("# Checked: x is <2> times *y*.\nassert math.pi > 3", said, tags=["hide-cell"]),
+        code(
+            "# Checked: x is <2> times *y*.\nassert math.pi > 3", said, tags=["check", "hide-cell"]
+        ),
         code("1 / 0", tags=["raises-exception", "nbval-ignore-output"]),
         code("!python scripts/run.py"),
         new_markdown_cell(SECOND),
         new_markdown_cell(EXERCISES),
-        code(solution, said, tags=["hide-cell"]),
+        code(solution, said, tags=["hide-cell", "solution"]),
         new_markdown_cell("It could also be `sum`."),
         new_markdown_cell("### Exercise 2: Think\n\nWhy?"),
     ]

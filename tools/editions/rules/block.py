@@ -85,11 +85,10 @@ def problems(language, english, translated, terms):
     list of Problem
         errors first
     """
-    english, translated, found = without_entry_names(english, translated)
     marks, source = take_apart(english)
     lists = english.rstrip().endswith((".", ":", "?", "!")) or bool(ITEM.search(english))
     other_marks, prose = take_apart(translated, language == "tr", lists)
-    found += [("error", f"markup: {text}") for text in differing(marks, other_marks)]
+    found = [("error", f"markup: {text}") for text in differing(marks, other_marks)]
     found += [("error", text) for text in stars(english, translated)]
     found += numbers.differing(language, source, prose, in_code=not marks and "**" not in english)
     found += [("error", f"typography: {text}") for text in typography.slips(language, translated)]
@@ -99,21 +98,6 @@ def problems(language, english, translated, terms):
     found += [("warning", text) for text in typography.left_over(language, source, prose, terms)]
     found += [("warning", text) for text in words.missing(language, source, prose, terms)]
     return [Problem(*pair) for pair in dict.fromkeys(found)]
-
-
-def without_entry_names(english, translated):
-    """Return the definitions of an entry of the glossary, and which names the translation lacks.
-
-    Its names in English stay below the translated ones, as links and other pages use them. What
-    is no entry is returned as it is.
-    """
-    if not words.ENTRY.match(english):
-        return english, translated, []
-    names, _, definition = english.partition("\n  ")
-    lines = names.split("\n")
-    others, _, translated = translated.partition("\n  ")
-    left = Counter(lines) - Counter(others.split("\n"))
-    return definition, translated, [("error", f"markup: missing name {name}") for name in left]
 
 
 def differing(marks, others):
@@ -236,7 +220,7 @@ def lengths(language, english, translated):
     source = ORDINAL.sub("", english.replace(HIDDEN, "x"))
     prose = ORDINAL.sub("", translated.replace(HIDDEN, "x"))
     here, there = len(END.findall(source.strip())), len(ends.findall(prose.strip()))
-    if there < here - 1 or (here and not there):
+    if there < here - 1 or (here > 1 and not there):
         yield f"sentences: {there} in place of {here}"
         return
     size, other = len(" ".join(source.split())), len(" ".join(prose.split()))

@@ -19,10 +19,9 @@ LOWER = str.maketrans({"İ": "i", "I": "ı"})
 IDIOMS = re.compile(  # everyday uses of words that are terms elsewhere
     r"\b(?:process(?:es)? (?=(?:the|an?|one|each|every|its?|some|all|two|what|more)\b)"
     r"|(?:they|we|you|to|can|must|ranks|GPUs) process"
-    r"|error messages?|in sequence|for example|for instance|step by step|in the process"
+    r"|error messages?|in sequence|no loss|for example|for instance|step by step|in the process"
     r"|network interface|event loop|host ?name)\b"
 )
-ENTRY = re.compile(r"(?![-*+|:#>]|\d+\. )(?:\S.*\n)+  [A-Z]")  # of the glossary
 PARAGRAPH = re.compile(r"(?!#|:::|\||!\[|```|\$\$)(?s:.*)[.:?!]\W*$")
 ASIDE = re.compile(r"[（(]([^（()）]+)[）)]")
 
@@ -245,7 +244,7 @@ def first_uses(language, pairs, terms):
             for part in re.split(r"[,，、;；]", aside)
         }
         asides |= here
-        if ENTRY.match(english) or not PARAGRAPH.match(english):
+        if not PARAGRAPH.match(english):
             continue
         text = prose(english)
         for candidates, said in used(text, terms):
@@ -256,7 +255,8 @@ def first_uses(language, pairs, terms):
             written |= {spelling + "s" for spelling in written}
             if term.english not in waiting:
                 target = flat(language, translated)
-                absent = not asides & written and any(stem in target for stem in term.stems)
+                told = any(aside.endswith(tuple(written)) for aside in asides)
+                absent = not told and any(stem in target for stem in term.stems)
                 waiting[term.english] = term if absent else None
             elif here & written and f"*{said}" in text:  # where the page defines it
                 waiting[term.english] = None

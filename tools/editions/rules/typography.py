@@ -10,8 +10,8 @@ HANGUL = "\uac00-\ud7a3"
 SKIPPED = re.compile(  # one letter stands for each of these, so that what is beside it is seen
     r"(?P<glue>\{(?:glue|numref|eq)[\w:]*\}`[^`]*`)|(?P<field>\{[a-z_]*\}(?!`))"
     r"|(?P<role>\{[\w:+-]+\}`[^`]*`)"
-    r"|(?P<code>(?<!`)(`+)(?!`).+?(?<!`)\5(?!`)|\$\$.+?\$\$|(?<!\\)\$[^$]+\$)"
-    r"|(?P<link>(?<=\])\([^()\s]*\)|</?[A-Za-z][^<>]*>|<https?:[^<>]*>|&\w+;)",
+    r"|(?P<code>(?<!`)(`+)(?!`).+?(?<!`)\5(?!`)|\$\$.+?\$\$|(?<!\\)\$[^$]+\$|<https?:[^<>]*>)"
+    r"|(?P<link>(?<=\])\([^()\s]*\)|</?[A-Za-z][^<>:]*(?:\"[^<>]*)?>|&\w+;)",
     re.DOTALL,
 )
 STAND_IN = {"glue": "\x02", "field": "\x02", "role": "\x03", "code": "\x01", "link": ""}
@@ -76,7 +76,10 @@ ALLOWED = frozenset(
     "live make nvidia smi id ids ok pdf png svg zip csv json yaml url api cli log exp relu gelu "
     "sin cos max min mean sum top lr dim sgd adam adamw momentum mlp bug in place".split()
 )
-LATIN_RUN = re.compile(r"(?<![\w/.@-])[A-Za-z][a-z]+(?:[ -][A-Za-z]?[a-z]+)*(?![\w/@]|\.\w)")
+LATIN_RUNS = [  # Han and Hangul end a word, Turkish letters do not
+    re.compile(r"(?<![\w/.@-])[A-Za-z][a-z]+(?:[ -][A-Za-z]?[a-z]+)*(?![\w/@(]|\.\w)", flag)
+    for flag in (re.ASCII, re.UNICODE)
+]
 ASIDE = re.compile(r"[（(][^（()）]*[）)]|《[^》]*》|“[A-Za-z][^”]*”|\"[^\"]*\"|\*[A-Za-z][^*]*\*")
 
 
@@ -127,7 +130,7 @@ def left_over(language, english, translated, terms):
     if not re.search(r"[a-z]{2}", translated):
         return
     said = set(re.findall(r"[a-z]{2,}", english.lower()))
-    for run in LATIN_RUN.findall(ASIDE.sub(" ", translated)):
+    for run in LATIN_RUNS[language == "tr"].findall(ASIDE.sub(" ", translated)):
         every = re.findall(r"[A-Za-z][a-z]+", run)
         if language == "tr":
             function = [word for word in every if word in FUNCTION_WORDS - IN_TURKISH]
@@ -138,8 +141,8 @@ def left_over(language, english, translated, terms):
             word.islower() and word in said and word not in ALLOWED and word not in terms.kept
             for word in every
         ]
-        longer = [word for word, is_foreign in zip(every, foreign, strict=True) if is_foreign]
-        if any(map(and_, foreign, foreign[1:])) or (
-            language != "tr" and any(len(word) > 2 for word in longer)
-        ):
+        alone = language != "tr" and any(
+            map(and_, foreign, (word in FUNCTION_WORDS for word in every))
+        )
+        if alone or any(map(and_, foreign, foreign[1:])):
             yield f"English: {run}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.figures.strips.film import PASSED, Film
+from tools.words import say
 
 RANKS, TOKENS, EACH = 4, 4, 2  # ranks; tokens of a rank; experts of a rank
 CHOSEN = ((5, 0, 3, 5), (2, 7, 5, 1), (6, 4, 0, 5), (3, 5, 6, 2))  # the expert of each token
@@ -18,28 +19,29 @@ def states():
     ]
     grouped = [sorted(rows, key=lambda row: row[2]) for rows in sent]
     return [
-        ("The router has chosen an expert for each token", home),
-        ("Each rank sorts its tokens by expert", by_expert),
-        ("The first all-to-all sends each token to the rank of its expert", sent),
-        ("Each rank groups its rows by expert and multiplies", grouped),
-        ("The rows are put back into the order in which they came", sent),
-        ("The second all-to-all sends them home", by_expert),
-        ("Each rank undoes its sort", home),
+        (say("The router has chosen an expert for each token"), home),
+        (say("Each rank sorts its tokens by expert"), by_expert),
+        (say("The first all-to-all sends each token to the rank of its expert"), sent),
+        (say("Each rank groups its rows by expert and multiplies"), grouped),
+        (say("The rows are put back into the order in which they came"), sent),
+        (say("The second all-to-all sends them home"), by_expert),
+        (say("Each rank undoes its sort"), home),
     ]
 
 
 def film():
     """Return the film of the layer."""
     made = Film(258)
-    made.text(6, 14, "experts", "start")
-    made.text(118, 14, "rows; colour: home, number: expert", "start")
+    made.text(6, 14, say("experts"), "start")
+    made.text(118, 14, say("rows; colour: home, number: expert"), "start")
     for rank in range(RANKS):
         y = 52 + 46 * rank
-        made.text(6, y - 8, f"rank {rank}", "start")
-        made.text(6, y + 10, f"has {EACH * rank}, {EACH * rank + 1}", "start")
+        made.text(6, y - 8, say("rank {n}", n=rank), "start")
+        made.text(6, y + 10, say("has {a}, {b}", a=EACH * rank, b=EACH * rank + 1), "start")
     for step, (event, rows) in enumerate(states()):
-        counts = [len(mine) for mine in rows]
-        made.says.append(f"{event}. Rows on ranks 0 to 3: {', '.join(map(str, counts))}.")
+        counts = ", ".join(str(len(mine)) for mine in rows)
+        told = say("{event}. Rows on ranks 0 to 3: {counts}.", event=event, counts=counts)
+        made.says.append(told)
         made.text(6, 234, event, "start", since=step, until=step)
         for rank, mine in enumerate(rows):
             for place, (home, _, expert) in enumerate(mine):

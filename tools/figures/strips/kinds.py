@@ -5,24 +5,25 @@ from __future__ import annotations
 from itertools import product
 
 from tools.figures.strips import experts, mesh, pipeline, schedules, sequence, sums, tensor, zero
+from tools.words import say
 
 # name: what the strip is called, what readers choose, and who makes the film of a choice
 KINDS = {
-    "sums": ("What each rank has summed", {"All-reduce": sums.WAYS}, sums.film),
-    "zero": ("What each rank holds in a step", {"Stage": zero.STAGES}, zero.film),
-    "tensor": ("Shapes by region", {"Split": tensor.SPLITS}, tensor.film),
+    "sums": (say("What each rank has summed"), {say("All-reduce"): sums.WAYS}, sums.film),
+    "zero": (say("What each rank holds in a step"), {say("Stage"): zero.STAGES}, zero.film),
+    "tensor": (say("Shapes by region"), {say("Split"): tensor.SPLITS}, tensor.film),
     "pipeline": (
-        "A pipeline's step",
+        say("A pipeline's step"),
         {
-            "Schedule": schedules.SCHEDULES,
-            "GPUs, p": ("2", "4"),
-            "Micro-batches, m": ("1", "4", "8"),
+            say("Schedule"): schedules.SCHEDULES,
+            say("GPUs, p"): ("2", "4"),
+            say("Micro-batches, m"): ("1", "4", "8"),
         },
         lambda schedule, p, m: pipeline.film(schedule, int(p), int(m)),
     ),
-    "sequence": ("Ring attention", {"Chunks": sequence.ORDERS}, sequence.film),
-    "experts": ("Two all-to-alls", {}, experts.film),
-    "mesh": ("Ranks of a mesh", {"Mesh": tuple(mesh.MESHES)}, mesh.film),
+    "sequence": (say("Ring attention"), {say("Chunks"): sequence.ORDERS}, sequence.film),
+    "experts": (say("Two all-to-alls"), {}, experts.film),
+    "mesh": (say("Ranks of a mesh"), {say("Mesh"): tuple(mesh.MESHES)}, mesh.film),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tools.figures.strips.film import EMPTY, FOREVER, PASSED, Film
+from tools.words import chain, fill, say
 
 RANKS = 8
 MESHES = {
@@ -14,13 +15,17 @@ MESHES = {
     "2 shards x 4 contexts": {"shard": 2, "context": 4},
     "experts: 2 replicas x 4 of experts": {"replicate": 2, "expert": 4},
 }
+AXES = {
+    "replicate": say("replicate"), "shard": say("shard"), "tensor": say("tensor"),
+    "context": say("context"), "pipeline": say("pipeline"), "expert": say("expert"),
+}  # fmt: skip
 HOLDS = {
-    "replicate": "its own batch",
-    "shard": "its own batch, and 1/{n} of the states",
-    "tensor": "1/{n} of each matrix",
-    "context": "1/{n} of each sequence",
-    "pipeline": "1/{n} of the layers",
-    "expert": "1/{n} of the experts",
+    "replicate": say("along {axis}, its own batch"),
+    "shard": say("along {axis}, its own batch, and 1/{n} of the states"),
+    "tensor": say("along {axis}, 1/{n} of each matrix"),
+    "context": say("along {axis}, 1/{n} of each sequence"),
+    "pipeline": say("along {axis}, 1/{n} of the layers"),
+    "expert": say("along {axis}, 1/{n} of the experts"),
 }
 
 
@@ -45,17 +50,21 @@ def groups(mesh, axis):
 def film(name):
     """Return the film of a mesh: first the coordinates, then the groups of each axis."""
     made, mesh = Film(296), MESHES[name]
-    made.text(6, 14, "rank", "start")
+    made.text(6, 14, say("rank"), "start")
     for i, (axis, size) in enumerate(mesh.items()):
-        made.text(96 + 112 * i, 14, f"{axis} {size}")
+        made.text(96 + 112 * i, 14, f"{AXES[axis]} {size}")
     for rank in range(RANKS):
         made.box(6, 28 + 29 * rank, 26, 25, EMPTY, rank, 0, 0)
         for i, where in enumerate(coordinates(rank, list(mesh.values()))):
             for since, until in ((0, i), (i + 2, FOREVER)):  # its own step is coloured
                 made.box(48 + 112 * i, 28 + 29 * rank, 96, 25, EMPTY, where, since, until)
-    shares = "; ".join(f"along {a}, {HOLDS[a].format(n=n)}" for a, n in mesh.items())
-    made.says.append(f"Each rank has one coordinate on each axis, and holds: {shares}.")
-    made.text(6, 278, "a row: the coordinates of a rank", "start", until=0)
+    shares = [fill(HOLDS[a], {"axis": AXES[a], "n": n}) for a, n in mesh.items()]
+    told = say(
+        "Each rank has one coordinate on each axis, and holds: {shares}.",
+        shares=chain(shares, say("{before}; {item}")),
+    )
+    made.says.append(told)
+    made.text(6, 278, say("a row: the coordinates of a rank"), "start", until=0)
     for step, axis in enumerate(mesh, 1):
         _groups(made, mesh, axis, step)
     return made
@@ -64,8 +73,10 @@ def film(name):
 def _groups(made, mesh, axis, step):
     found = groups(mesh, axis)
     listed = "; ".join(" ".join(map(str, group)) for group in found)
-    made.says.append(f"Groups along {axis}, by rank: {listed}.")
-    made.text(6, 278, f"same colour: a group along {axis}", "start", since=step, until=step)
+    name = AXES[axis]
+    made.says.append(say("Groups along {axis}, by rank: {groups}.", axis=name, groups=listed))
+    told = say("same colour: a group along {axis}", axis=name)
+    made.text(6, 278, told, "start", since=step, until=step)
     column = list(mesh).index(axis)
     for colour, group in enumerate(found):
         for rank in group:

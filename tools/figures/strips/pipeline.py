@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from tools.figures.strips.film import EMPTY, PASSED, TEXT, Film, runs
+from tools.figures.strips.labels import LABELS
 from tools.figures.strips.schedules import UNIT, bubble, live, most_live, run, virtual
+from tools.words import chain, fill, say
 
 SKY = PASSED  # the pale colours of the GPUs stand behind the full ones
 LOOKS = {"F": SKY, "B": 3, "W": 1}
-WORDS = {"F": "forward", "B": "backward", "W": "gradient of the weights"}
+WORDS = {
+    "F": say("GPU {rank}: forward {n}"),
+    "B": say("GPU {rank}: backward {n}"),
+    "W": say("GPU {rank}: gradient of the weights {n}"),
+}
 LEFT, RIGHT, TOP, ROW = 56, 358, 40, 36
 
 
@@ -17,8 +23,8 @@ def film(schedule, p, m):
     end = max(work.end for work in passes)
     scale = (RIGHT - LEFT) / end
     times = sorted({work.start for work in passes})
-    made.text(LEFT, 16, "time, number: micro-batch", "start")
-    made.text(436, 16, "live", "end")
+    made.text(LEFT, 16, say("time, number: micro-batch"), "start")
+    made.text(436, 16, say("live"), "end")
     for rank in range(p):
         made.text(6, TOP + ROW * rank + 15, f"GPU {rank}", "start")
         made.box(LEFT, TOP + ROW * rank, RIGHT - LEFT, 30, EMPTY)
@@ -37,17 +43,25 @@ def film(schedule, p, m):
 
 def _words(passes, p, time):
     now = [work for work in passes if work.start <= time < work.end]
-    did = [f"GPU {w.rank}: {WORDS[w.kind]} {w.micro}" for w in sorted(now, key=lambda w: w.rank)]
+    now = sorted(now, key=lambda work: work.rank)
+    did = [fill(WORDS[w.kind], {"rank": w.rank, "n": w.micro}) for w in now]
     idle = p - len({work.rank for work in now})
     held = ", ".join(str(live(passes, rank, time)) for rank in range(p))
-    return f"At {time / UNIT:g} forward passes. {'; '.join(did)}; {idle} idle. Live: {held}."
+    return say(
+        "At {time} forward passes. {did}; {idle} idle. Live: {held}.",
+        time=f"{time / UNIT:g}",
+        did=chain(did, say("{before}; {item}")),
+        idle=idle,
+        held=held,
+    )
 
 
 def _live(made, passes, p, times):
     for rank in range(p):
         counts = [live(passes, rank, time) for time in times]
         most = [max(counts[: i + 1]) for i in range(len(times))]
-        texts = [f"{now}, most {top}" for now, top in zip(counts, most, strict=True)]
+        pairs = zip(counts, most, strict=True)
+        texts = [say("{now}, most {top}", now=now, top=top) for now, top in pairs]
         for since, until, text in runs(texts):
             made.text(436, TOP + ROW * rank + 15, text, "end", TEXT, since, until)
         assert most[-1] == most_live(passes, rank)
@@ -56,14 +70,21 @@ def _live(made, passes, p, times):
 def _legend(made, passes, schedule, p, m):
     y = TOP + ROW * p + 10
     of_step, of_ideal = bubble(passes)
-    kinds = {"F": "forward", "B": "backward"}
+    kinds = {"F": say("forward"), "B": say("backward")}
     if schedule == "zero bubble":
-        kinds = {"F": "forward", "B": "input grad", "W": "weight grad"}
+        kinds = {"F": say("forward"), "B": say("input grad"), "W": say("weight grad")}
     for i, (kind, name) in enumerate(kinds.items()):
         made.box(LEFT + 125 * i, y - 6, 14, 12, LOOKS[kind])
         made.text(LEFT + 125 * i + 20, y, name, "start")
-    made.text(6, y + 24, f"bubble: {of_step:.0%} of the step, {of_ideal:.0%} of the ideal time",
-              "start")  # fmt: skip
-    v = virtual(schedule)
-    unit = "micro-batches" if v == 1 else f"parts of 1/{v} stage"
-    made.text(6, y + 46, f"{schedule}, p = {p}, m = {m}; live: {unit}", "start")
+    told = say(
+        "bubble: {step} of the step, {ideal} of the ideal time",
+        step=f"{of_step:.0%}",
+        ideal=f"{of_ideal:.0%}",
+    )
+    made.text(6, y + 24, told, "start")
+    values = {"schedule": LABELS.get(schedule, schedule), "p": p, "m": m, "v": virtual(schedule)}
+    if values["v"] == 1:
+        told = say("{schedule}, p = {p}, m = {m}; live: micro-batches", **values)
+    else:
+        told = say("{schedule}, p = {p}, m = {m}; live: parts of 1/{v} stage", **values)
+    made.text(6, y + 46, told, "start")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.figures.strips.film import EMPTY, PASSED, Film
+from tools.words import chain, say
 
 RANKS = 4
 CHUNKS = 2 * RANKS
@@ -41,9 +42,9 @@ def duration(order):
 def film(order):
     """Return the film of the forward pass."""
     made = Film(310)
-    made.text(52 + CHUNKS * SIDE / 2, 14, "keys and values")
-    made.text(6, 34, "queries", "start")
-    made.text(268, 14, "rank: keys of, blocks", "start")
+    made.text(52 + CHUNKS * SIDE / 2, 14, say("keys and values"))
+    made.text(6, 34, say("queries"), "start")
+    made.text(268, 14, say("rank: keys of, blocks"), "start")
     for chunk in range(CHUNKS):
         owner = next(r for r in range(RANKS) if chunk in chunks_of(r, order))
         made.box(58 + SIDE * chunk, 24, SIDE - 2, 20, PASSED + owner, chunk)
@@ -52,9 +53,14 @@ def film(order):
             made.box(58 + SIDE * key, 48 + SIDE * chunk, SIDE - 2, SIDE - 2, EMPTY)
     for step in range(RANKS):
         _step(made, step, order)
-    made.text(6, 266, "full colour: now; number: an earlier step; grey: masked", "start")
-    made.text(6, 288, f"all steps: {duration(order):g} blocks long, {_total(order):g} on each"
-              " GPU if all were equal", "start")  # fmt: skip
+    told = say("full colour: now; number: an earlier step; grey: masked")
+    made.text(6, 266, told, "start")
+    told = say(
+        "all steps: {long} blocks long, {equal} on each GPU if all were equal",
+        long=f"{duration(order):g}",
+        equal=f"{_total(order):g}",
+    )
+    made.text(6, 288, told, "start")
     return made
 
 
@@ -72,9 +78,20 @@ def _step(made, step, order):
             made.box(*place, PASSED + rank, step, step + 1)
         y = 60 + 44 * rank
         made.box(268, y - 10, 20, 20, PASSED + rank, rank, step, step)
-        made.text(296, y, f"rank {sender}, {size:g}" if size else f"rank {sender}, waits",
-                  "start", since=step, until=step)  # fmt: skip
+        values = {"rank": rank, "sender": sender, "size": f"{size:g}"}
+        if size:
+            short = say("rank {sender}, {size}", **values)
+            told.append(
+                say(
+                    "Rank {rank} has the keys of rank {sender} and computes {size} blocks", **values
+                )
+            )
+        else:
+            short = say("rank {sender}, waits", **values)
+            told.append(
+                say("Rank {rank} has the keys of rank {sender} and waits: all is masked", **values)
+            )
+        made.text(296, y, short, "start", since=step, until=step)
         made.box(268, y + 14, 1 + 40 * size, 8, rank, "", step, step)
-        did = f"computes {size:g} blocks" if size else "waits: all is masked"
-        told.append(f"Rank {rank} has the keys of rank {sender} and {did}")
-    made.says.append(f"Step {step} of the ring. {'. '.join(told)}.")
+    told = chain(told, say("{before}. {item}"))
+    made.says.append(say("Step {step} of the ring. {told}.", step=step, told=told))

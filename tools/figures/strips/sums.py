@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.figures.strips.film import EMPTY, QUIET, Film
+from tools.words import say
 
 RANKS = 4  # a tensor has as many parts
 WAYS = ("ring", "tree", "two servers of two")
@@ -52,23 +53,38 @@ def film(way):
     """Return the film of a sum of four tensors of S bytes."""
     made, sent = Film(302), steps(way)
     for part in ALL:
-        made.text(_left(part) + 20, 14, f"part {part}")
-    made.text(270, 14, "sends part", "start")
-    made.says.append("At first every rank has its own data.")
+        made.text(_left(part) + 20, 14, say("part {n}", n=part))
+    made.text(270, 14, say("sends part"), "start")
+    made.says.append(say("At first every rank has its own data."))
     for number, messages in enumerate(sent, 1):
         added = any(message[3] for message in messages)
         size = max(len(parts) for _, _, parts, _ in messages)
-        done = "adds what arrives" if added else "copies what arrives"
         amount = "S" if size == RANKS else f"{size}/{RANKS} S"
-        made.says.append(
-            f"Step {number} of {len(sent)}: each receiver {done}. A message has {amount} bytes."
-        )
+        values = {"n": number, "count": len(sent), "amount": amount}
+        if added:
+            told = say(
+                "Step {n} of {count}: each receiver adds what arrives."
+                " A message has {amount} bytes.",
+                **values,
+            )
+        else:
+            told = say(
+                "Step {n} of {count}: each receiver copies what arrives."
+                " A message has {amount} bytes.",
+                **values,
+            )
+        made.says.append(told)
         for sender, receiver, parts, _ in messages:
-            what = "0 to 3" if len(parts) == RANKS else " and ".join(map(str, parts))
-            words = f"{what} to rank {receiver}"
+            first, last = parts[0], parts[-1]
+            if len(parts) == RANKS:
+                words = say("0 to 3 to rank {rank}", rank=receiver)
+            elif len(parts) == 2:
+                words = say("{a} and {b} to rank {rank}", a=first, b=last, rank=receiver)
+            else:
+                words = say("{a} to rank {rank}", a=first, rank=receiver)
             made.text(270, 59 + 66 * sender, words, "start", QUIET, number, number)
     for rank in ALL:
-        made.text(6, 59 + 66 * rank, f"rank {rank}", "start")
+        made.text(6, 59 + 66 * rank, say("rank {n}", n=rank), "start")
     for step, held in enumerate(states(way)):
         for rank in ALL:
             for part in ALL:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tools.figures.strips.film import EMPTY, PASSED, Film
+from tools.words import say
 
 RANKS = 4
 SPLITS = ("tensor parallelism", "with sequence parallelism")
 TOKENS, WIDTH_H = 2048, 4096  # s and h of the example, one sequence in bfloat16
 TIMES = "\N{MULTIPLICATION SIGN}"
-REGIONS = ("norm", "enters", "between", "product", "leaves")
+REGIONS = (say("norm"), say("enters"), say("between"), say("product"), say("leaves"))
 
 
 def regions(split):
@@ -18,13 +19,16 @@ def regions(split):
     """
     by_tokens = split == SPLITS[1]
     tokens = 1 / RANKS if by_tokens else 1
-    enter = "All-gather the tokens" if by_tokens else "Nothing is sent: every rank has the input"
-    leave = "Reduce-scatter along the tokens" if by_tokens else "All-reduce the terms"
+    if by_tokens:
+        enter, leave = say("All-gather the tokens"), say("Reduce-scatter along the tokens")
+    else:
+        enter = say("Nothing is sent: every rank has the input")
+        leave = say("All-reduce the terms")
     return [
-        ("Norm and dropout before the MLP", tokens, 1, 1, False),
+        (say("Norm and dropout before the MLP"), tokens, 1, 1, False),
         (enter, 1, 1, 1, False),
-        ("Multiply with the own columns of the first weight", 1, 4 / RANKS, 4, False),
-        ("Multiply with the own rows of the second weight", 1, 1, 1, True),
+        (say("Multiply with the own columns of the first weight"), 1, 4 / RANKS, 4, False),
+        (say("Multiply with the own rows of the second weight"), 1, 1, 1, True),
         (leave, tokens, 1, 1, False),
     ]
 
@@ -47,12 +51,16 @@ def film(split):
     for i, name in enumerate(REGIONS):
         made.text(_left(i) + 32, 14, name)
     for rank in range(RANKS):
-        made.text(6, 60 + 60 * rank, f"rank {rank}", "start")
+        made.text(6, 60 + 60 * rank, say("rank {n}", n=rank), "start")
     for i, (event, tokens, features, of, term) in enumerate(regions(split)):
         letters, size = shape(tokens, features, of), megabytes(tokens, features)
-        terms = ", a term of the sum" if term else ""
-        made.says.append(f"{event}. Each rank has {letters}{terms}: {size:.1f} MB.")
-        made.text(_left(i) + 32, 276, letters if not term else "a term", since=i)
+        values = {"event": event, "shape": letters, "size": f"{size:.1f}"}
+        if term:
+            told = say("{event}. Each rank has {shape}, a term of the sum: {size} MB.", **values)
+        else:
+            told = say("{event}. Each rank has {shape}: {size} MB.", **values)
+        made.says.append(told)
+        made.text(_left(i) + 32, 276, letters if not term else say("a term"), since=i)
         made.text(_left(i) + 32, 296, f"{size:.1f} MB", since=i)
         for rank in range(RANKS):
             made.box(_left(i), 32 + 60 * rank, 64, 54, EMPTY, "", i)

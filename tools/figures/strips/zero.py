@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from tools.figures.strips.film import EMPTY, OWN, Film, runs
+from tools.words import say
 
 RANKS, LAYERS = 4, 4
 STAGES = ("DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3")
 BYTES = {"weights": 2, "gradients": 2, "states": 12}  # bfloat16; master copy and AdamW's averages
 WHOLE, PART, NONE = 1.0, 1 / RANKS, 0.0
 GROUPS = (*BYTES, "activations")
+NAMES = {
+    "weights": say("weights"),
+    "gradients": say("gradients"),
+    "states": say("states"),
+    "activations": say("activations"),
+}
 
 
 class Step:
@@ -25,7 +32,7 @@ class Step:
         self.held["states"] = [PART if self.number else WHOLE for _ in every]
         self.held["activations"] = [NONE for _ in every]
         self.noted = []
-        self.note("Between two steps")
+        self.note(say("Between two steps"))
         self.forward()
         self.backward()
         self.update()
@@ -43,34 +50,44 @@ class Step:
         """Go through the layers."""
         for i in range(LAYERS):
             if self.number == 3:
-                self.set("weights", i, WHOLE, f"Forward, all-gather the weights of layer {i}")
-            self.set("activations", i, WHOLE, f"Forward, compute layer {i}")
+                event = say("Forward, all-gather the weights of layer {i}", i=i)
+                self.set("weights", i, WHOLE, event)
+            self.set("activations", i, WHOLE, say("Forward, compute layer {i}", i=i))
             if self.number == 3:
-                self.set("weights", i, PART, f"Forward, free the weights of layer {i}")
+                event = say("Forward, free the weights of layer {i}", i=i)
+                self.set("weights", i, PART, event)
 
     def backward(self):
         """Go back through them."""
         for i in reversed(range(LAYERS)):
             if self.number == 3:
-                self.set("weights", i, WHOLE, f"Backward, all-gather the weights of layer {i}")
+                event = say("Backward, all-gather the weights of layer {i}", i=i)
+                self.set("weights", i, WHOLE, event)
             self.held["activations"][i] = NONE
-            self.set("gradients", i, WHOLE, f"Backward, compute the gradients of layer {i}")
+            event = say("Backward, compute the gradients of layer {i}", i=i)
+            self.set("gradients", i, WHOLE, event)
             if self.number == 0:
-                self.note(f"Backward, all-reduce the gradients of layer {i}")
+                self.note(say("Backward, all-reduce the gradients of layer {i}", i=i))
+            event = say("Backward, reduce-scatter the gradients of layer {i}", i=i)
+            if self.number == 3:
+                self.held["weights"][i] = PART
+                event = say(
+                    "Backward, reduce-scatter the gradients of layer {i} and free its weights", i=i
+                )
             if self.number >= 2:
-                free = " and free its weights" if self.number == 3 else ""
-                self.held["weights"][i] = PART if self.number == 3 else WHOLE
-                event = f"Backward, reduce-scatter the gradients of layer {i}{free}"
                 self.set("gradients", i, PART, event)
 
     def update(self):
         """Change the weights."""
         if self.number == 1:
             self.held["gradients"] = [PART] * LAYERS
-            self.note("Reduce-scatter all gradients")
+            self.note(say("Reduce-scatter all gradients"))
         self.held["gradients"] = [NONE] * LAYERS
-        self.note("Update the weights, free the gradients" if self.number in (0, 3) else
-                  "Update the own part, free the gradients, all-gather the weights")  # fmt: skip
+        if self.number in (0, 3):
+            self.note(say("Update the weights, free the gradients"))
+        else:
+            event = say("Update the own part, free the gradients, all-gather the weights")
+            self.note(event)
 
 
 def bytes_held(held):
@@ -86,10 +103,14 @@ def film(stage):
     for i, (event, held) in enumerate(step.noted):
         now = bytes_held(held)
         most = max(most, now)
-        numbers = f"{now:.2f} bytes for each parameter, at most {most:.2f} so far"
-        made.says.append(f"{event}. Each rank holds {numbers}.")
-        made.text(8, 274, f"{now:.2f} bytes a parameter (most so far {most:.2f})", "start",
-                  since=i, until=i)  # fmt: skip
+        values = {"event": event, "now": f"{now:.2f}", "most": f"{most:.2f}"}
+        told = say(
+            "{event}. Each rank holds {now} bytes for each parameter, at most {most} so far.",
+            **values,
+        )
+        made.says.append(told)
+        short = say("{now} bytes a parameter (most so far {most})", **values)
+        made.text(8, 274, short, "start", since=i, until=i)
     for name in GROUPS:
         for layer in range(LAYERS):
             shares = [held[name][layer] for _, held in step.noted]
@@ -104,14 +125,14 @@ def _left(name, layer):
 
 def _frame(made):
     for name in GROUPS:
-        made.text(_left(name, 0) + 43, 14, name)
+        made.text(_left(name, 0) + 43, 14, NAMES[name])
         for layer in range(LAYERS):
             made.text(_left(name, layer) + 10, 34, str(layer))
             for rank in range(RANKS):
                 made.box(_left(name, layer), 46 + 54 * rank, 20, 48, EMPTY)
-    made.text(8, 34, "layer", "start")
+    made.text(8, 34, say("layer"), "start")
     for rank in range(RANKS):
-        made.text(6, 70 + 54 * rank, f"rank {rank}", "start")
+        made.text(6, 70 + 54 * rank, say("rank {n}", n=rank), "start")
 
 
 def _held(made, name, layer, share, since, until):

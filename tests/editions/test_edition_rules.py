@@ -83,7 +83,8 @@ LEFT_OVER = [
     ("tr", "The host waits for each of the GPUs.", "Ana makine waits for each of the GPUs."),
     ("tr", "Most messages are hidden.", "Ana most messages gizlenir."),
     ("ko", "The host waits for each of the GPUs.", "호스트는 waits for each of GPU 합니다."),
-    ("ko", "The whole batch fits.", "배치 전체가 fits."),
+    ("ko", "Most messages are hidden.", "most messages가 숨는다."),
+    ("zh", "It waits for all.", "它for等待。"),
     ("zh", "The host waits for each of the GPUs.", "主机waits for each of the GPUs。"),
 ]
 
@@ -171,12 +172,14 @@ RIGHT_BLOCKS = [
     ("zh", "| a (MB) | b |\n|---|---|\n| one | 2 |", "| 甲（MB） | 乙 |\n|---|---|\n| 一 | 2 |"),
     ("zh", "$$\na \\text{ if } b\n$$ (eq-a)", "$$\na \\text{ 若 } b\n$$ (eq-a)"),
     ("tr", "a picture of 2 GPUs, 24&nbsp;minutes", "2 GPU'nun bir resmi, 24&nbsp;dakika"),
-    ("ko", "bubble\nidle time\n  It waits.", "버블\nbubble\nidle time\n  기다립니다."),
     ("ko", "A GPU processes one of them.", "GPU는 그중 하나를 처리합니다."),
     ("tr", "guessing: 0.1", "rastgele tahmin: 0.1"),
     ("tr", "in step 0 device i sends", "0. adımda i cihazı gönderir"),
     ("tr", "`f(a,\n  b)` is a sum.", "`f(a, b)` bir toplamdır."),
     ("tr", r"$a_{\text{on } j}$ is it.", r"$a_{j \text{ üzerinde}}$ odur."),
+    ("ko", "- find the rank.", "- 랭크 찾기"),
+    ("ko", "Open it at <https://a.b>.", "그것을 <https://a.b>에서 여세요."),
+    ("ko", "First encode, then right.", "encode 다음에 right."),
     ("ko", "a picture, 24&nbsp;minutes", "그림, 24&nbsp;분"),
     ("ko", "```\nx = 1  # one\n# both\n```", "```\nx = 1  # 하나\n# 둘 다\n```"),
     ("tr", "Fewer GPUs than {n}", "{n} sayısından az GPU"),
@@ -203,12 +206,6 @@ WRONG_BLOCKS = [
     ("ko", "Fewer than {n}", "{m}보다 적음", "missing field {n}"),
     ("ko", "{ref}`words <a>`", "{ref}`말 <b>`", "missing role {ref}`a`"),
     ("ko", "![A](img/a.svg)", "![가](img/b.svg)", "missing link (img/a.svg)"),
-    (
-        "ko",
-        "bubble\nidle time\n  It waits.",
-        "버블\nbubble\n  기다립니다.",
-        "missing name idle time",
-    ),
     ("ko", "<b>A</b>", "<i>가</i>", "missing tag <b>"),
 ]
 
@@ -260,6 +257,14 @@ def test_the_first_use_of_a_term_carries_the_english():
     ]
     assert first_uses("zh", pairs, TERMS["zh"]) == []
     assert first_uses("zh", pairs[2:], TERMS["zh"]) == ["first use: 气泡 without (bubble)"]
+
+
+def test_the_english_of_a_longer_term_counts():
+    pairs = [
+        ("The copy engine is busy.", "复制引擎（copy engine）很忙。"),
+        ("An engine waits.", "引擎在等待。"),
+    ]
+    assert first_uses("zh", pairs, TERMS["zh"]) == []
 
 
 def test_the_english_may_wait_for_the_definition():
