@@ -7,7 +7,8 @@ import nbformat
 import pytest
 from support.paths import ROOT
 
-from tools.pages.terms import COMMON, forms
+from tools.pages.inflected import forms
+from tools.pages.terms import COMMON
 from tools.readers.book import slug
 
 PAGE = (ROOT / "glossary.md").read_text(encoding="utf-8")

@@ -53,6 +53,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_theme = "sphinx_book_theme"
 html_static_path = [{assets!r}]
+html_js_files = [["words.js", {{"defer": "defer", "priority": 100}}]]  # as tools.pages loads it
 """
 
 
@@ -163,6 +164,14 @@ def test_forms(text, found):
     use = terms.Finder(entries).first(text, set())
     assert (use and use[2]) == found
     assert terms.Finder(entries).first(text, {found}) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A group. See Rings.", "Bir grup. Bkz. Halkalar.", "묶음이다. 고리 참조.", "一组。参见环。"],
+)
+def test_where_an_entry_leads_is_no_part_of_its_definition(text):
+    assert terms.SEE.split(text)[0] in ("A group.", "Bir grup.", "묶음이다.", "一组。")
 
 
 def test_a_book_without_a_glossary():

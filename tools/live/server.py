@@ -13,6 +13,7 @@ from tornado import web
 from traitlets.config import Config
 
 OWN = Path(__file__).parent
+ASSETS = OWN.resolve().parents[1] / "assets"
 FILES = ("live.js", "live.css")
 REFUSED = "This address needs the token that make live has printed.\n"
 UNUSED_AFTER = 300  # seconds until a kernel ends whose page has gone without a word
@@ -64,6 +65,8 @@ class CellsHandler(BookHandler):
 def with_script(page, token):
     """Return a page with the script that makes its cells run."""
     tag = '<link rel="stylesheet" href="/live/live.css"/>'
+    if b"/words.js" not in page:  # a page that has no script of the book's
+        tag += '<script defer src="/live/words.js"></script>'
     tag += f'<script defer src="/live/live.js" data-token="{token}"></script></head>'
     return page.replace(b"</head>", tag.encode(), 1)
 
@@ -124,6 +127,7 @@ def serve(root, port, opens_browser):
         [
             (r"/book/(.*)", BookHandler, {"folder": pages}),
             (r"/live/cells/(.*)", CellsHandler, {"folder": root}),
+            (r"/live/(words\.js)", BookHandler, {"folder": ASSETS}),
             (rf"/live/({'|'.join(FILES)})", BookHandler, {"folder": OWN}),
         ],
     )

@@ -36,6 +36,10 @@ _CLOSED = (  # a fold's title is a button, in which no link may stand
 )  # fmt: skip
 
 
+# How an entry leads to its section: no part of the definition.
+SEE = re.compile(r"(?<=\.) See |(?<=\.) Bkz\. |(?<=。)参见|(?<=\.) (?=[^.]*참조\.)")
+
+
 @dataclass
 class Entry:
     """An entry of the glossary: its names, its place and its definition."""
@@ -58,7 +62,7 @@ def read_entries(doctree, docname):
             continue
         (definition,) = (c for c in item.children if isinstance(c, nodes.definition))
         text = " ".join(definition.astext().split())
-        text = re.split(r"(?<=\.) See ", text)[0]
+        text = SEE.split(text)[0]
         names = [term.astext() for term in terms]
         anchors = [term["ids"][0] for term in terms]  # in letters that have none it is a number
         anchor = next((a for a in anchors if not re.fullmatch(r"term-\d+", a)), anchors[0])
