@@ -49,3 +49,22 @@ def entry(block):
     lines = block.split("\n")
     names = [line for line in lines if not line.startswith(" ")]
     return names, "\n".join(line.strip() for line in lines[len(names) :])
+
+
+def of_headings(language, root=ROOT):
+    """Yield the headings that two English ones have become: a link would not know which is meant.
+
+    Yields
+    ------
+    tools.editions.rules.Problem
+    """
+    english = {}
+    for name in pages.names(root):
+        table = store.read(language, name, root)
+        for block in pages.blocks_of(name, root):
+            if block.startswith("#") and (new := table.get(digest(block))):
+                english.setdefault(new.lstrip("# "), set()).add(block.lstrip("# "))
+    for new, several in english.items():
+        if len(several) > 1:
+            text = f"heading: {new} is what several are called: {', '.join(sorted(several))}"
+            yield rules.Problem("error", text)

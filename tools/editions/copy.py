@@ -22,7 +22,9 @@ from tools.editions.languages import LANGUAGES
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
 ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not translated
-MARKED = re.compile(r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  )")  # what may stand behind that
+MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
+    r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |.*\n  )"
+)
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
 
@@ -209,7 +211,8 @@ def copy_files(root, place):
 def write_page(name, translation, table, root, place):
     """Write a translated page into the copy."""
     notebook = pages.read_page(root, name).notebook
-    convert_glued(notebook, translation.language, table)
+    if translation.table:
+        convert_glued(notebook, translation.language, table)
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():
