@@ -143,7 +143,7 @@ def glued(value, language, table):
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
 
 
-def write(language, root=ROOT, *, unreviewed=False):
+def write(language, root=ROOT, place=None, *, unreviewed=False):
     """Write the copy of a language; what was built in it stays.
 
     Parameters
@@ -151,6 +151,8 @@ def write(language, root=ROOT, *, unreviewed=False):
     language : str
     root : pathlib.Path
         The folder of the book.
+    place : pathlib.Path, optional
+        Where to write it, by default ``_build/editions/LANG``.
     unreviewed : bool
         Whether pages that no review has passed are translated as well.
 
@@ -160,7 +162,7 @@ def write(language, root=ROOT, *, unreviewed=False):
         For each page how many blocks are translated, how many are not, and how many of these have
         a translation of an older text.
     """
-    place = place_of(language, root)
+    place = place or place_of(language, root)
     copy_files(root, place)
     counts, headings, table = {}, {}, {}
     for name in pages.names(root):
