@@ -1,16 +1,23 @@
 """Build the book; any warning is an error. Ends with the path of the front page."""
 
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # run as a file, it would not find its neighbours
+
+from tools.editions.languages import LANGUAGES  # noqa: E402
+
 FRONT_PAGE = ROOT / "_build" / "html" / "index.html"
 
 
 def build(*options):
     """Run jupyter-book; return its exit status and show its output where it failed."""
+    for language in LANGUAGES:  # they come below the English pages, when these are finished
+        shutil.rmtree(FRONT_PAGE.parent / language, ignore_errors=True)
     command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT)]
     command += ["-W", "-n", "--keep-going", "--all", *options]  # static files too, every time
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -50,7 +50,8 @@ function answer(query) {
     document: { addEventListener() {}, documentElement: { lang: language, dataset: {} },
                 getElementById: () => ({ addEventListener() {}, childNodes: [] }) },
     SPHINX_HIGHLIGHT_ENABLED: false, DOCUMENTATION_OPTIONS: {}, Documentation: {},
-    localStorage: { setItem() {}, removeItem() {} }, _ready() {}, _: (text) => text });
+    localStorage: { setItem() {}, removeItem() {} }, _ready() {}, _: (text) => text,
+    say: (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]) });
   vm.runInContext(/window\.BOOK_TERMS = .*?;(?=<\/script>)/.exec(page)[0], context);
   for (const name of ["_static/searchtools", "_static/language_data", "searchindex", "_static/words",
                       "_static/search"])

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 from tools.editions import copy, pages, reviews, same, work
-from tools.editions.languages import LANGUAGES
+from tools.editions.languages import BUILT, LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 ALL = "all"
+BUILD = "tools/build_book.py"
 
 
 def parser():
@@ -73,22 +74,32 @@ def write(language, unreviewed=False):
     return int(bool(wrong))
 
 
-def run(language, program, unreviewed=False):
-    """Write the copy of a language, and run a program in it; return its exit status."""
-    if write(language, unreviewed):
-        return 1
-    place = copy.place_of(language)
-    others = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(place), *([others] if others else [])])
-    status = subprocess.run(
-        [sys.executable, *program], cwd=place, env=os.environ | {"PYTHONPATH": path}, check=False
-    ).returncode
-    built, site = place / "_build" / "html", ROOT / "_build" / "html" / language
-    if program[:1] == ["tools/build_book.py"] and status == 0:
-        shutil.rmtree(site, ignore_errors=True)
-        shutil.copytree(built, site)
-        print(f"editions: {site / 'index.html'}")
-    return status
+def run(languages, program, unreviewed=False):
+    """Run a program in the copy of each language; return the exit status.
+
+    Of several languages, the English book comes first, and each book built leads to the others.
+    """
+    together = {BUILT: ",".join(languages)} if len(languages) > 1 else {}
+    if together and (status := start(ROOT, program, together)):
+        return status
+    for language in languages:
+        place = copy.place_of(language)
+        if status := write(language, unreviewed) or start(place, program, together):
+            return status
+        if program[:1] == [BUILD]:
+            site = ROOT / "_build" / "html" / language
+            shutil.rmtree(site, ignore_errors=True)
+            shutil.copytree(place / "_build" / "html", site)
+            print(f"editions: {site / 'index.html'}", flush=True)
+    return 0
+
+
+def start(place, program, variables):
+    """Run a program of a copy of the repository in it; return its exit status."""
+    paths = [str(place), os.environ.get("PYTHONPATH")]
+    variables = variables | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, *program]
+    return subprocess.run(command, cwd=place, env=os.environ | variables, check=False).returncode
 
 
 def check(language, names):
@@ -116,7 +127,7 @@ def main(arguments=None):
     if options.command == "write":
         return max(write(language, options.unreviewed) for language in languages)
     if options.command == "run":
-        return max(run(language, options.program, options.unreviewed) for language in languages)
+        return run(languages, options.program, options.unreviewed)
     name = page_named(options.page)
     if options.command == "back":
         print(reviews.to_translate_back(options.language, name), end="")

@@ -25,6 +25,7 @@ class Language:
     hreflang: str
 
 
+BUILT = "BOOK_EDITIONS"  # the variable that names the languages that are built: "tr,ko,zh"
 ENGLISH = Language("en", "English", "en", "en")
 LANGUAGES = {
     language.code: language

@@ -16,13 +16,12 @@ from docutils import nodes
 from myst_parser.mdit_to_docutils.base import DocutilsRenderer, clean_astext
 
 from tools.editions import search
-from tools.editions.languages import ENGLISH, LANGUAGES
+from tools.editions.languages import BUILT, ENGLISH, LANGUAGES
 from tools.pages.terms import glossary
 from tools.readers import book
 from tools.words import say
 
 ROOT = Path(__file__).parents[2]
-BUILT = "BOOK_EDITIONS"  # the variable that names the languages that are built: "tr,ko,zh"
 EVERY = {ENGLISH.code: ENGLISH, **LANGUAGES}
 WITHOUT_ITALICS = {"ko", "zh"}
 LINK = re.compile(r'target="_blank"(?=\s+class="btn btn-sm btn-language-(\w+)[ "])')

@@ -22,7 +22,7 @@ chapters:
   - file: glossary
 """
 CONF = """\
-import os
+from pathlib import Path
 language = {language!r}
 extensions = ["myst_nb", "sphinx_external_toc", "sphinxcontrib.bibtex", "sphinx_design",
               "sphinx_book_theme", "tools.pages.terms"]
@@ -38,6 +38,7 @@ myst_heading_anchors = 3
 html_baseurl = {base!r}
 html_theme = "sphinx_book_theme"
 html_static_path = ["assets"]
+html_js_files = [path.name for path in Path("assets").glob("words.js")]
 html_search_scorer = "tools/pages/scorer.js"
 exclude_patterns = ["tools", "assets"]
 
