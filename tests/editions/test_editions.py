@@ -7,7 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from support.paths import ROOT
 
-from tools.editions import blocks, copy, history, pages, reviews, same, store, work
+from tools.editions import blocks, checks, copy, history, pages, reviews, same, store, work
 
 PAGE = """# Two GPUs
 
@@ -256,3 +256,22 @@ def test_the_copy_of_the_book_differs_in_words_alone(tmp_path, monkeypatch):
     assert " ze " in text
     assert " the " not in "".join(pages.read_page(place, "intro").texts())
     assert not (place / "editions").exists()
+
+
+def test_an_entry_of_the_glossary_is_not_marked_as_english():
+    text = "```{glossary}\nbucket\ngroup\n  A group.\n```"
+    assert translation({}, "zh").markdown(text) == text
+    assert translation({}, "ko").markdown(text) == text.replace("ry}", "ry}\n:sorted:")
+
+
+def test_two_headings_may_not_become_one(tmp_path):
+    (tmp_path / "_toc.yml").write_text("root: page\nparts: []\n")
+    (tmp_path / "_config.yml").write_text("title: Book\n")
+    (tmp_path / "page.md").write_text("# Summary\n\n## In short\n\n# Summary")
+    table = {blocks.digest("# Summary"): "# 요약", blocks.digest("## In short"): "## 요약"}
+    store.write("ko", "page", ["# Summary", "## In short"], table, tmp_path)
+    (problem,) = checks.of_headings("ko", tmp_path)
+    assert problem.text == "heading: 요약 is what several are called: In short, Summary"
+    table[blocks.digest("## In short")] = "## 짧게"
+    store.write("ko", "page", ["# Summary", "## In short"], table, tmp_path)
+    assert list(checks.of_headings("ko", tmp_path)) == []

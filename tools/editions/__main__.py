@@ -106,12 +106,11 @@ def check(language, names):
     """Print what is wrong with an edition; return the number of errors."""
     from tools.editions import checks
 
-    errors = 0
-    for name in names:
-        for problem in checks.of_page(language, name):
-            errors += problem.kind == "error"
-            print(f"{language}/{name}: {problem}")
-    return errors
+    found = [(f"{language}/{name}", p) for name in names for p in checks.of_page(language, name)]
+    found += [(language, problem) for problem in checks.of_headings(language)]
+    for place, problem in found:
+        print(f"{place}: {problem}")
+    return sum(problem.kind == "error" for _, problem in found)
 
 
 def main(arguments=None):

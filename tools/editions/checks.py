@@ -41,7 +41,9 @@ def of_block(language, name, english, translated, known):
         if gone := [name for name in names if name not in new_names]:
             yield rules.Problem("error", f"the English names are gone: {', '.join(gone)}")
         english = definition
-    yield from rules.problems(language, english, translated, known)
+    found = rules.problems(language, english, translated, known)
+    # Words of tools and figures are pieces of sentences and of code.
+    yield from found if name != pages.WORDS else (p for p in found if p.kind == "error")
 
 
 def entry(block):
@@ -49,3 +51,22 @@ def entry(block):
     lines = block.split("\n")
     names = [line for line in lines if not line.startswith(" ")]
     return names, "\n".join(line.strip() for line in lines[len(names) :])
+
+
+def of_headings(language, root=ROOT):
+    """Yield the headings that two English ones have become: a link would not know which is meant.
+
+    Yields
+    ------
+    tools.editions.rules.Problem
+    """
+    english = {}
+    for name in pages.names(root):
+        table = store.read(language, name, root)
+        for block in pages.blocks_of(name, root):
+            if block.startswith("#") and (new := table.get(digest(block))):
+                english.setdefault(new.lstrip("# "), set()).add(block.lstrip("# "))
+    for new, several in english.items():
+        if len(several) > 1:
+            text = f"heading: {new} is what several are called: {', '.join(sorted(several))}"
+            yield rules.Problem("error", text)

@@ -22,7 +22,9 @@ from tools.editions.languages import LANGUAGES
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
 ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not translated
-MARKED = re.compile(r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  )")  # what may stand behind that
+MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
+    r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |(?:.*\n)+  )"
+)
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
 
@@ -141,7 +143,7 @@ def glued(value, language, table):
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
 
 
-def write(language, root=ROOT, *, unreviewed=False):
+def write(language, root=ROOT, place=None, *, unreviewed=False):
     """Write the copy of a language; what was built in it stays.
 
     Parameters
@@ -149,6 +151,8 @@ def write(language, root=ROOT, *, unreviewed=False):
     language : str
     root : pathlib.Path
         The folder of the book.
+    place : pathlib.Path, optional
+        Where to write it, by default ``_build/editions/LANG``.
     unreviewed : bool
         Whether pages that no review has passed are translated as well.
 
@@ -158,7 +162,7 @@ def write(language, root=ROOT, *, unreviewed=False):
         For each page how many blocks are translated, how many are not, and how many of these have
         a translation of an older text.
     """
-    place = place_of(language, root)
+    place = place or place_of(language, root)
     copy_files(root, place)
     counts, headings, table = {}, {}, {}
     for name in pages.names(root):
@@ -209,7 +213,8 @@ def copy_files(root, place):
 def write_page(name, translation, table, root, place):
     """Write a translated page into the copy."""
     notebook = pages.read_page(root, name).notebook
-    convert_glued(notebook, translation.language, table)
+    if translation.table:
+        convert_glued(notebook, translation.language, table)
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():
