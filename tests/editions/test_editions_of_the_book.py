@@ -10,9 +10,11 @@ from collections import Counter
 from urllib.parse import unquote
 
 import pytest
+from support.page_faults import examine, faults, impediments_in_light_and_dark
 from support.paths import ROOT
 
 from tools import words
+from tools.chromium.visits import served, visit_all
 from tools.editions import checks, copy, pages, same, store
 from tools.editions.blocks import digest
 from tools.editions.languages import LANGUAGES
@@ -156,3 +158,15 @@ def test_a_search_finds_ten_words(site, language):
     answers = in_node(site / language, language, FIND, list(WORDS[language]))
     for (word, page), answer in zip(WORDS[language].items(), answers, strict=True):
         assert page in {found for found, _ in answer["found"]}, word
+
+
+@pytest.mark.browser
+@pytest.mark.timeout(900)
+@EVERY
+def test_a_page_is_for_everybody(site, tab, language):
+    def look(visitor, name):
+        found = examine(visitor, f"{address}/{language}/{name}.html")
+        return {**found, **impediments_in_light_and_dark(visitor)}
+
+    with served(site) as address:
+        assert faults(visit_all(tab, ["chapters/devices", "glossary"], look)) == {}
