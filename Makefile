@@ -27,7 +27,7 @@ setup:
 
 # For readers
 
-book: setup  ## build the book: _build/html/index.html
+book: setup  ## build the book: _build/html/index.html (in Korean: make book LANG=ko; tr, zh, all)
 	$(RUN) $(IN) tools/build_book.py
 
 pdf: book  ## the book as one file: _build/pdf/book.pdf

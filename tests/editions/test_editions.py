@@ -259,7 +259,7 @@ def test_the_copy_of_the_book_differs_in_words_alone(tmp_path, monkeypatch):
 
 
 def test_an_entry_of_the_glossary_is_not_marked_as_english():
-    text = "```{glossary}\nbucket\n  A group.\n```"
+    text = "```{glossary}\nbucket\ngroup\n  A group.\n```"
     assert translation({}, "zh").markdown(text) == text
     assert translation({}, "ko").markdown(text) == text.replace("ry}", "ry}\n:sorted:")
 

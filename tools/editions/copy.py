@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
 ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not translated
 MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
-    r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |.*\n  )"
+    r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |(?:.*\n)+  )"
 )
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
