@@ -20,6 +20,7 @@ ROLE = re.compile(r"\{([\w:+-]+)\}(`+)((?:[^<`]*<(?=[^`]*>`))?)([^`]*?)(>?)\2")
 FORMULA = re.compile(
     r"\$\$(.+?)\$\$(?:[ ]*(\([\w:-]+\)))?|(?<![\\$])\$([^$\n]+(?:\n[^$\n]+)*)\$", re.DOTALL
 )
+THOUSANDS = re.compile(r"(?<=\d)\{,\}(?=\d{3}(?!\d))")
 FORMULA_WORDS = re.compile(r"\\(?:text|textbf|mathrm)\{[^{}]*\}")
 PIECE_OF_FORMULA = re.compile(r"\\\w+|.")
 CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
@@ -138,6 +139,7 @@ def take_apart(block, decimal_comma=False, lists=True):
 
     def formula(match):
         text = FORMULA_WORDS.sub(r"\\text{}", match[1] or match[3])
+        text = THOUSANDS.sub(",", text)
         text = "".join(text.replace("{,}", "." if decimal_comma else ",").split())
         if r"\text" in text:  # what words belong to may stand on their other side
             text = "".join(sorted(PIECE_OF_FORMULA.findall(text)))
