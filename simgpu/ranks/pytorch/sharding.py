@@ -14,6 +14,8 @@ from simgpu.backend.pytorch.replacements import exists, find
 
 _PROPAGATOR = "torch.distributed.tensor._sharding_prop:ShardingPropagator"
 PROPAGATE = f"{_PROPAGATOR}.propagate_op_sharding_non_cached"
+STRIDED = "torch.distributed.tensor._sharding_prop:_propagate_use_strided_shard_flag"
+_STRIDED_SHARD = "torch.distributed.tensor.placement_types:_StridedShard"
 _MESH = "torch.distributed.device_mesh:DeviceMesh"
 PLACES = tuple(
     f"{_MESH}.{name}"
@@ -34,8 +36,28 @@ def replacements() -> dict:
     shared = SharedShardings(find(PROPAGATE))
     return {
         PROPAGATE: lambda propagator, schema: shared.propagate(propagator, schema),
+        **({STRIDED: _unless_plain(find(STRIDED))} if exists(STRIDED) else {}),
         **{name: shared.note_place(find(name)) for name in PLACES},
     }
+
+
+def _unless_plain(propagate_flag):
+    """Skip what PyTorch does for each tensor of a list: it looks for strided shards in all of them.
+
+    The time of an optimizer's step grew with the square of the number of its parameters.
+    """
+    last = None, False  # an operation's schema, and whether one of its tensors has such a shard
+
+    def propagate(strategy, schema):
+        nonlocal last
+        if last[0] is not schema:
+            strided = find(_STRIDED_SHARD)
+            placements = (p for spec in schema.args_spec for p in spec.placements)
+            last = schema, any(isinstance(p, strided) for p in placements)
+        if last[1]:
+            propagate_flag(strategy, schema)
+
+    return propagate
 
 
 class SharedShardings:

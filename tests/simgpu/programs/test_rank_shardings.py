@@ -4,8 +4,9 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Shard, _sharding_prop, distribute_tensor
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
+from torch.distributed.tensor.placement_types import _StridedShard
 
 import simgpu as sim
 from simgpu.ranks.pytorch import sharding
@@ -66,6 +67,29 @@ def test_what_depends_on_the_place_in_the_mesh_is_not_shared(propagated):
 
     rows = [2, 2, 1, 0]
     assert sim.spawn(program, nprocs=4) == [((n, 2), 4.0 * n) for n in rows]
+
+
+def test_only_strided_shards_are_looked_for_in_each_tensor_of_a_list(monkeypatch):
+    """PyTorch looks in the whole list once for each tensor: the square of its length."""
+    lengths = []
+    monkeypatch.setattr(
+        _sharding_prop, "_propagate_use_strided_shard_flag",
+        lambda strategy, schema: lengths.append(len(schema.args_spec)),
+    )  # fmt: skip
+
+    def program(rank):
+        plain = make(8)
+        strided = DTensor.from_local(
+            torch.ones(2, 2, device=f"sim:{rank}"),
+            plain.device_mesh,
+            [_StridedShard(0, split_factor=2)],
+        )
+        torch._foreach_mul([plain] * 5, 2.0)
+        torch._foreach_mul([plain, plain, strided], 2.0)
+        torch._foreach_mul([plain] * 4, 2.0)
+
+    sim.spawn(program, nprocs=4)
+    assert lengths == [3] * 3
 
 
 def test_another_version_of_pytorch_propagates_by_itself(monkeypatch):
