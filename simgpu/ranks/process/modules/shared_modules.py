@@ -28,6 +28,7 @@ _SITES = tuple(
     }
 )  # fmt: skip
 
+_places: dict = {}  # name of a module -> its spec, and what `_place` returns
 _ALWAYS_SHARED = sys.stdlib_module_names | {_OURS, "torch", "numpy"}
 
 
@@ -83,15 +84,25 @@ def callers_own(modules) -> list:
             continue
         if type(module) is not ModuleType or module.__name__ != name or module.__spec__ is None:
             continue
-        if is_installed(module):
+        is_in_package, shared = _place(name, module)
+        if is_in_package:
             all_, own = installed.setdefault(top, ([], []))
             all_.append(module)
-            if not is_shared(name, module):
+            if not shared:
                 own.append(module)
-        elif not is_shared(name, module):
+        elif not shared:
             user.append(module)
     of_packages = [own for all_, own in installed.values() if own and any(map(_uses_torch, all_))]
     return user + [module for own in of_packages for module in own]
+
+
+def _place(name, module):
+    """Return whether a module is installed, and whether it is shared; found once an import."""
+    spec = module.__spec__
+    known = _places.get(name)
+    if known is None or known[0] is not spec:
+        known = _places[name] = spec, is_installed(module), is_shared(name, module)
+    return known[1:]
 
 
 def _uses_torch(module):
