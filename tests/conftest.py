@@ -11,6 +11,8 @@ from collections import Counter
 
 import pytest
 
+from simgpu.ranks.process.modules import own_modules
+
 START = time.monotonic()
 NO_TIME_LEFT = "no time left"
 ALLOWED_SKIPS = (
@@ -39,6 +41,7 @@ SLOW = (  # folders and files whose tests run whole jobs: not for `make check`
 CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
 MAY_START_PROCESSES = ("process", "browser", "exhaustive")
 STARTS = {"os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}  # audit events
+OF_OTHER_TESTS = "test_", "tools."  # modules that ranks of a test leave alone
 RUNNING = []  # the test that runs, if one does
 # Programs that tests start, and one for MXNet: importing them, as for their docstrings, would run
 # them.
@@ -93,6 +96,20 @@ def refuse_processes(event, arguments):
 
 
 sys.addaudithook(refuse_processes)
+
+
+def callers_own(modules, find=own_modules.callers_own):
+    """Find the caller's modules as if the test that runs had been collected alone.
+
+    Each run of ranks looks through all that the caller's modules hold, and some tests hold tables.
+    """
+    running = getattr(RUNNING[0], "module", None) if RUNNING else None
+    return find(
+        {n: m for n, m in modules.items() if not n.startswith(OF_OTHER_TESTS) or m is running}
+    )
+
+
+own_modules.callers_own = callers_own
 
 
 @pytest.hookimpl(wrapper=True)

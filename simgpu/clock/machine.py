@@ -174,7 +174,6 @@ class Machine:
         self.host = 0.0
         self.host_row = HOST  # in the trace
         self.trace = Trace()
-        self.shapes: dict = {}  # results and costs by shapes, if only shapes are kept
         self.pending: list = []  # copies to the host that it has not waited for
         self.devices = [Device(self, i) for i in range(k)]
         self.default_index = 0  # of the current device in new threads

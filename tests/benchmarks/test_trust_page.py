@@ -321,8 +321,8 @@ def samples():
     found = []
     for table in RECORDED:
         pairs = list(zip(table.rows, table.predictions, strict=True))
-        if table.family == "moe folding":
-            pairs = [pair for pair in pairs if not pair[0]["PP"]]
+        if table.family in ("moe folding", "moe modelzoo"):
+            pairs = [pair for pair in pairs if pair[0]["PP"] in ("", "1")]
         if table.family == "vtrain":
             pairs = [pair for pair in pairs if pair[0]["pipeline parallelism"] == "1"]
             pairs.sort(key=lambda pair: (pair[1].ratio, pair[1].what))

@@ -20,10 +20,12 @@ from simgpu.backend.operations.results import cost, launch, wrap_all
 from simgpu.backend.ops import MAX_REMEMBERED, WRITE_THE_SAME, signature, tensors_of
 from simgpu.backend.tensor import META, SimTensor, no_shapes, refuse_overlap, shapes_only
 
+_known: dict = {}  # results and costs by operation and shapes, the same on all machines
+
 
 def run_shapes(call):
     """Run one operation on shapes; results and costs are cached by the shapes of the arguments."""
-    op, machine = call.op, call.device.machine
+    op = call.op
     have_values = [is_known(t) for t in call.tensors]
     if op.generator is None and not op.seeded:
         full = call if all(have_values) else with_equal(call) if any(have_values) else None
@@ -37,21 +39,22 @@ def run_shapes(call):
         forget(call)
     if op.mutable and op.packet_name not in WRITE_THE_SAME:
         refuse_overlap(tensors_of(op, call.args, call.kwargs)[1])
-    if op.inplace_view:
+    if op.inplace_view and not op.num_outs:
         call = _in_own_storage(call)
         out = _shapes_of(call)
         known = out, cost(call, out)
     else:
         key = (
             op.func, signature(call.inner_args), tuple(call.inner_kwargs),
-            signature(call.inner_kwargs.values()),
+            signature(call.inner_kwargs.values()), torch.get_default_dtype(),
         )  # fmt: skip
-        known = machine.shapes.get(key)
+        known = _known.get(key)
         if known is None:
-            if len(machine.shapes) >= MAX_REMEMBERED:
-                machine.shapes.clear()
-            out = as_on_cpu(op, (call.inner_args, call.inner_kwargs), _shapes_of(call))
-            known = machine.shapes[key] = out, cost(call, out)
+            call, known, may_remember = _find(call)
+            if may_remember:
+                if len(_known) >= MAX_REMEMBERED:
+                    _known.clear()
+                _known[key] = known
     out, charged = known
     wrapped = wrap_all(call, routed(call, out))
     note_equal(call, wrapped)
@@ -85,6 +88,22 @@ def _in_own_storage(call):
             storage = torch.empty(length, dtype=data.dtype, device=META)
             tensor._data = storage.as_strided(data.shape, data.stride(), data.storage_offset())
     return Call(call.op, call.args, call.kwargs)
+
+
+def _find(call):
+    """Return a call, its result and cost, and whether they are the same for all such calls.
+
+    They are not if ``out=`` has got another shape.
+    """
+    op, before = call.op, call
+    if op.num_outs:
+        call = _in_own_storage(call)
+        out = _shapes_of(call)
+        keeps_shapes = signature(before.tensors) == signature(call.tensors)
+    else:
+        out = as_on_cpu(op, (call.inner_args, call.inner_kwargs), _shapes_of(call))
+        keeps_shapes = True
+    return call, (out, cost(call, out)), keeps_shapes
 
 
 def _shapes_of(call):

@@ -14,6 +14,8 @@ from simgpu.backend.pytorch.replacements import exists, find
 
 _PROPAGATOR = "torch.distributed.tensor._sharding_prop:ShardingPropagator"
 PROPAGATE = f"{_PROPAGATOR}.propagate_op_sharding_non_cached"
+STRIDED = "torch.distributed.tensor._sharding_prop:_propagate_use_strided_shard_flag"
+_STRIDED_SHARD = "torch.distributed.tensor.placement_types:_StridedShard"
 _MESH = "torch.distributed.device_mesh:DeviceMesh"
 PLACES = tuple(
     f"{_MESH}.{name}"
@@ -34,8 +36,28 @@ def replacements() -> dict:
     shared = SharedShardings(find(PROPAGATE))
     return {
         PROPAGATE: lambda propagator, schema: shared.propagate(propagator, schema),
+        **({STRIDED: _unless_plain(find(STRIDED))} if exists(STRIDED) else {}),
         **{name: shared.note_place(find(name)) for name in PLACES},
     }
+
+
+def _unless_plain(propagate_flag):
+    """Skip what PyTorch does for each tensor of a list: it looks for strided shards in all of them.
+
+    The time of an optimizer's step grew with the square of the number of its parameters.
+    """
+    last = None, False  # an operation's schema, and whether one of its tensors has such a shard
+
+    def propagate(strategy, schema):
+        nonlocal last
+        if last[0] is not schema:
+            strided = find(_STRIDED_SHARD)
+            placements = (p for spec in schema.args_spec for p in spec.placements)
+            last = schema, any(isinstance(p, strided) for p in placements)
+        if last[1]:
+            propagate_flag(strategy, schema)
+
+    return propagate
 
 
 class SharedShardings:
@@ -67,10 +89,49 @@ class SharedShardings:
         if found is not None:
             return _move(found[0], _Meshes(found[1], meshes))
         self._depends_on_place = False
-        result = self._propagate(propagator, schema)
+        result = self._propagate_lists(propagator, schema)
         if not self._depends_on_place and _Meshes(meshes, meshes).have_all_of(result):
             self._found[key] = result, meshes
         return result
+
+    def _propagate_lists(self, propagator, schema):
+        """Call PyTorch's method; for lists with one of the elements that are equal.
+
+        PyTorch handles each element of a list by itself, and the parameters of a model have few
+        shapes.
+        """
+        shorter, places = _without_repeats(schema)
+        if shorter is not None:
+            result = self._propagate(propagator, shorter)
+            specs = result.output_spec
+            if specs is None and not result.needs_redistribute:
+                return result
+            is_list = isinstance(specs, list | tuple) and len(specs) == max(places) + 1
+            if is_list and not result.needs_redistribute:
+                every = type(specs)(_copy(specs[place], _hash=None) for place in places)
+                return _copy(result, output_spec=every)
+        return self._propagate(propagator, schema)
+
+
+def _without_repeats(schema):
+    """Return a foreach operation on the different elements of its lists, and where each is there.
+
+    None in place of the operation if there are no equal elements.
+    """
+    args = schema.args_schema
+    lists = [arg for arg in args if isinstance(arg, list | tuple)]
+    if not schema.op.name().startswith("aten::_foreach_") or len({*map(len, lists)}) != 1:
+        return None, []
+    meshes, first = [], {}
+    elements = [_describe(element, meshes) for element in zip(*lists, strict=True)]
+    places = [first.setdefault(element, len(first)) for element in elements]
+    if len(first) == len(elements):
+        return None, []
+    kept = [elements.index(element) for element in first]
+    args = tuple(
+        type(arg)(arg[i] for i in kept) if isinstance(arg, list | tuple) else arg for arg in args
+    )
+    return type(schema)(schema.op, args, schema.kwargs_schema, schema.schema_info), places
 
 
 def _describe(value, meshes):

@@ -214,8 +214,7 @@ if args.loss == "nan":
 def test_a_script_is_started_and_its_losses_are_read(tmp_path, simulated):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    assert train_script(script, 2, simulated=simulated) == [(1.5, 2.0)]
-    found = train_script(script, 1, "--loss", "2.5", simulated=simulated)
-    assert found == [(2.5, 1.0)]
+    found = train_script(script, 2, "--loss", "2.5", simulated=simulated)
+    assert found == [(2.5, 2.0)]
     with pytest.raises(RuntimeError, match="no loss"):
         train_script(script, 1, "--loss", "nan", simulated=simulated)

@@ -151,6 +151,31 @@ def test_an_operation_that_fails_leaves_the_shapes_that_it_leaves_on_the_host():
         assert (x[:2] + 1).tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_shapes_that_are_remembered_are_those_of_the_call():
+    """Of machines that keep shapes: results are remembered, for the next machine, too."""
+    for _ in range(2):
+        (device,) = sim.configure(1, numerics=False)
+        x = torch.empty(2, 3, device=device)
+        for shape in ((2, 3), (4,), (2, 3), (4,)):
+            out = torch.empty(shape, device=device)
+            block = out._block
+            assert torch.add(x, x, out=out) is out
+            assert (out.shape, out.stride(), out._block) == (x.shape, x.stride(), block)
+            assert (out + x).shape == x.shape
+
+
+def test_the_default_dtype_is_that_of_the_call():
+    (device,) = sim.configure(1, numerics=False)
+    x = torch.empty(70_000, dtype=torch.int64, device=device)
+    try:
+        for dtype in (torch.float64, torch.float32):
+            torch.set_default_dtype(dtype)
+            assert torch.sqrt(x).dtype is dtype
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_numpy_by_force_copies_to_the_host():
     (device,) = sim.configure(1)
     x = torch.ones(2, device=device, requires_grad=True)

@@ -28,6 +28,9 @@ _SITES = tuple(
     }
 )  # fmt: skip
 
+_places: dict = {}  # name of a module -> its spec, and what `_place` returns
+_ALWAYS_SHARED = sys.stdlib_module_names | {_OURS, "torch", "numpy"}
+
 
 def is_shared(name: str, module) -> bool:
     """Return whether all ranks share a module.
@@ -47,7 +50,7 @@ def is_shared(name: str, module) -> bool:
     if isinstance(loader, _LOADED_ONCE) or loader in _LOADED_ONCE:
         return True
     top = name.partition(".")[0]
-    if top in sys.stdlib_module_names or top in (_OURS, "torch", "numpy"):
+    if top in _ALWAYS_SHARED:
         return True
     if is_installed(module):
         return top in _shared_packages()
@@ -76,18 +79,35 @@ def callers_own(modules) -> list:
     """
     user, installed = [], {}
     for name, module in modules.items():
+        top = name.partition(".")[0]
+        if top in _ALWAYS_SHARED:  # most of them: asking no more saves time in each run
+            continue
         if type(module) is not ModuleType or module.__name__ != name or module.__spec__ is None:
             continue
-        if is_installed(module):
-            installed.setdefault(name.partition(".")[0], []).append((name, module))
-        elif not is_shared(name, module):
+        is_in_package, shared = _place(name, module)
+        if is_in_package:
+            all_, own = installed.setdefault(top, ([], []))
+            all_.append(module)
+            if not shared:
+                own.append(module)
+        elif not shared:
             user.append(module)
-    on_torch = [found for found in installed.values() if any(_uses_torch(m) for _, m in found)]
-    return user + [module for found in on_torch for n, module in found if not is_shared(n, module)]
+    of_packages = [own for all_, own in installed.values() if own and any(map(_uses_torch, all_))]
+    return user + [module for own in of_packages for module in own]
+
+
+def _place(name, module):
+    """Return whether a module is installed, and whether it is shared; found once an import."""
+    spec = module.__spec__
+    known = _places.get(name)
+    if known is None or known[0] is not spec:
+        known = _places[name] = spec, is_installed(module), is_shared(name, module)
+    return known[1:]
 
 
 def _uses_torch(module):
-    return any(value is torch for value in vars(module).values())
+    names = vars(module)
+    return names.get("torch") is torch or any(value is torch for value in names.values())
 
 
 @functools.cache
