@@ -184,9 +184,17 @@ def tab(chromium, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    """Build the book into a folder of its own, once; return its pages."""
+    """Build the book into a folder of its own, once for all workers; return its pages."""
+    from filelock import FileLock
+
     from tools import build_book
 
-    target = tmp_path_factory.mktemp("book")
-    assert build_book.build("--path-output", str(target)) == 0
-    return target / "_build" / "html"
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent  # that of the whole run
+    target, pages = place / "book", place / "book" / "_build" / "html"
+    with FileLock(place / "book.lock"):
+        if not (target / "built").exists():
+            assert build_book.build("--path-output", str(target)) == 0
+            (target / "built").touch()
+    return pages
