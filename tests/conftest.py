@@ -21,6 +21,7 @@ ALLOWED_SKIPS = (
     "needs the CUDA build",
     "D2LMINI_DATA is not set",
     "make test-frameworks",
+    "no node",
     NO_TIME_LEFT,
 )
 NO_BROWSER = "no browser: install Chromium or Chrome (on Debian: apt-get install chromium)"
