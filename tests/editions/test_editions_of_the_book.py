@@ -163,7 +163,7 @@ def test_a_search_finds_ten_words(site, language):
 @pytest.mark.browser
 @pytest.mark.timeout(900)
 @EVERY
-def test_a_page_is_for_everybody(site, tab, language):
+def test_a_page_is_for_everybody(tab, site, language):
     def look(visitor, name):
         found = examine(visitor, f"{address}/{language}/{name}.html")
         return {**found, **impediments_in_light_and_dark(visitor)}

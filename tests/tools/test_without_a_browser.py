@@ -16,6 +16,10 @@ TESTS = [  # one of each module that needs a browser
     "book/test_pages.py::test_every_page_is_quiet_as_a_file",
     "book/test_search_and_switches.py::test_a_page_prints_without_its_code",
     "book/test_strips.py::test_the_browser_draws_every_step_of_the_film[mesh]",
+    r"editions/test_edition_search.py::test_a_browser_quotes_what_was_searched_for"
+    r"[tr-\xc7ekirdek-\xc7ekirde\u011fi]",
+    "editions/test_edition_site.py::test_the_menu_keeps_the_place_on_a_page",
+    "editions/test_editions_of_the_book.py::test_a_page_is_for_everybody[ko]",
     "timeline/test_widget.py::test_summary_names_the_busiest_lanes",
     "tools/test_live.py::test_kernels_work_in_the_readers_folder",
     "tools/test_pdf.py::test_what_is_folded_is_open",
