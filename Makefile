@@ -77,11 +77,13 @@ bench-check: setup  ## compare with the last record of the same hardware
 clean:  ## remove what was built; .venv and the notebooks that you changed stay
 	@$(PYTHON) -m tools.clean
 
-# Tests. The markers that make the tiers are told in pyproject.toml. On simulated GPUs times and
-# outputs are the same on every machine.
+# Tests. The markers that make the tiers are told in pyproject.toml. On simulated GPUs times are the
+# same on every machine, and so are outputs but for rounding (tests/sanitise.cfg).
 
 check test test-all test-frameworks outputs: export D2LMINI_GPUS = sim
 check test test-all test-frameworks outputs: export OMP_NUM_THREADS = 1
+# Hundreds of processes import the same modules: without their bytecode each compiles them anew.
+check test test-all test-frameworks outputs: export PYTHONDONTWRITEBYTECODE =
 test-gpu: export D2LMINI_GPUS = auto
 
 PYTEST = $(RUN) -m pytest
@@ -92,7 +94,7 @@ SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
   --ignore-glob "*/scripts/mesh.py"
 
 check: lint  ## a minute and a half, for every save: lint and unit tests
-	$(PYTEST) $(TWO) -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
+	$(PYTEST) $(TWO) -p no:nbval -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
 
 test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the book
 	$(PYTEST) $(TWO) -m "not (browser or exhaustive)" --doctest-modules $(SCRIPTS) \

@@ -35,9 +35,15 @@ DEAREST = [  # begun first, so that parallel workers end together
 SLOW = (  # folders and files whose tests run whole jobs: not for `make check`
     *("simgpu/compare", "simgpu/plan", "simgpu/programs", "simgpu/run", "simgpu/ranks/modules"),
     *("checks/capstone", "checks/one_job", "checks/split_models", "checks/test_checks_ddp.py"),
+    *("checks/test_checks_collectives.py", "checks/test_checks_parallelism.py"),
+    *("checks/test_checks_scratch.py", "checks/test_checks_bad_arguments.py"),
     *("simgpu/races/test_races_collectives", "simgpu/ranks/test_rank_clusters.py"),
-    *("simgpu/ranks/test_rank_threads.py", "checks/test_checks_bad_arguments.py"),
-    *("book/test_front_page.py", "benchmarks/test_published.py", "test_training.py"),
+    *("simgpu/ranks/test_rank_threads.py", "simgpu/hardware/test_calibrate.py"),
+    *("benchmarks/test_benchmarks.py", "benchmarks/test_published.py"),
+    *("benchmarks/test_sweeps.py", "benchmarks/test_trust_page.py"),
+    *("book/test_front_page.py", "chapters/test_experts_page.py", "test_damaged_files.py"),
+    *("editions/test_editions_of_the_book.py", "networks/test_whole_models.py"),
+    *("test_training.py", "tools/test_figures.py"),
 )
 CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
 MAY_START_PROCESSES = ("process", "browser", "exhaustive")

@@ -207,6 +207,7 @@ def deep_imports(path):
             yield from (f"{node.module}.{name}" for name in names)
 
 
+@pytest.mark.slow
 def test_simgpu_is_used_by_its_public_names():
     offenders = {path.name: deep for path in OUTSIDE if (deep := list(deep_imports(path)))}
     assert offenders == {}
@@ -230,6 +231,7 @@ def test_a_folder_has_few_modules():
     assert len(modules) <= 10, "a small helper of the book; what teaches nothing goes to pages/"
 
 
+@pytest.mark.slow
 def test_tests_of_simgpu_need_torch_numpy_and_pytest_alone():
     left, done = [TESTS / "conftest.py", *(TESTS / "simgpu").rglob("*.py")], set()
     while left:

@@ -20,6 +20,7 @@ from simgpu.units import size
 NAME = "2026-01-31-1234-example-cpu-2-00ghz-2-cores.json"
 
 
+@pytest.mark.slow
 def test_stored_page_and_charts_are_what_the_records_give():
     wanted = page.render(records.read_all())
     stored = {page.PAGE, *(f"{page.IMAGES}/{p.name}" for p in (ROOT / page.IMAGES).glob("*"))}

@@ -112,6 +112,7 @@ def test_taught_code_is_the_code_of_the_package(chapter, definition):
     assert without_docstring(definition) == without_docstring(source)
 
 
+@pytest.mark.slow
 def test_numbers_glued_are_used_and_numbers_used_are_glued():
     for path in CHAPTERS:
         outputs = [output for cell in cells(path) for output in cell.outputs]

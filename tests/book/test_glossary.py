@@ -69,6 +69,7 @@ def test_a_name_stands_in_one_entry():
     assert set(every) >= COMMON, "words that are no terms need not be left out"
 
 
+@pytest.mark.slow
 @entry_parameters()
 def test_a_term_is_used_or_said_to_be_missing(names, said):
     used = any(map(is_used, names))

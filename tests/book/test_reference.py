@@ -84,11 +84,13 @@ def test_readers_notebooks_list_the_names():
     assert documented(body).splitlines()[2:] == ["- `d2lmini.gpus`", "- `d2lmini.Timer`"]
 
 
+@pytest.mark.slow
 def test_the_page_of_checkers_is_that_of_the_chapters():
     text = reference.PAGE.read_text(encoding="utf-8")
     assert text == reference.page(), "python -m tools.reference writes it"
 
 
+@pytest.mark.slow
 def test_every_checker_that_an_exercise_calls_is_listed():
     for path in chapters():
         for exercise in exercises(nbformat.read(path, as_version=4)).values():

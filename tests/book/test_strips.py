@@ -152,6 +152,7 @@ def sums_of_chapter():
     return dict(zip(sums.WAYS, functions, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", sums.WAYS)
 def test_ranks_hold_what_the_chapters_programs_leave(way):
     first, *_, last = sums.states(way)
@@ -284,6 +285,7 @@ def test_regions_hold_what_a_split_mlp_holds(split):
 # The page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_steps_are_said_and_shown(kind):
     for chosen, film in films(kind).items():

@@ -63,6 +63,7 @@ def test_chapters_about_streams_race_only_on_purpose(name):
         assert "reads" in race
 
 
+@pytest.mark.slow
 def test_data_parallel_training_does_not_race():
     """The step that copies parameters, outputs and gradients between devices."""
     devices = sim.configure(2, numerics=False)

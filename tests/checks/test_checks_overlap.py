@@ -79,6 +79,7 @@ WRONG["make_buckets"] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "caps"), [({}, (2**20, 25 * 2**20)), ({"bucket_cap_mb": 1}, (2**20, 2**20))]
 )

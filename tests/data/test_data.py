@@ -37,6 +37,7 @@ def passes(batches, num):
 # --- batches
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(num=st.integers(1, 40), batch_size=st.integers(1, 50), seed=st.sampled_from([None, 0, 7]))
 def test_pass_gives_every_image_once(num, batch_size, seed):
@@ -130,6 +131,7 @@ def test_unfinished_pass_counts_as_a_pass():
     assert passes(one, 1) == passes(other, 2)[1:]
 
 
+@pytest.mark.slow
 def test_default_device_and_dtype_have_no_effect():
     def first_batch():
         batches = Batches(*make_digits(50, 1).train, 8, seed=0, resize=14)
@@ -233,6 +235,7 @@ def check_no_leak(train_images, test_images):
     assert not outlines(train_images) & outlines(test_images), "originals are shared"
 
 
+@pytest.mark.slow
 def test_digits():
     data = make_digits(3000, 600)
     images, labels = data.train
@@ -246,6 +249,7 @@ def test_digits():
     assert not torch.equal(images[0], images[1500])  # the same original, elsewhere
 
 
+@pytest.mark.slow
 def test_splitting_after_enlarging_is_rejected():
     images = torch.cat(
         [part[0] for part in (make_digits(3000, 600).train, make_digits(1, 600).test)]

@@ -113,6 +113,7 @@ def test_second_mirror_helps(folder, mirror, monkeypatch):
     other.close()
 
 
+@pytest.mark.slow
 def test_silent_mirror_is_given_up_once(folder, mirror, monkeypatch):
     monkeypatch.setattr(cache, "TIMEOUT", (0.2, 0.2))
     mirror.answers[f"{IMAGES}.gz"] = lambda _: mirror.released.wait(5)

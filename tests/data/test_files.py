@@ -120,6 +120,7 @@ def test_reading_without_the_hash_is_rejected(tmp_path, monkeypatch):
         check_flips_and_cuts(tiny_data.write(tmp_path / "data"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True])
 def test_no_more_than_the_expected_bytes_are_read(tmp_path, compressed):
     tiny_data.write(tmp_path, compressed)

@@ -117,6 +117,7 @@ def packed(state):
 
 
 class TestDamaged:
+    @pytest.mark.slow
     def test_flipped_bits_and_lost_ends_are_refused(self, parts, path):
         check_flips_and_cuts(path, parts)
 

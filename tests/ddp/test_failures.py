@@ -179,6 +179,7 @@ def test_a_taken_port_is_named(launched_by_hand):
             join()
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_is_reported(launched_by_hand):
     launched_by_hand()
     with pytest.raises(

@@ -75,6 +75,7 @@ def test_every_rank_gets_the_exact_count(size, together):
     assert counts == [expected_count(size)] * len(together["counts"])
 
 
+@pytest.mark.slow
 def test_one_process_gets_the_exact_count():
     with ddp.process_group("cpu") as worker:
         counts = ddp_scenarios.evaluate(worker, train_ddp.count_correct)
@@ -104,6 +105,7 @@ def test_averaged_statistics_are_those_of_the_whole_batch(together):
     assert not torch.allclose(rank_0, expected, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_two_runs_in_a_row_begin_with_the_same_weights():
     """Known bug: the second run of a comparison went on with the weights of the first."""
     args = train_ddp.parse_args(["--model", "lenet", "--synthetic", "64", "--epochs", "1"])

@@ -116,6 +116,7 @@ class TestPrecision:
         with mock.patch.object(torch.cuda, "get_device_capability", return_value=version):
             assert ddp.choose_precision(torch.device("cuda:0"))[0] == getattr(torch, dtype)
 
+    @pytest.mark.slow
     def test_bfloat16_changes_the_result_and_not_the_weights_dtype(self, worker):
         ends = {}
         for name in ("float32", "bfloat16"):

@@ -264,6 +264,7 @@ def test_an_entry_of_the_glossary_is_not_marked_as_english():
     assert translation({}, "ko").markdown(text) == text.replace("ry}", "ry}\n:sorted:")
 
 
+@pytest.mark.slow
 def test_two_headings_may_not_become_one(tmp_path):
     (tmp_path / "_toc.yml").write_text("root: page\nparts: []\n")
     (tmp_path / "_config.yml").write_text("title: Book\n")

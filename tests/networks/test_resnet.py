@@ -46,6 +46,7 @@ def pair():
     return after_stem(ours), torchvision_after_stem(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_training", [False, True])
 def test_after_the_stem_it_is_torchvisions(pair, is_training):
     torch.manual_seed(1)
@@ -61,6 +62,7 @@ def test_after_the_stem_it_is_torchvisions(pair, is_training):
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_comparison_rejects_a_shortcut_added_after_the_last_relu(pair):
     class Wrong(Residual):
         def forward(self, X):

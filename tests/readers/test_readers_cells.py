@@ -35,6 +35,7 @@ def is_folded(cell):
     return cell.metadata.get("jupyter", {}).get("source_hidden", False)
 
 
+@pytest.mark.slow
 def test_scaffolding_is_folded_everywhere(built):
     for start in ("# Imports", "assert math", "# Solution"):
         cell = built[find(built, start)]
@@ -125,6 +126,7 @@ def test_the_drawing_keeps_what_it_says_under_the_pointer():
     assert width > 600 < 2 * height + 600
 
 
+@pytest.mark.slow
 def test_letters_and_boxes_are_really_drawn():
     """Without a font of our own letters would be missing where the system has none."""
     svg, *_ = pictures.document(small_book.timeline())
@@ -158,6 +160,7 @@ def test_other_outputs_are_left_alone():
     assert cells.outputs(table) == table
 
 
+@pytest.mark.slow
 def test_the_same_source_gives_the_same_notebook(page, tmp_path):
     book = Book(small_book.write(tmp_path))
     again = build.build_page(book, book.pages["chapters/one"])

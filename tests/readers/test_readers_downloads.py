@@ -52,6 +52,7 @@ def fake_wheel(root, folder):
     return "d2lmini.whl"
 
 
+@pytest.mark.slow
 def test_the_button_delivers_a_notebook_that_stands_alone(offered):
     own = nbformat.read(offered / "downloads" / "01-one.ipynb", as_version=4)
     nbformat.validate(own)

@@ -32,6 +32,7 @@ def first(book):
     return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
+@pytest.mark.slow
 def test_numbers_stand_in_the_text(first, convert):
     assert "A run takes 1.25 s, or 1.2," in first
     assert "Some 1.25 and" in first, "in what is folded, too"
@@ -74,6 +75,7 @@ def test_in_numbered_chapters_numbers_begin_anew(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_figures_are_pictures_with_files_beside_the_notebook(first, book):
     assert "![A box with $x$](img/a.svg)\n\n**Fig. 1.1**" in first
     page = build.build_page(book, book.pages["chapters/one"])

@@ -312,6 +312,7 @@ def test_ranks_share_one_clock(tmp_path):
     assert list(alone.lanes()) == [("host", "cpu"), ("cuda:2", "nccl")]
 
 
+@pytest.mark.slow
 def test_every_span_of_every_rank_is_kept(tmp_path):
     paths = [
         write(tmp_path / f"{rank}.json", busy_gpu(rank, device=rank), packed=True,
@@ -499,6 +500,7 @@ def test_a_name_without_end_does_not_fill_the_figure(tmp_path):
     assert len(read(tmp_path, events)._repr_html_()) < 10_000
 
 
+@pytest.mark.slow
 def test_a_figure_of_very_many_lanes_stays_small_and_says_so(tmp_path):
     events = [device_event("kernel", "k", i, 500 - i % 7, stream=i) for i in range(2000)]
     events += [host_event("cpu_op", "op", i, 500, tid=PID + i) for i in range(1500)]

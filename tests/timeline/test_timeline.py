@@ -190,6 +190,7 @@ def test_boxes_stay_inside_the_window():
         assert float(rect["x"]) + float(rect["width"]) <= PLOT + 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [10, 5000])
 def test_figures_stay_small(steps):
     timeline = Timeline(training(steps))
@@ -197,6 +198,7 @@ def test_figures_stay_small(steps):
     assert len(timeline._repr_html_().encode()) < 100_000
 
 
+@pytest.mark.slow
 def test_joining_loses_no_time():
     timeline = Timeline(training(2000))
     lasts = re.findall(r"lasts ([\d.]+) (.?)s", timeline.to_svg())

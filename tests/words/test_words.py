@@ -48,6 +48,7 @@ def test_strings_are_said_with_their_fields():
     assert words.say("{n}", n="{all}", all=3) == "{all}", "values are left alone"
 
 
+@pytest.mark.slow
 def test_a_copy_says_what_its_table_has(made_up):
     assert words.say("Fig. {number}", number="3.1") == "FIG. 3.1"
     assert words.say("nobody says this") == "nobody says this"
@@ -129,6 +130,7 @@ def test_no_script_says_a_sentence_past_the_table():
     assert left == []
 
 
+@pytest.mark.slow
 def test_a_table_is_checked(made_up):
     assert list(words.problems(made_up)) == []
     wrong = made_up | {"Fig. {number}": "FIG.", "*{words}.*": "{words}.", "old": "OLD"}
@@ -250,6 +252,7 @@ def translated(made_up, tmp_path):
     return Book(root)
 
 
+@pytest.mark.slow
 def test_readers_notebooks_of_a_copy(translated):
     page = translated.pages["chapters/one"]
     cells = build.build_page(translated, page).notebook.cells

@@ -13,6 +13,7 @@ def updates():
     return {k: lenet_update(k) for k in (1, 2)}
 
 
+@pytest.mark.slow
 def test_lenet_shares_its_images_between_the_gpus(updates):
     one, two = updates.values()
     assert {s.device for s in two.spans} == {"host", "sim:0", "sim:1"}
@@ -22,6 +23,7 @@ def test_lenet_shares_its_images_between_the_gpus(updates):
     assert seconds(lenet_update(1, 128)) < 1.2 * seconds(lenet_update(1, 64))
 
 
+@pytest.mark.slow
 def test_the_language_model_keeps_two_gpus_busy():
     one, two = (language_update(k, 8) for k in (1, 2))
     assert 1.7 < seconds(one) / seconds(two) < 2

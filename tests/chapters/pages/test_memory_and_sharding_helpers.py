@@ -42,6 +42,7 @@ def wide(recompute=False):
     return model
 
 
+@pytest.mark.slow
 def test_parameters_are_counted_without_memory():
     counted = count_parameters(**SIZES)
     assert counted == sum(p.numel() for p in LanguageModel(**SIZES).parameters())
@@ -80,6 +81,7 @@ def test_memory_of_a_step_is_noted_block_by_block(recompute, count):
     assert step.times[step.most.index(step.peak)] == step.at_peak * step.seconds
 
 
+@pytest.mark.slow
 def test_adamw_needs_more_by_default():
     few = {"batch": 1, "tokens": 1}
     states = 16 * count_parameters(**SIZES)
@@ -180,6 +182,7 @@ def test_a_step_of_a_sharded_model_is_measured():
     assert more.peak > step.peak
 
 
+@pytest.mark.slow
 def test_adamw_on_the_host_takes_longer_for_more_parameters():
     one = adam_seconds(10**6)
     assert adam_seconds(3 * 10**6) == pytest.approx(3 * one)

@@ -30,6 +30,7 @@ def test_a_small_update_takes_its_launches():
     assert again > 2 * long
 
 
+@pytest.mark.slow
 def test_images_that_are_there_are_not_copied():
     there, copied = (step_seconds(2, 2**14, there) for there in (True, False))
     assert copied > 1.5 * there
@@ -60,6 +61,7 @@ def test_launches_are_counted_on_the_host():
     assert count_launches(recording.timeline) == 5
 
 
+@pytest.mark.slow
 def test_resnet_shares_its_images_between_the_gpus():
     one, two = resnet_update(1), resnet_update(2)
     assert {span.device for span in two.spans} == {"host", "sim:0", "sim:1"}

@@ -2,6 +2,7 @@
 
 import sys
 
+import pytest
 import torch
 import torch.distributed as dist
 from support.group_calls import message, ones, run, with_channels_last
@@ -158,6 +159,7 @@ def batch(rank, device, peers, sizes=(3, 3)):
     return got.tolist()
 
 
+@pytest.mark.slow
 def test_messages_to_oneself():
     assert run(lambda r, d: batch(r, d, (r, r))) == [[1.0] * 3, [2.0] * 3]
     # A ring of one rank, as pipelines and ring attention have on a single GPU.

@@ -31,6 +31,7 @@ def reference(tensors, grad, **kwargs):
     return [out.detach(), *(x.grad for x in leaves)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpu", "dtype", "mask"),
     [

@@ -89,6 +89,7 @@ def check_interrupts(seed, count):
     gc.unfreeze()
 
 
+@pytest.mark.slow
 def test_an_interrupt_leaves_the_accounting_right():
     check_interrupts(0, 40)
 
@@ -108,6 +109,7 @@ def test_an_interrupt_does_not_lose_what_a_copy_brings():
         assert host.tolist() == [1.0] * 4
 
 
+@pytest.mark.slow
 def test_a_machine_goes_although_its_streams_were_used():
     (device,) = sim.configure(1)
     with sim.Stream(device):

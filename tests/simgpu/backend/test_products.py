@@ -131,6 +131,7 @@ def durations(program, gpu="a100", numerics=True):
     return {s.name: s.duration for s in sim.trace() if s.engine == "compute"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numerics", [True, False])
 @pytest.mark.parametrize("gpu", list(GPUS))
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])

@@ -113,6 +113,7 @@ def run(program, starts, num_devices, machine):
     return values, leaves, total
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -134,6 +135,7 @@ def test_programs_give_what_the_cpu_gives(program, num_devices, starts):
             assert torch.equal(e.grad, v.grad.cpu())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

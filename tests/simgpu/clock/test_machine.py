@@ -89,6 +89,7 @@ def test_a_machine_that_cannot_be_changes_nothing():
     assert torch.ones(1, device=sim.configure(1)[0]).item() == 1
 
 
+@pytest.mark.slow
 def test_no_machine_outlives_its_use():
     """Of a machine whose streams had been used, this thread once kept everything, for good."""
     seen = []

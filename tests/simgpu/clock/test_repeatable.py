@@ -38,6 +38,7 @@ def training(k=2, steps=2):
     return sim.now(), sim.trace(), nets[-1][0].weight.detach().cpu()
 
 
+@pytest.mark.slow
 def test_times_and_trace_are_equal_in_five_runs_and_on_one_or_two_threads():
     threads = torch.get_num_threads()
     try:

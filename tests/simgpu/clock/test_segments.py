@@ -92,6 +92,7 @@ def random_trace(seed, events=400):
     return trace
 
 
+@pytest.mark.slow
 def test_random_programs_reserve_nearly_what_joining_at_once_would():
     ratios = []
     for seed in range(60):
@@ -137,6 +138,7 @@ def train():
         optimizer.zero_grad()
 
 
+@pytest.mark.slow
 def test_a_training_reserves_what_joining_at_once_would(monkeypatch):
     trace = recorded(train, monkeypatch)
     assert len(trace) > 1000

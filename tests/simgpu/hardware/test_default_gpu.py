@@ -131,6 +131,7 @@ def test_clusters_and_ranks_follow_it():
     assert named == [("v100", "nvlink2")] * 2
 
 
+@pytest.mark.slow
 def test_the_launcher_follows_it(tmp_path, monkeypatch, capsys):
     if torch.accelerator.is_available() and not naming.is_accelerator():
         pytest.skip("needs a process without GPUs")

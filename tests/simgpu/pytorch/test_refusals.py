@@ -22,6 +22,7 @@ def test_data_parallel_in_the_usual_order(devices):
         net(torch.ones(4, 3, device=devices[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["module", "function"])
 def test_compiled_programs(devices, what):
     net = nn.Linear(3, 3).to(devices[0])

@@ -231,6 +231,7 @@ def test_what_lets_the_host_wait_orders_all_that_follows(wait, orders):
     assert (races_in(program) is None) == orders
 
 
+@pytest.mark.slow
 def test_time_does_not_order():
     device, side = configure()
 

@@ -30,6 +30,7 @@ def numbers(rank, *shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(rank))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 5])
 @pytest.mark.parametrize("is_async", [False, True])
 def test_reductions(k, is_async):
@@ -154,6 +155,7 @@ def test_messages_in_both_directions_and_in_a_ring():
         assert torch.equal(back, numbers((rank + 1) % 3, 2))
 
 
+@pytest.mark.slow
 def test_objects_and_host_tensors():
     def program(rank, k, device):
         everything = [None] * k
@@ -224,6 +226,7 @@ def test_functional_collectives():
         assert torch.equal(root, x[1])
 
 
+@pytest.mark.slow
 def test_every_rank_has_its_clock_and_a_product_hides_an_asynchronous_collective():
     def program(rank, k, device):
         x, big = torch.ones(2000, 2000, device=device), torch.ones(8_000_000, device=device)

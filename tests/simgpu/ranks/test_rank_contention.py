@@ -180,6 +180,7 @@ def test_kernels_run_normally_after_a_failed_program():
     assert (x + 1).shape == (10,)
 
 
+@pytest.mark.slow
 def test_the_backward_pass_under_ddp_is_slower_than_alone():
     def program(rank, device):
         with torch.device("meta"):
@@ -210,6 +211,7 @@ def by_small_steps(parts, start, gpu, flops, num_bytes, steps=20_000):
     return now - start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_any_number_of_collectives_against_numerical_integration(seed):
     draw = random.Random(seed)

@@ -46,6 +46,7 @@ def seconds(engine="comm"):
     return found
 
 
+@pytest.mark.slow
 def test_kernels_of_a_slow_gpu():
     sim.spawn(kernels, nprocs=3, gpu="a100", slow={1: 2.5})
     found = seconds("compute")
@@ -55,6 +56,7 @@ def test_kernels_of_a_slow_gpu():
     assert seconds("compute")[1] == found[0], "the next run has no faults"
 
 
+@pytest.mark.slow
 def test_sums_over_a_slow_card_take_longer_and_others_do_not():
     how = {"nprocs": 4, "nodes": 2, "gpu": "a100", "network": "25GB/s:2"}
     sim.spawn(pairs, **how)
@@ -66,6 +68,7 @@ def test_sums_over_a_slow_card_take_longer_and_others_do_not():
         assert 3.5 < found[rank][0] / usual[rank][0] < 4
 
 
+@pytest.mark.slow
 def test_messages_to_and_from_a_slow_card():
     how = {"nprocs": 4, "nodes": 4, "gpu": "a100", "network": "25GB/s"}
     sim.spawn(ring, **how)
@@ -75,6 +78,7 @@ def test_messages_to_and_from_a_slow_card():
     assert [sum(slow[rank]) for rank in range(4)] == [0, 1, 2, 1]
 
 
+@pytest.mark.slow
 def test_ranks_that_share_a_card_share_its_fault():
     how = {"nprocs": 4, "nodes": 2, "gpu": "a100", "network": "25GB/s"}
     sim.spawn(pairs, **how)

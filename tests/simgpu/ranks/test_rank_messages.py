@@ -80,6 +80,7 @@ def one_f_one_b(p, m, batched):
     return program
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "m"), [(2, 4), (4, 8)])
 @pytest.mark.parametrize("eager", [False, True])
 def test_1f1b_needs_batches(p, m, eager):
@@ -146,6 +147,7 @@ def ring(rank, device, how):
     return y[0].item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize("k", [2, 3, 4])
 def test_a_ring(k, eager):
@@ -232,6 +234,7 @@ def test_all_works_of_a_batch_are_waited_for(waited):
     assert "before its wait(); call wait() on the work first" in run(program, 2)
 
 
+@pytest.mark.slow
 def test_a_batch_frees_its_tensors_without_the_garbage_collector():
     def program(rank, device):
         gc.collect()

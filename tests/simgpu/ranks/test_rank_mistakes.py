@@ -260,6 +260,7 @@ def test_an_error_in_one_rank_ends_the_others(k):
     assert sorted(ended) == list(range(k))
 
 
+@pytest.mark.slow
 def test_memory_runs_out_on_one_rank():
     def program(rank, device):
         if rank == 1:
@@ -271,6 +272,7 @@ def test_memory_runs_out_on_one_rank():
     assert "rank 0 waits in barrier" in text
 
 
+@pytest.mark.slow
 def test_reference_cycles_are_collected_when_memory_runs_out():
     def program(rank):
         for _ in range(3):
@@ -292,6 +294,7 @@ def test_other_backends_are_refused_by_name():
         sim.spawn(program, nprocs=2)
 
 
+@pytest.mark.slow
 def test_what_is_not_supported_is_refused_by_name():
     def program(rank, what):
         dist.init_process_group()
@@ -341,6 +344,7 @@ def test_ranks_have_ended_when_ctrl_c_returns():
     assert not dist.is_initialized()
 
 
+@pytest.mark.slow
 def test_a_rank_has_skipped_a_step_long_before():
     lines = {}
 
@@ -433,6 +437,7 @@ def test_groups_that_only_their_members_make():
     assert sim.spawn(program, nprocs=4) == [11.0, 11.0, 1100.0, 1100.0]
 
 
+@pytest.mark.slow
 def test_memory_runs_out_on_a_rank_that_was_asked_for():
     def program(rank):
         torch.empty(2**40, device="sim")

@@ -214,6 +214,7 @@ def test_each_rank_has_its_own_signal_handlers():
     assert signal.signal(signal.SIGTERM, handler) is handler
 
 
+@pytest.mark.slow
 def test_timers_of_signals_are_refused():
     with pytest.raises(NotImplementedError, match=r"signal\.alarm in a rank.* real seconds"):
         sim.spawn(lambda rank: signal.alarm(1), nprocs=2)

@@ -72,6 +72,7 @@ def test_a_wait_ends_after_its_time_limit_and_the_program_goes_on(make):
     assert sim.spawn(program, nprocs=2) == pytest.approx([0.3, 0.3])
 
 
+@pytest.mark.slow
 def test_a_key_counts_from_the_time_at_which_it_was_set():
     def program(rank, limit):
         store = default_store(rank)
@@ -104,6 +105,7 @@ def test_the_earliest_time_limit_ends_first():
     assert sim.spawn(program, nprocs=2) == ["timed out", "found"]
 
 
+@pytest.mark.slow
 def test_without_a_time_limit_a_wait_is_a_deadlock():
     for wait in (
         lambda store: store.wait(["absent"]),
@@ -147,6 +149,7 @@ def test_a_limit_that_the_program_sets_holds_for_get():
     assert sim.spawn(program, nprocs=2) == [pytest.approx([3, 1])] * 2
 
 
+@pytest.mark.slow
 def test_a_server_that_nobody_joins_and_a_client_without_a_server():
     def server(rank):
         if rank == 0:

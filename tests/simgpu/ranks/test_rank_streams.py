@@ -34,6 +34,7 @@ def copy_and_products(rank, side_by_side):
     return sim.now() - start
 
 
+@pytest.mark.slow
 def test_a_stream_of_torch_is_a_stream():
     overlapped, in_order = (
         ranks(lambda rank, side=side: copy_and_products(rank, side), numerics=False)
@@ -44,6 +45,7 @@ def test_a_stream_of_torch_is_a_stream():
     assert in_order[0] - overlapped[0] == pytest.approx(copy, rel=0.1)
 
 
+@pytest.mark.slow
 def test_events_of_torch_measure_time():
     def program(rank):
         before, after = (torch.Event(device(), enable_timing=True) for _ in range(2))
@@ -63,6 +65,7 @@ def test_events_of_torch_measure_time():
         assert by_events == pytest.approx(by_clock, rel=0.01)
 
 
+@pytest.mark.slow
 def test_an_event_of_torch_lets_a_stream_wait():
     def program(rank):
         x, side = torch.ones(SIZE, SIZE, device=device()), torch.Stream(device())
@@ -117,6 +120,7 @@ def forget_to_wait(rank, late=0):
         return (x + 1).sum().item()
 
 
+@pytest.mark.slow
 def test_a_block_around_the_ranks_sees_each_of_them():
     for late in range(3):
         with (
@@ -154,6 +158,7 @@ def test_a_block_in_a_rank_is_refused():
             ranks(program, nprocs)
 
 
+@pytest.mark.slow
 def test_correct_programs_have_no_races():
     def program(rank):
         dist.init_process_group()
@@ -177,6 +182,7 @@ def test_correct_programs_have_no_races():
 # All ranks named
 
 
+@pytest.mark.slow
 def test_with_all_ranks_listed_the_program_runs_once():
     for named in (1, 3):
         calls = []

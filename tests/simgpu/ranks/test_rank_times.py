@@ -43,6 +43,7 @@ def wire_seconds(passes, rate):
 FIRST = {"all_gather": 5.5e-6, "reduce_scatter": 5.5e-6, "send": 2e-6}  # seconds, measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", WIRES)
 @pytest.mark.parametrize("k", [2, 8])
 def test_rings_move_the_bytes_of_the_formulas(k, link):
@@ -93,6 +94,7 @@ def test_a_collective_starts_when_its_last_rank_is_ready(busy):
         assert collective.start >= max(s.end for s in own)
 
 
+@pytest.mark.slow
 def test_messages_into_one_rank_share_its_link_and_those_of_pairs_do_not():
     def program(rank, device, pairs):
         x = torch.empty(SIZE // 4, device=device)
