@@ -75,16 +75,20 @@ class Folding:
         if len(self._running) == self._world_size:
             return []
         found, used = [], {*members, *self._running}
-        shifts = *range(1, self._world_size - max(members)), *range(-1, -min(members) - 1, -1)
-        for shift in shifts:
+        down, up = self._room(members)
+        for shift in (*range(1, up + 1), *range(-1, down - 1, -1)):
             group = tuple(member + shift for member in members)
-            if used.isdisjoint(group) and all(map(self._same_representative, members, group)):
+            if used.isdisjoint(group):
                 found.append(group)
                 used.update(group)
         return found
 
-    def _same_representative(self, a, b):
-        return bisect_right(self._firsts, a) == bisect_right(self._firsts, b)
+    def _room(self, members):
+        """Return by how much ranks can shift, down and up, with the same representatives."""
+        ends = [0, *self._firsts, self._world_size]
+        places = [(rank, bisect_right(self._firsts, rank)) for rank in members]
+        down = max(ends[place] - rank for rank, place in places)
+        return down, min(ends[place + 1] - 1 - rank for rank, place in places)
 
     def at_running_ranks(self, shares, cluster) -> dict:
         """Return the shares of the edges at ranks and nodes that run.
