@@ -46,7 +46,7 @@ class Search:
     rejected : collections.Counter
         How many plans cannot be, or do not fit, by reason.
     skipped : int
-        Plans that can be faster than the best by less than `GAIN`: not simulated.
+        Plans that can be faster than one that was simulated by less than `GAIN`: not simulated.
     too_large : dict
         Bytes that plans need at least, of those that do not fit.
     least : float
@@ -112,6 +112,11 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     return result
 
 
+def _sure(plan):
+    """Return whether published steps say how wrong the time of such plans is (`errors`)."""
+    return plan.cp == 1
+
+
 def _quiet():
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
 
@@ -120,7 +125,7 @@ class _Loop:
     def __init__(self, jobs, result, pool, workers, top, everything):
         self.jobs, self.result, self.pool, self.workers = jobs, result, pool, workers
         self.top, self.later = top, []  # plans that are simulated only if too few fit
-        self.everything, self.best = everything, float("inf")
+        self.everything, self.best, self.best_split = everything, float("inf"), float("inf")
         self.running, self.layers, self.heap = {}, {}, []
         self.asked = {}  # plans that wait for a probe, by what is probed
         for plan, job in jobs.items():
@@ -147,8 +152,10 @@ class _Loop:
     def _fewer(self):
         return self.later and len(self.result.tried) < self.top
 
-    def _hopeless(self, seconds):
-        return seconds >= self.best * (1 - GAIN) and not self.everything
+    def _hopeless(self, plan, seconds):
+        """Return whether a plan cannot gain enough; only `_sure` ones rule out others like them."""
+        best = self.best if _sure(plan) else min(self.best, self.best_split)
+        return seconds >= best * (1 - GAIN) and not self.everything
 
     def _add(self, plan, bounds, probed):
         memory = self.jobs[plan].cluster.gpu.memory
@@ -166,7 +173,7 @@ class _Loop:
     def _next(self):
         """Take the most promising plan: skip it, tighten its bound, or simulate it."""
         promise, _, probed, least, plan = heapq.heappop(self.heap)
-        if self._hopeless(least):
+        if self._hopeless(plan, least):
             self.later.append((promise, least, plan))
             return
         job = self.jobs[plan]
@@ -215,4 +222,7 @@ class _Loop:
             self._reject(plan, tried.found.memory)
             return
         self.result.tried.append(tried)
-        self.best = min(self.best, tried.found.seconds)
+        if _sure(plan):
+            self.best = min(self.best, tried.found.seconds)
+        else:
+            self.best_split = min(self.best_split, tried.found.seconds)

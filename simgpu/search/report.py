@@ -44,8 +44,18 @@ class SearchReport:
 
     @property
     def best(self):
-        """The fastest plan that fits, or None."""
-        return self.search.tried[0] if self.search.tried else None
+        """The fastest plan that fits, or None; with context parallelism only if no other fits.
+
+        How wrong the time of plans with context parallelism is, nobody knows (`errors.UNKNOWN`).
+        """
+        tried = self.search.tried
+        return next((one for one in tried if one.plan.cp == 1), tried[0] if tried else None)
+
+    @property
+    def shown(self):
+        """The plans of the table: the best one, and then the fastest."""
+        others = [one for one in self.search.tried if one is not self.best]
+        return [self.best, *others][: self.top]
 
     def row(self, tried) -> dict:
         """Return the numbers of a plan, for JSON; the end of a key is its unit."""
@@ -104,7 +114,7 @@ class SearchReport:
             least = min(self.search.too_large.values(), default=None)
             words = f"; the smallest needs {size(least)}" if least else ""
             return "\n".join([*lines, f"no plan fits{words}", *self._rejected()])
-        rows = [HEAD, *(self._cells(tried) for tried in self.search.tried[: self.top])]
+        rows = [HEAD, *map(self._cells, self.shown)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
         lines += [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -145,25 +155,21 @@ class SearchReport:
         if found.skipped:
             lines.append(
                 f"{found.simulated} plans simulated; {found.skipped} more cannot be "
-                f"{GAIN:.0%} faster than the best, by a lower bound (not a prediction)"
+                f"{GAIN:.0%} faster than one of these, by a lower bound (not a prediction)"
             )
         return lines
 
     def _band(self):
-        """Return how wrong the time of the best plan may be, and of the best that is known."""
-        known = next((one for one in self.search.tried if one.plan.cp == 1), None)
-        lines = []
+        """Return how wrong the time of the best plan may be."""
         if self.best.plan.cp > 1:
-            lines.append(f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}")
-            more = f"; the fastest plan without it: {known.plan}" if known else ""
-            lines.append(f"  plans with it: cannot tell{more}")
-        if known:
-            low, high = (quantity(known.found.seconds * bound, "s") for bound in self.error)
-            start = "how sure:" if known is self.best else "  for that one:"
-            lines.append(
-                f"{start} {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what "
-                f"was predicted, nine of ten: here {low} to {high}"
-            )
+            return [f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}"]
+        low, high = (quantity(seconds, "s") for seconds in self._expected(self.best))
+        lines = [
+            f"how sure: {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what was "
+            f"predicted, nine of ten: here {low} to {high}"
+        ]
+        if any(one.plan.cp > 1 for one in self.shown):
+            lines.append(f"  plans with cp are never called the best: {errors.UNKNOWN}")
         return lines
 
     def _rejected(self):

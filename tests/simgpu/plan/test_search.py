@@ -15,7 +15,7 @@ from simgpu.plan.step.job import Job, Model, PlanError, Program
 from simgpu.search import best_first, errors, space
 from simgpu.search.best_first import GAIN, ROOM, TOO_LARGE, Tried, search
 from simgpu.search.export import flags
-from simgpu.search.floors import floor, probe, probe_key
+from simgpu.search.floors import Floor, floor, probe, probe_key
 from simgpu.search.report import SearchReport, explain
 from simgpu.search.space import Plan, obstacle, parse
 
@@ -221,23 +221,48 @@ def test_a_baseline_that_is_close_is_a_tie():
     assert "takes 5% less: cannot tell" in str(one)
 
 
-def test_plans_that_split_contexts_are_not_told_apart():
-    """However far they are predicted to be, on either side; and no band is printed for them."""
+def test_plans_that_split_contexts_are_never_the_best_where_others_fit():
+    """However fast they are predicted to be: nobody knows how wrong that is."""
     split, plain = tried(Plan(cp=2, zero=1), 1.0), tried(Plan(zero=1), 3.0)
-    one = report(split, plain, baseline=tried(Plan(tp=4, zero=1), 3.0))
-    rows = one.to_dict()["plans"]
-    assert [row["cannot_tell"] for row in rows] == [False, True]
-    assert [row["expected_seconds"] for row in rows] == [None, [3 * x for x in errors.TIME]]
-    assert one.to_dict()["error_of_time"] is None
+    far = tried(Plan(tp=4, zero=1), 6.0)
+    one = report(split, plain, far)
+    assert one.best is plain
+    assert one.shown == [plain, split, far]
+    rows = {row["plan"]: row for row in one.to_dict()["plans"]}
+    assert [row["cannot_tell"] for row in rows.values()] == [True, False, False]
+    assert rows[str(split.plan)]["expected_seconds"] is None
+    assert one.to_dict()["error_of_time"] == list(errors.TIME)
     text = str(one)
-    assert f"no band for {split.plan}" in text
-    assert f"the fastest plan without it: {plain.plan}" in text
-    assert "takes 67% less: cannot tell" in text
-    assert ": cannot tell" in explain(one, plain)
-    one = report(tried(Plan(zero=1), 1.0), tried(Plan(cp=2, zero=1), 3.0),
-                 tried(Plan(tp=4, zero=1), 3.0))  # fmt: skip
-    assert [row["cannot_tell"] for row in one.to_dict()["plans"]] == [False, True, False]
-    assert "no band" not in str(one)
+    assert errors.UNKNOWN in text
+    assert "the best plan is faster by 50%" in text
+    assert ": cannot tell" in explain(one, split)
+    slower = report(plain, tried(Plan(cp=2, zero=1), 9.0))
+    assert [row["cannot_tell"] for row in slower.to_dict()["plans"]] == [False, True]
+
+
+def test_the_best_of_plans_that_all_split_contexts_has_no_band():
+    split = tried(Plan(cp=2, zero=1), 1.0)
+    one = report(split, baseline=tried(Plan(tp=4, zero=1), 3.0))
+    assert one.best is split
+    assert one.to_dict()["error_of_time"] is None
+    assert f"no band for {split.plan}" in str(one)
+    assert "takes 67% less: cannot tell" in str(one)
+
+
+def test_plans_that_split_contexts_rule_out_only_their_like(monkeypatch):
+    """A plan is skipped if it cannot beat one whose time is as sure as its own."""
+    seconds = {Plan(cp=2, zero=1): 1.0, Plan(zero=1): 3.0, Plan(cp=4, zero=1): 1.2,
+               Plan(tp=2, zero=1): 2.5}  # fmt: skip
+    jobs = {plan: space.job_of(plan, ARGS, SMALL) for plan in seconds}
+    at = {id(job): seconds[plan] for plan, job in jobs.items()}
+    monkeypatch.setattr(best_first, "floor", lambda job, *_: Floor(at[id(job)], 0))
+    monkeypatch.setattr(best_first, "probe_key", lambda job: None)
+    monkeypatch.setattr(
+        best_first, "simulate", lambda job: Simulated(at[id(job)], 0, 0, {"compute": 1.0})
+    )
+    found = best_first.search(jobs)
+    assert {one.plan for one in found.tried} == {Plan(cp=2, zero=1), Plan(tp=2, zero=1)}
+    assert found.skipped == 2
 
 
 def test_why_compares_cause_by_cause():
