@@ -83,10 +83,14 @@ def _train_alone(net, X, y, max_norm):
 
 
 def _ratio(norm, right):
-    """Say how far the norm that an update returned is from the right one, if it is."""
-    if not isinstance(norm, int | float | torch.Tensor) or math.isclose(norm, right, rel_tol=1e-3):
+    """Say how far the norm that an update returned is from the right one, if it is a number."""
+    try:
+        times = float(norm) / right
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return ""  # `_check_norms` says what it is
+    if math.isclose(times, 1, rel_tol=1e-3):
         return ""
-    return f" (the norm of its gradient is {float(norm) / right:.2f} times the right one)"
+    return f" (the norm of its gradient is {times:.2f} times the right one)"
 
 
 def _check_update(results, net, sent, parts, max_norm, where, ratio):
