@@ -87,7 +87,10 @@ def _in_own_storage(call):
             length = data.untyped_storage().nbytes() // data.element_size()
             storage = torch.empty(length, dtype=data.dtype, device=META)
             tensor._data = storage.as_strided(data.shape, data.stride(), data.storage_offset())
-    return Call(call.op, call.args, call.kwargs)
+    own = Call(call.op, call.args, call.kwargs)
+    if any(map(is_known, own.tensors)):
+        forget(own)
+    return own
 
 
 def _find(call):

@@ -432,6 +432,19 @@ def test_shapes_alone_give_the_same_shapes_and_the_same_trace(name):
     assert run(True) == run(False)
 
 
+def test_a_known_operand_is_forgotten_where_the_result_has_a_place():
+    """Integers keep their values without numerics, until they meet numbers that have none."""
+
+    def run(numerics):
+        (device,) = sim.configure(1, numerics=numerics)
+        x, out = torch.rand(4, device=device), torch.empty(4, device=device)
+        result = torch.div(torch.arange(4, device=device), x, out=out)
+        assert result is out
+        return out.shape, out.dtype, sim.trace()
+
+    assert run(True) == run(False)
+
+
 @pytest.mark.parametrize("module", ["attention", "encoder layer"])
 def test_fused_inference_counts_the_flops_of_its_parts(module):
     (device,) = sim.configure(1)
