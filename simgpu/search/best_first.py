@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import PlanError
+from simgpu.search.errors import has_band
 from simgpu.search.floors import floor, probe, probe_key
 
 MANY = 64  # GPUs: from here on a search is long enough for several processes
@@ -112,11 +113,6 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     return result
 
 
-def _sure(plan):
-    """Return whether published steps say how wrong the time of such plans is (`errors`)."""
-    return plan.cp == 1
-
-
 def _quiet():
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
 
@@ -125,7 +121,8 @@ class _Loop:
     def __init__(self, jobs, result, pool, workers, top, everything):
         self.jobs, self.result, self.pool, self.workers = jobs, result, pool, workers
         self.top, self.later = top, []  # plans that are simulated only if too few fit
-        self.everything, self.best, self.best_split = everything, float("inf"), float("inf")
+        self.everything = everything
+        self.best = dict.fromkeys((True, False), float("inf"))  # seconds, by `has_band`
         self.running, self.layers, self.heap = {}, {}, []
         self.asked = {}  # plans that wait for a probe, by what is probed
         for plan, job in jobs.items():
@@ -153,8 +150,8 @@ class _Loop:
         return self.later and len(self.result.tried) < self.top
 
     def _hopeless(self, plan, seconds):
-        """Return whether a plan cannot gain enough; only `_sure` ones rule out others like them."""
-        best = self.best if _sure(plan) else min(self.best, self.best_split)
+        """Return whether a plan cannot gain enough; without a band, it rules out only its like."""
+        best = self.best[True] if has_band(plan) else min(self.best.values())
         return seconds >= best * (1 - GAIN) and not self.everything
 
     def _add(self, plan, bounds, probed):
@@ -222,7 +219,5 @@ class _Loop:
             self._reject(plan, tried.found.memory)
             return
         self.result.tried.append(tried)
-        if _sure(plan):
-            self.best = min(self.best, tried.found.seconds)
-        else:
-            self.best_split = min(self.best_split, tried.found.seconds)
+        known = has_band(plan)
+        self.best[known] = min(self.best[known], tried.found.seconds)

@@ -23,3 +23,8 @@ UNKNOWN = (
 COMPARED = 0.15
 # Of those that are predicted to differ by `COMPARED` to twice as much, so many were in that order.
 ORDER = 0.89
+
+
+def has_band(plan):
+    """Return whether published steps say how wrong the time of such plans is."""
+    return plan.cp == 1

@@ -49,7 +49,8 @@ class SearchReport:
         How wrong the time of plans with context parallelism is, nobody knows (`errors.UNKNOWN`).
         """
         tried = self.search.tried
-        return next((one for one in tried if one.plan.cp == 1), tried[0] if tried else None)
+        known = (one for one in tried if errors.has_band(one.plan))
+        return next(known, tried[0] if tried else None)
 
     @property
     def shown(self):
@@ -79,14 +80,14 @@ class SearchReport:
 
     def _expected(self, tried):
         """Return between which times nine of ten such steps would be; None if nobody knows."""
-        if tried.plan.cp > 1:
+        if not errors.has_band(tried.plan):
             return None
         return [tried.found.seconds * bound for bound in self.error]
 
     def is_unsure(self, tried) -> bool:
         """Return whether published steps do not say which is faster, a plan or the best one."""
-        contexts = tried.plan.cp > 1 or self.best.plan.cp > 1
-        return contexts or abs(self.slower(tried)) < errors.COMPARED
+        known = errors.has_band(tried.plan) and errors.has_band(self.best.plan)
+        return not known or abs(self.slower(tried)) < errors.COMPARED
 
     def slower(self, tried) -> float:
         """Return by what share of the best time a plan takes longer."""
@@ -95,12 +96,13 @@ class SearchReport:
     def to_dict(self) -> dict:
         """Return all numbers, for JSON."""
         found = self.search
+        known = self.best and errors.has_band(self.best.plan)
         return {
             "model": self.model, "hardware": self.hardware, "task": self.task,
             "best": str(self.best.plan) if self.best else None,
             "plans": [self.row(tried) for tried in found.tried],
             "baseline": self.row(self.baseline) if self.baseline else None,
-            "error_of_time": list(self.error) if self.best and self.best.plan.cp == 1 else None,
+            "error_of_time": list(self.error) if known else None,
             "error_of_comparison_share": errors.COMPARED,
             "error_source": errors.SOURCE,
             "simulated": found.simulated, "not_simulated": found.skipped,
@@ -155,21 +157,21 @@ class SearchReport:
         if found.skipped:
             lines.append(
                 f"{found.simulated} plans simulated; {found.skipped} more cannot be "
-                f"{GAIN:.0%} faster than one of these, by a lower bound (not a prediction)"
+                f"{GAIN:.0%} faster than one of them, by a lower bound (not a prediction)"
             )
         return lines
 
     def _band(self):
         """Return how wrong the time of the best plan may be."""
-        if self.best.plan.cp > 1:
+        if not errors.has_band(self.best.plan):
             return [f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}"]
         low, high = (quantity(seconds, "s") for seconds in self._expected(self.best))
         lines = [
             f"how sure: {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what was "
             f"predicted, nine of ten: here {low} to {high}"
         ]
-        if any(one.plan.cp > 1 for one in self.shown):
-            lines.append(f"  plans with cp are never called the best: {errors.UNKNOWN}")
+        if not all(errors.has_band(one.plan) for one in self.shown):
+            lines.append(f"  a plan with cp is the best only if no other fits: {errors.UNKNOWN}")
         return lines
 
     def _rejected(self):

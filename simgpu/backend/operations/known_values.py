@@ -57,7 +57,7 @@ def with_equal(call) -> Call | None:
                 return None  # the rest of its memory has no values that could change with it
             made.append((tensor, tensor._data, number))
     for tensor, data, number in made:
-        tensor._data = torch.full(data.shape, number, dtype=data.dtype)
+        tensor._data = torch.full_like(data, number, device="cpu")  # in its layout
     full = Call(call.op, call.args, call.kwargs)
     for tensor, data, _ in made:
         if not any(tensor is one for one in changed):

@@ -7,8 +7,7 @@ so that the clock and the bytes are the same with and without values.
 
 The remaining differences (listed in `tests/simgpu/backend/test_op_samples.py`) are strides: of
 Fourier transforms over several dimensions and of 3D convolutions (their layout depends on the
-library that PyTorch was built with), of dropout's second derivative, of dimensions with one
-element, and of empty tensors.
+library that PyTorch was built with), of dimensions with one element, and of empty tensors.
 """
 
 import math

@@ -445,6 +445,17 @@ def test_a_known_operand_is_forgotten_where_the_result_has_a_place():
     assert run(True) == run(False)
 
 
+def test_equal_numbers_that_meet_values_lie_as_they_did():
+    (device,) = sim.configure(1, numerics=False)
+    mask = torch.ones(2, 3, 4, 5, dtype=torch.bool, device=device)
+    mask[0] = False  # it has values now, not one number
+    mask = mask.contiguous(memory_format=torch.channels_last)
+    ones = torch.ones(2, 3, 4, 5, device=device).contiguous(memory_format=torch.channels_last)
+    assert (ones * mask).is_contiguous(memory_format=torch.channels_last)
+    ones.mul_(mask)
+    assert ones.is_contiguous(memory_format=torch.channels_last)
+
+
 @pytest.mark.parametrize("module", ["attention", "encoder layer"])
 def test_fused_inference_counts_the_flops_of_its_parts(module):
     (device,) = sim.configure(1)

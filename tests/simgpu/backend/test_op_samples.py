@@ -34,7 +34,7 @@ nn.functional.softplus nn.functional.unfold
 # What an operation is excused from, and why.
 NOT_STRIDES = {  # of the results of shapes: simgpu/backend/operations/layouts.py
     "fft.rfft2", "fft.rfftn", "fft.irfft2", "fft.irfftn", "fft.hfft2", "fft.hfftn", "fft.ihfft2",
-    "fft.ihfftn", "ormqr", "to", "native_dropout_backward",
+    "fft.ihfftn", "ormqr", "to",
 }  # fmt: skip
 NOT_THE_CPUS_STRIDES = {"median", "nanmedian"}  # PyTorch computes their gradients as on CUDA
 NOT_TO_THE_BIT = {
