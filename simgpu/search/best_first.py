@@ -20,6 +20,7 @@ USUAL = {"formula": 0.63, "one stage": 0.97, "pipeline": 0.92}
 ROOM = 0.9  # of a GPU's memory; the rest is for the CUDA context, NCCL, and errors of the peak
 TOO_LARGE = f"needs more than {ROOM:.0%} of a GPU's memory"
 NOT_RUN = "its program does not run"
+NOT_KNOWN = "context parallelism, whose error is not known: others fit (--cp N searches it)"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def workers_for(gpus):
 def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     """Find the fastest of some plans that fit.
 
+    Those whose error is not known (`errors.has_band`) are searched only if none of the others fits.
+
     Parameters
     ----------
     jobs : dict
@@ -106,7 +109,12 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
         workers, multiprocessing.get_context("spawn"), _quiet
     )  # fmt: skip
     try:
-        _Loop(jobs, result, pool, workers, top, everything).run()
+        for known in (True, False):
+            part = {plan: job for plan, job in jobs.items() if has_band(plan) == known}
+            if result.tried and part:
+                result.rejected[NOT_KNOWN] = len(part)
+            else:
+                _Loop(part, result, pool, workers, top, everything).run()
     finally:
         pool.shutdown(cancel_futures=True)
     result.tried.sort(key=lambda one: (one.found.seconds, str(one.plan)))
@@ -121,8 +129,7 @@ class _Loop:
     def __init__(self, jobs, result, pool, workers, top, everything):
         self.jobs, self.result, self.pool, self.workers = jobs, result, pool, workers
         self.top, self.later = top, []  # plans that are simulated only if too few fit
-        self.everything = everything
-        self.best = dict.fromkeys((True, False), float("inf"))  # seconds, by `has_band`
+        self.everything, self.best = everything, float("inf")
         self.running, self.layers, self.heap = {}, {}, []
         self.asked = {}  # plans that wait for a probe, by what is probed
         for plan, job in jobs.items():
@@ -149,11 +156,6 @@ class _Loop:
     def _fewer(self):
         return self.later and len(self.result.tried) < self.top
 
-    def _hopeless(self, plan, seconds):
-        """Return whether a plan cannot gain enough; without a band, it rules out only its like."""
-        best = self.best[True] if has_band(plan) else min(self.best.values())
-        return seconds >= best * (1 - GAIN) and not self.everything
-
     def _add(self, plan, bounds, probed):
         memory = self.jobs[plan].cluster.gpu.memory
         if bounds.memory > ROOM * memory and not self.everything:
@@ -170,7 +172,7 @@ class _Loop:
     def _next(self):
         """Take the most promising plan: skip it, tighten its bound, or simulate it."""
         promise, _, probed, least, plan = heapq.heappop(self.heap)
-        if self._hopeless(plan, least):
+        if least >= self.best * (1 - GAIN) and not self.everything:
             self.later.append((promise, least, plan))
             return
         job = self.jobs[plan]
@@ -219,5 +221,4 @@ class _Loop:
             self._reject(plan, tried.found.memory)
             return
         self.result.tried.append(tried)
-        known = has_band(plan)
-        self.best[known] = min(self.best[known], tried.found.seconds)
+        self.best = min(self.best, tried.found.seconds)

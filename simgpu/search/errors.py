@@ -15,7 +15,7 @@ TIME_EXPERTS = (0.65, 1.3)
 CONTEXT_ROWS = 4
 CONTEXT = (0.58, 1.9)
 UNKNOWN = (
-    f"context parallelism was compared with {CONTEXT_ROWS} published steps only, which took "
+    f"context parallelism was compared with only {CONTEXT_ROWS} published steps, which took "
     f"{CONTEXT[0]:g} to {CONTEXT[1]:g} times what was predicted"
 )
 # If one of two plans for the same job is predicted to be slower by this share or more, it was

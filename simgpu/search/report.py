@@ -44,19 +44,8 @@ class SearchReport:
 
     @property
     def best(self):
-        """The fastest plan that fits, or None; with context parallelism only if no other fits.
-
-        How wrong the time of plans with context parallelism is, nobody knows (`errors.UNKNOWN`).
-        """
-        tried = self.search.tried
-        known = (one for one in tried if errors.has_band(one.plan))
-        return next(known, tried[0] if tried else None)
-
-    @property
-    def shown(self):
-        """The plans of the table: the best one, and then the fastest."""
-        others = [one for one in self.search.tried if one is not self.best]
-        return [self.best, *others][: self.top]
+        """The fastest plan that fits, or None."""
+        return self.search.tried[0] if self.search.tried else None
 
     def row(self, tried) -> dict:
         """Return the numbers of a plan, for JSON; the end of a key is its unit."""
@@ -116,7 +105,7 @@ class SearchReport:
             least = min(self.search.too_large.values(), default=None)
             words = f"; the smallest needs {size(least)}" if least else ""
             return "\n".join([*lines, f"no plan fits{words}", *self._rejected()])
-        rows = [HEAD, *map(self._cells, self.shown)]
+        rows = [HEAD, *map(self._cells, self.search.tried[: self.top])]
         widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
         lines += [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -157,7 +146,7 @@ class SearchReport:
         if found.skipped:
             lines.append(
                 f"{found.simulated} plans simulated; {found.skipped} more cannot be "
-                f"{GAIN:.0%} faster than one of them, by a lower bound (not a prediction)"
+                f"{GAIN:.0%} faster than the best of them, by a lower bound (not a prediction)"
             )
         return lines
 
@@ -166,13 +155,10 @@ class SearchReport:
         if not errors.has_band(self.best.plan):
             return [f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}"]
         low, high = (quantity(seconds, "s") for seconds in self._expected(self.best))
-        lines = [
+        return [
             f"how sure: {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what was "
             f"predicted, nine of ten: here {low} to {high}"
         ]
-        if not all(errors.has_band(one.plan) for one in self.shown):
-            lines.append(f"  a plan with cp is the best only if no other fits: {errors.UNKNOWN}")
-        return lines
 
     def _rejected(self):
         found = self.search.rejected
