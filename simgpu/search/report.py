@@ -129,9 +129,13 @@ class SearchReport:
         if self.baseline is None:
             return [f"baseline ({rule}): none fits"]
         more = self.slower(self.baseline)
-        verdict = f"the best plan is faster by {more / (1 + more):.0%}"
-        if self.baseline.plan != self.best.plan and self.is_unsure(self.baseline):
-            verdict = f"the best plan takes {more / (1 + more):.0%} less: cannot tell"
+        gain = f"{more / (1 + more):.0%}"
+        if self.baseline.plan == self.best.plan:
+            verdict = "it is the best plan"
+        elif self.is_unsure(self.baseline):
+            verdict = f"the best plan takes {gain} less: cannot tell"
+        else:
+            verdict = f"the best plan is faster by {gain}"
         return [f"baseline ({rule}): {self.baseline.plan}, "
                 f"{quantity(self.baseline.found.seconds, 's')}; {verdict}"]  # fmt: skip
 

@@ -222,6 +222,11 @@ def test_a_baseline_that_is_close_is_a_tie():
     assert "takes 5% less: cannot tell" in str(one)
 
 
+def test_a_baseline_that_nothing_beats_is_the_best():
+    one = str(report(tried(Plan(zero=1), 1.0)))
+    assert "mb1,zero1, 1 s; it is the best plan\n" in one
+
+
 def test_the_best_of_plans_that_all_split_contexts_has_no_band():
     split = tried(Plan(cp=2, zero=1), 1.0)
     one = report(split, baseline=tried(Plan(tp=4, zero=1), 3.0))
