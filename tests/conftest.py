@@ -10,6 +10,7 @@ import time
 from collections import Counter
 
 import pytest
+from support.crashed_once import pytest_xdist_make_scheduler  # noqa: F401 (a hook)
 
 from simgpu.ranks.process.modules import own_modules
 

@@ -9,6 +9,7 @@ import pytest
 from support import cuda_scripts
 
 ENV = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+ENV.pop("PYTHONUNBUFFERED", None)  # with it ranks mix their lines
 ENV["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 TORCHRUN += ["--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
@@ -37,7 +38,7 @@ def test_the_values_are_those_of_gloo_on_the_cpu(name, has_snapshot, tmp_path, s
 
     script = tmp_path / "on_cpu.py"
     script.write_text(cuda_scripts.on_cpu(name))
-    python = ["--no-python", sys.executable]  # not `python -u`, which lets ranks mix their lines
+    python = ["--no-python", sys.executable]
     command = [*TORCHRUN, *python, str(script), *args("real")]
     real = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=240)
     assert real.returncode == 0, real.stderr
