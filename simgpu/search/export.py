@@ -1,7 +1,7 @@
 """The flags of other programs for a plan, and what has no counterpart in them.
 
-Names are those of torchtitan 0.2 (``torchtitan/config/job_config.py``) and of Megatron Core 0.14
-(``megatron/training/arguments.py``). Nothing here runs them.
+Names are those of torchtitan 0.3 (``torchtitan/config/configs.py``), whose parser tests give them
+to, and of Megatron (``megatron/training/arguments.py``, beside Megatron Core 0.20).
 """
 
 PROGRAMS = ("torchtitan", "megatron")
@@ -9,9 +9,13 @@ PROGRAMS = ("torchtitan", "megatron")
 
 def flags(program, plan, job) -> str:
     """Return the flags of a plan for a program of `PROGRAMS`, one a line; remarks follow ``#``."""
-    pairs, remarks = (_torchtitan if program == "torchtitan" else _megatron)(plan, job)
-    lines = [f"--{name}" if value is None else f"--{name} {value}" for name, value in pairs]
+    lines, remarks = (_torchtitan if program == "torchtitan" else _megatron)(plan, job)
     return "\n".join([*lines, *(f"# {remark}" for remark in remarks)])
+
+
+def _flag(pair):
+    name, value = pair
+    return f"--{name}" if value is None else f"--{name} {value}"
 
 
 def _torchtitan(plan, job):
@@ -25,27 +29,26 @@ def _torchtitan(plan, job):
         (p + "data_parallel_shard_degree", replicas if plan.zero else 1),
         ("training.seq_len", job.model.seq), ("training.global_batch_size", job.sequences),
         ("training.local_batch_size", plan.mb * (job.micro_batches if plan.pp > 1 else 1)),
-        ("activation_checkpoint.mode", "none" if core else plan.recompute),
     ]  # fmt: skip
     remarks = []
     if plan.pp > 1:
         pairs += [(p + "pipeline_parallel_schedule", schedule),
-                  (p + "pipeline_parallel_microbatch_size", plan.mb)]  # fmt: skip
-        if plan.chunks > 1:
-            layers = job.model.layers // job.stages
-            pairs.append((p + "pipeline_parallel_layers_per_stage", layers))
-    if plan.ep > 1:
-        pairs.append((p + "expert_tensor_parallel_degree", plan.etp or plan.tp))
+                  (p + "pipeline_parallel_microbatch_size", plan.mb),
+                  (p + "pipeline_parallel_layers_per_stage", job.model.layers // job.stages),
+                  (p + "pipeline_parallel_first_stage_less_layers", 0),
+                  (p + "pipeline_parallel_last_stage_less_layers", 0),
+                  ("training.disable_cuda_graphs", None)]  # fmt: skip
     if sharded:
         always = "always" if plan.zero == 3 else "never"
         pairs.append((p + "fsdp_reshard_after_forward", always))
-    if plan.recompute == "selective":
-        pairs.append(("activation_checkpoint.selective_ac_option", "op"))
+    if (plan.etp or plan.tp) > 1 and job.model.experts:
+        remarks.append("torchtitan keeps each expert whole (etp1)")
     if core:
         remarks.append("torchtitan cannot recompute attention alone; it recomputes nothing here")
     if plan.zero == 1:
         remarks.append("torchtitan has no ZeRO-1; it shards gradients and parameters, too")
-    return pairs, remarks
+    mode = "none" if core else plan.recompute
+    return [*map(_flag, pairs), f"activation-checkpoint:{mode}"], remarks
 
 
 def _megatron(plan, job):
@@ -71,7 +74,9 @@ def _megatron(plan, job):
                   ("overlap-param-gather", None)]  # fmt: skip
     if plan.zero in (2, 3):
         kind = "optim_grads" if plan.zero == 2 else "optim_grads_params"
-        pairs += [("use-megatron-fsdp", None), ("data-parallel-sharding-strategy", kind)]
+        pairs += [("use-megatron-fsdp", None), ("data-parallel-sharding-strategy", kind),
+                  ("ckpt-format", "fsdp_dtensor")]  # fmt: skip
+        remarks.append("Megatron's FSDP refuses CUDA_DEVICE_MAX_CONNECTIONS=1: unset it")
     if plan.recompute == "full":
         pairs += [("recompute-granularity", "full"), ("recompute-method", "uniform"),
                   ("recompute-num-layers", 1)]  # fmt: skip
@@ -84,4 +89,4 @@ def _megatron(plan, job):
         )
     if plan.schedule == "gpipe":
         remarks.append("Megatron has no GPipe; its 1F1B with few micro-batches takes its place")
-    return pairs, remarks
+    return [*map(_flag, pairs)], remarks

@@ -16,6 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from simgpu.plan.model_file import find_model
+from simgpu.plan.options import make_parser
+from simgpu.search import space
+from simgpu.search.export import flags
+
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
 TIMEOUT = 400  # seconds; DeepSpeed compiles something at its first start on a CPU
@@ -182,6 +187,42 @@ def test_megatron_trains_as_on_one_rank(split):
 @functools.cache
 def megatron_alone():
     return numbers(simulated("megatron_train.py", 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "recomputes"),
+    [
+        ("llama3-70b", "tp8,pp4,mb1,zero1", "NoneType"),
+        ("llama3-70b", "tp8,pp2,mb2,zero1,chunks2,recompute=full", "Config"),
+        ("llama3-70b", "tp4,mb1,zero3,recompute=selective", "Config"),
+        ("llama3-70b", "tp2,cp4,mb1,zero2,recompute=core_attn", "NoneType"),
+        ("mixtral-8x7b", "tp2,pp2,ep4,etp1,mb1,zero1", "NoneType"),
+    ],
+)
+def test_torchtitan_takes_the_flags_of_a_plan(model, name, recomputes):
+    need("torchtitan")
+    from torchtitan.config.manager import ConfigManager
+
+    args = make_parser().parse_args(f"{model} --gpus 64 --gpu h100 --global-batch 64".split())
+    plan = space.parse(name)
+    job = space.job_of(plan, args, find_model(model))
+    lines = flags("torchtitan", plan, job).splitlines()
+    words = " ".join(line for line in lines if not line.startswith("#")).split()
+    found = ConfigManager().parse_args(["--module", "llama3", "--config", "llama3_8b", *words])
+    split, training = found.parallelism, found.training
+    assert (split.tensor_parallel_degree, split.pipeline_parallel_degree) == (plan.tp, plan.pp)
+    assert (split.context_parallel_degree, split.expert_parallel_degree) == (plan.cp, plan.ep)
+    replicas = split.data_parallel_shard_degree * split.data_parallel_replicate_degree
+    assert replicas * plan.tp * plan.pp * plan.cp == 64
+    assert (training.seq_len, training.global_batch_size) == (job.model.seq, 64)
+    count = training.local_batch_size if plan.pp > 1 else training.local_batch_size * (
+        training.global_batch_size // (replicas * training.local_batch_size)
+    )  # fmt: skip
+    assert count == plan.mb * job.micro_batches
+    if plan.pp > 1:
+        assert split.pipeline_parallel_microbatch_size == plan.mb
+        assert job.model.layers == split.pipeline_parallel_layers_per_stage * job.stages
+    assert type(found.activation_checkpoint).__name__ == recomputes
 
 
 TITAN = "-m torchtitan.train --module titan_config --config small --training.disable_cuda_graphs"

@@ -291,7 +291,10 @@ def test_flags_of_other_programs():
     for line in ("--parallelism.tensor_parallel_degree 4",
                  "--parallelism.data_parallel_shard_degree 8", "--training.local_batch_size 8",
                  "--training.global_batch_size 64",
-                 "--parallelism.pipeline_parallel_schedule Interleaved1F1B"):  # fmt: skip
+                 "--parallelism.pipeline_parallel_schedule Interleaved1F1B",
+                 "--parallelism.pipeline_parallel_layers_per_stage 1",
+                 "--parallelism.pipeline_parallel_first_stage_less_layers 0",
+                 "activation-checkpoint:full"):  # fmt: skip
         assert line in lines
     assert "# torchtitan has no ZeRO-1" in lines[-1]
 
@@ -306,9 +309,9 @@ def test_each_selective_recomputation_has_a_name_of_its_own():
     text = flags("megatron", products, job)
     assert "--recompute-granularity" not in text
     assert "its own selective is core_attn here" in text
-    assert "--activation_checkpoint.mode selective\n" in flags("torchtitan", products, job)
+    assert "\nactivation-checkpoint:selective" in flags("torchtitan", products, job)
     text = flags("torchtitan", core, job)
-    assert "--activation_checkpoint.mode none\n" in text
+    assert "\nactivation-checkpoint:none\n" in text
     assert "# torchtitan cannot recompute attention alone" in text
 
 
