@@ -18,7 +18,7 @@ from simgpu.network.bus_bandwidth import bus_factor, check_collective
 from simgpu.network.cluster import Cluster
 from simgpu.network.nccl_choices import check_algorithm, choices, protocols
 from simgpu.network.nccl_model import IN_SWITCH, expected_seconds, latency, seconds_per_byte
-from simgpu.network.traffic import Plan, plan
+from simgpu.network.traffic import Plan, equal_size, plan
 
 # Thread blocks of a collective with one member per node: few are enough to saturate one card.
 NETWORK_CHANNELS = 2
@@ -198,7 +198,8 @@ def _chosen(collective, num_bytes, members, cluster, algorithm, others, ranks):
 
 def forget():
     """Forget all costs computed so far: for those who change a constant."""
-    _chosen.cache_clear()
+    for cached in (_chosen, plan, equal_size):
+        cached.cache_clear()
 
 
 def _check_members(collective, members, cluster):

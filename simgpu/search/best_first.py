@@ -3,6 +3,7 @@
 import heapq
 import multiprocessing
 import os
+import sys
 import warnings
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -117,12 +118,19 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
                 _Loop(part, result, pool, workers, top, everything).run()
     finally:
         pool.shutdown(cancel_futures=True)
+        _show("")
     result.tried.sort(key=lambda one: (one.found.seconds, str(one.plan)))
     return result
 
 
 def _quiet():
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+
+
+def _show(progress):
+    """Show how far the search is, on a terminal; the next text takes its place."""
+    if sys.stderr.isatty():
+        print(f"\r{progress:<50}\r", end="", file=sys.stderr, flush=True)
 
 
 class _Loop:
@@ -143,6 +151,8 @@ class _Loop:
                 self._once_more()
             if self.running:
                 self._collect()
+                waiting = len(self.heap) + sum(map(len, self.asked.values()))
+                _show(f"{self.result.simulated} plans simulated, {waiting} to decide on")
         left = [least for _, least, _ in self.later]
         self.result.skipped, self.result.least = len(left), min(left, default=float("inf"))
 

@@ -6,7 +6,7 @@ import itertools
 import pytest
 from torch._inductor import comm_analysis
 
-from simgpu.network import measured
+from simgpu.network import measured, networks
 from simgpu.network.bus_bandwidth import COLLECTIVES, bus_factor, seconds_at
 from simgpu.network.cluster import build_cluster, find_cluster
 from simgpu.network.collective_costs import cost, forget
@@ -35,6 +35,20 @@ def nccl_alone(monkeypatch):
     forget()
     yield
     forget()
+
+
+def test_a_changed_constant_counts_once_costs_are_forgotten(monkeypatch):
+    cluster = find_cluster("dgx-a100", 2)
+
+    def seconds():
+        forget()
+        return cost("all_reduce", GIB, range(16), cluster).seconds
+
+    before = seconds()
+    with monkeypatch.context() as changed:
+        changed.setattr(networks, "NETWORK_EFFICIENCY", networks.NETWORK_EFFICIENCY / 4)
+        assert seconds() > 1.5 * before
+    assert seconds() == before
 
 
 def members_of(collective, cluster):

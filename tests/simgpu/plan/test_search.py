@@ -3,6 +3,8 @@
 import copy
 import json
 import random
+import re
+import sys
 from collections import Counter
 
 import pytest
@@ -256,6 +258,18 @@ def test_plans_that_split_contexts_are_searched_where_no_other_fits(monkeypatch,
     assert result.skipped == 1
     kind = best_first.NOT_KNOWN if fits else TOO_LARGE
     assert result.rejected == {"ep without experts": 5, kind: 2}
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_sees_how_far_the_search_is(monkeypatch, capsys, terminal):
+    monkeypatch.setattr(best_first, "simulate", made_up(lambda job: 1.5, lambda job: 1.0))
+    monkeypatch.setattr(best_first, "probe_key", lambda job: None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    search(jobs_of()[0])
+    shown = [text.strip() for text in capsys.readouterr().err.split("\r")]
+    if terminal:
+        assert re.fullmatch(r"\d+ plans simulated, \d+ to decide on", shown[-4])
+    assert not any(shown[-3:]), "nothing of it is left"
 
 
 def test_a_plan_that_splits_contexts_is_never_said_to_be_slower():
