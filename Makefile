@@ -100,7 +100,7 @@ test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the
 	$(PYTEST) $(TWO) -m "not (browser or exhaustive)" --doctest-modules $(SCRIPTS) \
 	  $(NOTEBOOKS) --nbval-sanitize-with tests/sanitise.cfg chapters d2lmini simgpu tests $(ARGS)
 
-test-all: setup  ## an hour: what `make test` leaves out, browsers and other GPUs among it
+test-all: setup  ## hours: what `make test` leaves out, browsers and other GPUs among it
 	$(PYTEST) $(TWO) -m "browser or exhaustive" tests $(ARGS)
 
 FRAMEWORKS = _build/frameworks

@@ -137,7 +137,10 @@ def in_words(found) -> str:
         found["model"], f"  on {found['hardware']}", f"  {found['program']}", *rows,
         band,
         f"verdict: {found['verdict']}",
-        *([] if found["fits"] else ["note: by the simulation, this run DOES NOT FIT in memory"]),
+        *([] if found["fits"] else [
+            "note: by the simulation, a run with these options DOES NOT FIT in memory;",
+            "  if yours did, add what saves memory in it, such as --recompute, --shard or --tp",
+        ]),
         "nearest published runs:" if near else "no published run is near; the nearest ones:",
         *(_row_in_words(row) for row in near or found["published"]),
         "the simulated step:",

@@ -90,7 +90,8 @@ def workers_for(gpus):
 def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     """Find the fastest of some plans that fit.
 
-    Those whose error is not known (`errors.has_band`) are searched only if none of the others fits.
+    Those whose error is not known (`errors.has_band`) are looked at only if none of the others
+    fits, whatever `top` and `everything` say.
 
     Parameters
     ----------

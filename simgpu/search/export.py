@@ -30,24 +30,26 @@ def _torchtitan(plan, job):
         ("training.seq_len", job.model.seq), ("training.global_batch_size", job.sequences),
         ("training.local_batch_size", plan.mb * (job.micro_batches if plan.pp > 1 else 1)),
     ]  # fmt: skip
-    remarks = []
+    mode = "none" if core else plan.recompute
+    remarks = [f"activation-checkpoint:{mode} ends the flags: write others before it"]
     if plan.pp > 1:
         pairs += [(p + "pipeline_parallel_schedule", schedule),
                   (p + "pipeline_parallel_microbatch_size", plan.mb),
                   (p + "pipeline_parallel_layers_per_stage", job.model.layers // job.stages),
                   (p + "pipeline_parallel_first_stage_less_layers", 0),
-                  (p + "pipeline_parallel_last_stage_less_layers", 0),
-                  ("training.disable_cuda_graphs", None)]  # fmt: skip
+                  (p + "pipeline_parallel_last_stage_less_layers", 0)]  # fmt: skip
+    if plan.pp > 1 or plan.ep > 1:
+        pairs.append(("training.disable_cuda_graphs", None))
     if sharded:
         always = "always" if plan.zero == 3 else "never"
         pairs.append((p + "fsdp_reshard_after_forward", always))
-    if (plan.etp or plan.tp) > 1 and job.model.experts:
+    if plan.ep > 1 and (plan.etp or plan.tp) > 1:
         remarks.append("torchtitan keeps each expert whole (etp1)")
     if core:
         remarks.append("torchtitan cannot recompute attention alone; it recomputes nothing here")
     if plan.zero == 1:
-        remarks.append("torchtitan has no ZeRO-1; it shards gradients and parameters, too")
-    mode = "none" if core else plan.recompute
+        remarks.append("torchtitan has no ZeRO-1; it shards gradients and parameters, too, and may")
+        remarks.append("take longer: `simgpu plan` with --shard 3 simulates that")
     return [*map(_flag, pairs), f"activation-checkpoint:{mode}"], remarks
 
 
@@ -77,6 +79,8 @@ def _megatron(plan, job):
         pairs += [("use-megatron-fsdp", None), ("data-parallel-sharding-strategy", kind),
                   ("ckpt-format", "fsdp_dtensor")]  # fmt: skip
         remarks.append("Megatron's FSDP refuses CUDA_DEVICE_MAX_CONNECTIONS=1: unset it")
+    elif plan.tp > 1 or plan.cp > 1:
+        remarks.append("GPUs before Blackwell need CUDA_DEVICE_MAX_CONNECTIONS=1")
     if plan.recompute == "full":
         pairs += [("recompute-granularity", "full"), ("recompute-method", "uniform"),
                   ("recompute-num-layers", 1)]  # fmt: skip

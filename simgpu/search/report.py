@@ -6,6 +6,7 @@ from simgpu.search import errors
 from simgpu.search.best_first import GAIN, ROOM, Search
 from simgpu.units import number, quantity, size
 
+LITTLE = 0.0005  # of a step: no cause worth a line
 HEAD = "plan", "step time", "tokens/s a GPU", "MFU", "memory", "limited by", ""
 
 
@@ -128,14 +129,16 @@ class SearchReport:
         rule = "tensor parallel in the node, the smallest pipeline that fits, the rest data"
         if self.baseline is None:
             return [f"baseline ({rule}): none fits"]
-        more = self.slower(self.baseline)
-        gain = f"{more / (1 + more):.0%}"
+        best, base = self.best.found.seconds, self.baseline.found.seconds
+        change = f"{abs(1 - best / base):.0%}"
         if self.baseline.plan == self.best.plan:
             verdict = "it is the best plan"
         elif self.is_unsure(self.baseline):
-            verdict = f"the best plan takes {gain} less: cannot tell"
+            word = "less" if best <= base else "more"
+            verdict = f"the best plan takes {change} {word}: cannot tell"
         else:
-            verdict = f"the best plan is faster by {gain}"
+            word = "faster" if best <= base else "slower, but has the options that were given,"
+            verdict = f"the best plan is {word} by {change}"
         return [f"baseline ({rule}): {self.baseline.plan}, "
                 f"{quantity(self.baseline.found.seconds, 's')}; {verdict}"]  # fmt: skip
 
@@ -177,6 +180,7 @@ def explain(report, tried) -> str:
     row, best = report.row(tried), report.best
     memory = tried.job.cluster.gpu.memory
     line = f"{tried.plan}: {quantity(tried.found.seconds, 's')} a step, MFU {row['mfu_share']:.0%}"
+    unsure = "" if errors.has_band(tried.plan) else f"\n{errors.UNKNOWN}"
     needs = f"{size(round(tried.found.memory))} of {size(memory)}"
     if not tried.fits:
         return (f"{tried.plan}: does not fit: needs {needs}; a plan may need {ROOM:.0%} of it\n"
@@ -193,6 +197,8 @@ def explain(report, tried) -> str:
     )  # fmt: skip
     for cause in causes:
         ours, theirs = tried.found.causes[cause], best.found.causes[cause]
+        if max(ours, theirs) < LITTLE * best.found.seconds:
+            continue
         lines.append(f"  {cause:<20} {quantity(ours, 's'):>9}  best {quantity(theirs, 's'):>9}  "
                      f"{(ours - theirs) / best.found.seconds:+.1%} of its step")  # fmt: skip
-    return "\n".join(lines)
+    return "\n".join(lines) + unsure

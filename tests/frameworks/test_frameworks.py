@@ -189,17 +189,22 @@ def megatron_alone():
     return numbers(simulated("megatron_train.py", 1))
 
 
+LLAMA, OSS = ("llama3", "llama3_8b"), ("gpt_oss", "gpt_oss_20b")  # of torchtitan
+
+
 @pytest.mark.parametrize(
-    ("model", "name", "recomputes"),
+    ("model", "name", "base", "recomputes"),
     [
-        ("llama3-70b", "tp8,pp4,mb1,zero1", "NoneType"),
-        ("llama3-70b", "tp8,pp2,mb2,zero1,chunks2,recompute=full", "Config"),
-        ("llama3-70b", "tp4,mb1,zero3,recompute=selective", "Config"),
-        ("llama3-70b", "tp2,cp4,mb1,zero2,recompute=core_attn", "NoneType"),
-        ("mixtral-8x7b", "tp2,pp2,ep4,etp1,mb1,zero1", "NoneType"),
+        ("llama3-70b", "tp8,pp4,mb1,zero1", LLAMA, "NoneType"),
+        ("llama3-70b", "tp8,pp2,mb2,zero1,chunks2,recompute=full", LLAMA, "FullAC.Config"),
+        ("llama3-70b", "tp4,mb1,zero3,recompute=selective", LLAMA, "SelectiveAC.Config"),
+        ("llama3-70b", "tp2,cp4,mb1,zero2,recompute=core_attn", LLAMA, "NoneType"),
+        ("llama3-8b", "tp8,mb1,zero0", LLAMA, "NoneType"),
+        ("mixtral-8x7b", "tp2,pp2,ep4,etp1,mb1,zero1", OSS, "NoneType"),
+        ("mixtral-8x7b", "tp2,ep8,mb1,zero3", OSS, "NoneType"),
     ],
 )
-def test_torchtitan_takes_the_flags_of_a_plan(model, name, recomputes):
+def test_torchtitan_takes_the_flags_of_a_plan(model, name, base, recomputes):
     need("torchtitan")
     from torchtitan.config.manager import ConfigManager
 
@@ -208,21 +213,24 @@ def test_torchtitan_takes_the_flags_of_a_plan(model, name, recomputes):
     job = space.job_of(plan, args, find_model(model))
     lines = flags("torchtitan", plan, job).splitlines()
     words = " ".join(line for line in lines if not line.startswith("#")).split()
-    found = ConfigManager().parse_args(["--module", "llama3", "--config", "llama3_8b", *words])
+    found = ConfigManager().parse_args(["--module", base[0], "--config", base[1], *words])
     split, training = found.parallelism, found.training
     assert (split.tensor_parallel_degree, split.pipeline_parallel_degree) == (plan.tp, plan.pp)
     assert (split.context_parallel_degree, split.expert_parallel_degree) == (plan.cp, plan.ep)
-    replicas = split.data_parallel_shard_degree * split.data_parallel_replicate_degree
-    assert replicas * plan.tp * plan.pp * plan.cp == 64
+    degrees = split.data_parallel_shard_degree, split.data_parallel_replicate_degree
+    assert degrees == ((job.replicas, 1) if plan.zero else (1, job.replicas))
     assert (training.seq_len, training.global_batch_size) == (job.model.seq, 64)
-    count = training.local_batch_size if plan.pp > 1 else training.local_batch_size * (
-        training.global_batch_size // (replicas * training.local_batch_size)
-    )  # fmt: skip
-    assert count == plan.mb * job.micro_batches
+    kept = {2: "never", 3: "always"}.get(plan.zero, "default")
+    assert split.fsdp_reshard_after_forward == kept
     if plan.pp > 1:
+        assert training.local_batch_size == plan.mb * job.micro_batches
         assert split.pipeline_parallel_microbatch_size == plan.mb
         assert job.model.layers == split.pipeline_parallel_layers_per_stage * job.stages
-    assert type(found.activation_checkpoint).__name__ == recomputes
+        kind = "Interleaved1F1B" if plan.chunks > 1 else "1F1B"
+        assert split.pipeline_parallel_schedule == kind
+    else:  # gradients of several are added up to the global batch
+        assert training.local_batch_size == plan.mb
+    assert type(found.activation_checkpoint).__qualname__ == recomputes
 
 
 TITAN = "-m torchtitan.train --module titan_config --config small --training.disable_cuda_graphs"

@@ -8,7 +8,10 @@ import pytest
 
 @pytest.hookimpl(optionalhook=True)  # pytest-xdist may be missing
 def pytest_xdist_make_scheduler(config, log):
-    """Return a scheduler that gives no test to a second worker; None for other distributions."""
+    """Return a scheduler that gives the test that crashed to no other worker.
+
+    None for other distributions.
+    """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling

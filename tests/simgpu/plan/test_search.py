@@ -224,6 +224,12 @@ def test_a_baseline_that_is_close_is_a_tie():
     assert "takes 5% less: cannot tell" in str(one)
 
 
+def test_a_baseline_can_be_faster_than_what_the_given_options_allow():
+    for took, words in ((0.95, "takes 5% more: cannot tell"), (0.5, "given, by 100%")):
+        one = report(tried(Plan(tp=1, zero=1), 1.0), baseline=tried(Plan(tp=4, zero=1), took))
+        assert words in str(one)
+
+
 def test_a_baseline_that_nothing_beats_is_the_best():
     one = str(report(tried(Plan(zero=1), 1.0)))
     assert "mb1,zero1, 1 s; it is the best plan\n" in one
@@ -266,15 +272,19 @@ def test_a_terminal_sees_how_far_the_search_is(monkeypatch, capsys, terminal):
     monkeypatch.setattr(best_first, "probe_key", lambda job: None)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     search(jobs_of()[0])
-    shown = [text.strip() for text in capsys.readouterr().err.split("\r")]
+    said = capsys.readouterr().err
+    assert bool(said) == terminal
     if terminal:
-        assert re.fullmatch(r"\d+ plans simulated, \d+ to decide on", shown[-4])
-    assert not any(shown[-3:]), "nothing of it is left"
+        *_, progress, _, blanks, end = said.split("\r")
+        assert re.fullmatch(r"\d+ plans simulated, \d+ to decide on", progress.strip())
+        assert (blanks, end) == (" " * len(progress), ""), "nothing of it is left"
 
 
 def test_a_plan_that_splits_contexts_is_never_said_to_be_slower():
     one = report(tried(Plan(zero=1), 1.0))
-    assert ": cannot tell" in explain(one, tried(Plan(cp=2, zero=1), 9.0))
+    text = explain(one, tried(Plan(cp=2, zero=1), 9.0))
+    assert ": cannot tell" in text
+    assert text.endswith(errors.UNKNOWN)
 
 
 def test_why_compares_cause_by_cause():

@@ -38,7 +38,7 @@ def test_the_values_are_those_of_gloo_on_the_cpu(name, has_snapshot, tmp_path, s
 
     script = tmp_path / "on_cpu.py"
     script.write_text(cuda_scripts.on_cpu(name))
-    python = ["--no-python", sys.executable]
+    python = ["--no-python", sys.executable]  # torchrun's is `python -u`, which does the same
     command = [*TORCHRUN, *python, str(script), *args("real")]
     real = subprocess.run(command, env=ENV, capture_output=True, text=True, timeout=240)
     assert real.returncode == 0, real.stderr
