@@ -320,7 +320,7 @@ def test_flags_of_other_programs():
                  "--parallelism.pipeline_parallel_first_stage_less_layers 0",
                  "activation-checkpoint:full"):  # fmt: skip
         assert line in lines
-    assert "# torchtitan has no ZeRO-1" in lines[-1]
+    assert any(line.startswith("# torchtitan has no ZeRO-1") for line in lines)
 
 
 def test_each_selective_recomputation_has_a_name_of_its_own():
