@@ -344,7 +344,7 @@ def test_the_record_has_rows_of_all_families():
 
 
 def is_slow(conclusion):
-    return "ResNet" in conclusion.words
+    return conclusion.words.startswith(("ResNet", "Transformer", "Experts"))
 
 
 @pytest.mark.sample(3)
@@ -362,6 +362,16 @@ def test_the_recorded_conclusions_are_what_is_simulated_today(conclusion):
     if conclusion in assumptions:
         today = zip(assumptions[conclusion], assumed.by_assumption(conclusion), strict=True)
         assert all(stored == pytest.approx(found) for stored, found in today), ANEW
+
+
+def test_every_constant_changes_some_conclusion():
+    """Or it is not varied: what was computed with another value of it may be cached."""
+    without_effect = {
+        assumption.names
+        for place, assumption in enumerate(assumed.ASSUMPTIONS)
+        if all(max(c[place]) < 1.0005 * min(c[place]) for c in RECORDED_STUDY[1].values())
+    }
+    assert without_effect == {("MOST",)}, "a limit that no conclusion reaches"
 
 
 def test_a_conclusion_that_does_not_hold_is_bold():
@@ -391,7 +401,7 @@ def test_constants_are_changed_one_at_a_time():
                 module, name = a.where
                 kept = getattr(module, name)
                 with a.applied(value):
-                    assert getattr(module, name) == value != kept
+                    assert getattr(module, name) == a.make(value) != kept
                 assert getattr(module, name) == kept
     assert assumed._wires(gpu, link, 0.4)[1].bandwidth == pytest.approx(link.bandwidth / 2)
     assert assumed._host_memory(gpu, link, 2)[1].pageable_to_host == 2 * link.pageable_to_host
@@ -414,7 +424,7 @@ def test_all_constants_are_listed():
     assert by_name["HOST_RATE"][1] == "80 GB/s"
     assert by_name["HOST_RATE"][4] == "40 to 160 GB/s"
     assert by_name["COLLECTIVE_LAUNCH_OVERHEAD"][1] == "25 µs"
-    assert by_name["FLASH"][1:5:3] == ("8: 60%, 9: 35%", "no")
+    assert by_name["FLASH"][1:5:3] == ("8: 60%, 9: 35%", "40 to 75%, on an A100")
     assert assumed.varied().keys() <= by_name.keys(), "the study varies none that is not listed"
     assert [name for name, line in by_name.items() if line[2] == "fitted"] == [
         "PAGEABLE_TO_HOST", "STAGING_CHUNK", "WIRE", "FILL", "START", "PAIR_CHANNEL_RATE",

@@ -8,8 +8,9 @@ from functools import lru_cache, partial
 from benchmarks.published.families import vtrain
 from benchmarks.published.page import conclusions
 from simgpu.clock import contention
-from simgpu.hardware import assumptions, find_gpu_and_link, matmul_efficiency
-from simgpu.network import collective_costs, measured
+from simgpu.hardware import assumptions, attention, find_gpu_and_link, matmul_efficiency
+from simgpu.network import collective_costs, measured, networks
+from simgpu.plan.simulate import simulate
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Assumption:
     where : tuple, optional
         The module and the name of the constant, if it belongs to neither: it has the value while
         the conclusion is computed.
+    make : callable
+        Returns the constant for a value; unless given, the value.
     """
 
     words: str
@@ -60,6 +63,7 @@ class Assumption:
     change: Callable = lambda gpu, link, value: (gpu, link)
     names: tuple = ()
     where: tuple | None = None
+    make: Callable = lambda value: value
 
     @contextmanager
     def applied(self, value):
@@ -70,7 +74,7 @@ class Assumption:
         module, name = self.where
         kept = getattr(module, name)
         try:
-            setattr(module, name, value)
+            setattr(module, name, self.make(value))
             forget()
             yield
         finally:
@@ -83,6 +87,7 @@ def forget():
     collective_costs.forget()
     matmul_efficiency.matmul_efficiency.cache_clear()
     matmul_efficiency.products_efficiency.cache_clear()
+    simulate.cache_clear()
 
 
 def _gpu(gpu, link, value, *names):
@@ -129,6 +134,10 @@ def _memory(gpu, link, share):
     return _gpu(gpu, link, share, "memory_efficiency")
 
 
+def _times(constants, factor):
+    return {name: factor * value for name, value in constants.items()}
+
+
 LAUNCHES = (2e-6, assumptions.LAUNCH_OVERHEAD, 10e-6, 15e-6, vtrain.LAUNCH)
 
 ASSUMPTIONS = (
@@ -151,13 +160,28 @@ ASSUMPTIONS = (
         ("collectives take at most: 70 to 98%", (0.7, 0.98), (contention, "MOST")),
         ("large messages: 90 to 100% of NCCL's rate", (0.9, 1.0), (measured, "WIRE")),
         ("links fill: 0 to 3 MiB a channel", (0.0, 3 * 2**20), (measured, "FILL")),
+        ("network cards: 85 to 100%", (0.85, 1.0), (networks, "NETWORK_EFFICIENCY")),
+        ("channels over a network: 1 to 8", (1, 8), (collective_costs, "NETWORK_CHANNELS")),
     )),
+    Assumption("latency of switches: 0.25 to 4 times", (0.25, 4.0),
+               names=("SWITCH_LATENCY", "ETHERNET_LATENCY"), where=(conclusions, "LATENCY_FACTOR")),
+    Assumption("first byte: 0 to 2 times as late", (0.0, 2.0), names=("START",),
+               where=(measured, "START"), make=partial(_times, measured.START)),
+    Assumption("one channel: 0.7 to 1.4 times as fast", (0.7, 1.4), names=("PAIR_CHANNEL_RATE",),
+               where=(measured, "PAIR_CHANNEL_RATE"),
+               make=partial(_times, measured.PAIR_CHANNEL_RATE)),
+    Assumption("flash attention: 40 to 75%, on an A100", (0.4, 0.75), names=("FLASH",),
+               where=(attention, "FLASH"), make=partial(dict.fromkeys, attention.FLASH)),
 )  # fmt: skip
 
 
 def varied():
     """Return ``{name of a constant: the range in which the study varies it}``."""
     return {name: a.words.partition(": ")[2] for a in ASSUMPTIONS for name in a.names}
+
+
+def _split(words, than, network=None, sizes=conclusions.SMALL):
+    return partial(conclusions.model, words=words, than=than, network=network, sizes=sizes)
 
 
 CONCLUSIONS = (
@@ -179,6 +203,23 @@ CONCLUSIONS = (
                "overlap-and-scaling", partial(conclusions.pcie, per_gpu=256), low=1.1),
     Conclusion("ResNet-18, DDP over Ethernet: without overlap a step is longer",
                "overlap-and-scaling", partial(conclusions.overlap, per_gpu=256), low=1.05),
+    Conclusion("Transformer, 8 GPUs: a step with FSDP is hardly longer than with DDP",
+               "memory-and-sharding",
+               _split("--gpus 8 --shard 3 --batch 8", "--gpus 8 --shard 0 --batch 8"), high=1.1),
+    Conclusion("Transformer, two nodes with a card each: 16 ranks of tensors are slower than 8",
+               "tensor-parallelism",
+               _split("--gpus 16 --tp 16 --batch 1", "--gpus 8 --tp 8 --batch 1", "ethernet200"),
+               low=1.1),
+    Conclusion("Transformer, four stages: of 4 micro-batches each takes longer than of 32",
+               "pipeline-parallelism",
+               _split("--gpus 4 --pp 4 --batch 4", "--gpus 4 --pp 4 --batch 32"), low=1.1),
+    Conclusion("Transformer, two nodes: tensors over both are slower than a pipeline between them",
+               "putting-it-together",
+               _split("--gpus 16 --tp 16 --batch 8", "--gpus 16 --tp 8 --pp 2 --batch 8", "hdr"),
+               low=1.1),
+    Conclusion("Experts, two nodes: one set on both is slower than a set on each", "experts",
+               _split("--gpus 16 --ep 16 --batch 16", "--gpus 16 --ep 8 --batch 16", "hdr",
+                      conclusions.EXPERTS), low=1.05),
 )  # fmt: skip
 # Those that turn around for some launch overhead of LAUNCHES: no conclusions of the book.
 BETWEEN = (

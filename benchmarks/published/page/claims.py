@@ -156,7 +156,8 @@ def _conclusions(launches, ranges):
         for place, values in enumerate(columns)
         if not all(map(conclusion.holds, values))
     }
-    adding, overlap = CONCLUSIONS[0].words, CONCLUSIONS[-1]
+    adding = CONCLUSIONS[0].words
+    overlap = next(c for c in CONCLUSIONS if "without overlap" in c.words)
     launch, kernel, collective, wire = (
         _place(name)
         for name in (
@@ -171,6 +172,11 @@ def _conclusions(launches, ranges):
             math.isclose(min(columns[place]), max(columns[place]), rel_tol=0.01)
             for columns in ranges.values()
             for place in (wire, collective)
+        ),
+        "tensors over two nodes: lose least if arithmetic is slow": all(
+            min(columns, key=min) is columns[_place("COMPUTE_EFFICIENCY")]
+            for conclusion, columns in ranges.items()
+            if "two nodes" in conclusion.words and "tensors" in conclusion.words
         ),
         "overlap: next to nothing if launching is slow": 0.95 < launches[overlap][-1] < 1.05,
         "LeNet, 256 images each: turns around between 2 and 5 us": _turns(*lenet, 0),

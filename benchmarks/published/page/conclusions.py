@@ -8,10 +8,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from d2lmini import Event, Stream, Timer, get_params, init_params, sim, train_batch
 from d2lmini.resnet import resnet18
+from simgpu.network.cluster import build_cluster
+from simgpu.network.networks import find_network
+from simgpu.plan import options
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Model
 
 STEPS = 3
 SIDE = 4000
 TIMES = 50
+LATENCY_FACTOR = 1.0  # of the switches between nodes: the study changes it
+SMALL = Model(4096, 32, 4, 4096, 32000, kv_heads=16, inner=11008, gated=True, tied=False)
+EXPERTS = replace(SMALL, hidden=2048, heads=16, inner=4096, experts=16, active=2)
 
 
 def additions(gpu, link):
@@ -107,7 +115,7 @@ def overlap(gpu, link, per_gpu):
     Two nodes of one GPU each, joined by Ethernet of 100 Gbit/s. Without DDP the gradients are
     summed after the backward pass, in one message.
     """
-    nodes = _parts(gpu, link) | {"nodes": 2, "network": "ethernet100"}
+    nodes = _parts(gpu, link) | {"nodes": 2, "network": _network("ethernet100")}
     ddp, after = (max(sim.spawn(_step, (per_gpu, hide), 2, **nodes)) for hide in (True, False))
     return after / ddp
 
@@ -151,3 +159,25 @@ def _step(rank, num_images, ddp=True, bucket=None):
         optimizer.step()
     sim.synchronize()
     return sim.now() - start
+
+
+def model(gpu, link, words, than, network=None, sizes=SMALL):
+    """Return how many times as long a step of a model takes with some options as with others.
+
+    Seconds of a step over its sequences; `words` and `than` are options of `simgpu plan`, `network`
+    joins nodes of eight GPUs.
+    """
+    other = _planned(gpu, link, than, network, sizes)
+    return _planned(gpu, link, words, network, sizes) / other
+
+
+def _planned(gpu, link, words, network, sizes):
+    job = options.job_of(options.make_parser().parse_args(["model", *words.split()]), sizes)
+    joined = None if network is None else _network(network)
+    cluster = build_cluster(job.cluster.world_size, gpu, link, job.cluster.nodes, joined)
+    return simulate(replace(job, cluster=cluster)).seconds / job.sequences
+
+
+def _network(name):
+    found = find_network(name)
+    return replace(found, latency=LATENCY_FACTOR * found.latency)

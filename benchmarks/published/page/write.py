@@ -3,7 +3,8 @@
 ``python -m benchmarks.published.page`` writes it from the record in records/ (see `record`).
 ``... FILE.csv ...`` (or folders of them) first predicts these tables of published measurements, and
 simulates the book's conclusions, for a new record; with ``--keep`` it puts the tables into the
-record that is there. ``--check`` says whether the stored page is what the record gives.
+record that is there, with ``--study`` the conclusions. ``--check`` says whether the stored page is
+what the record gives.
 """
 
 import argparse
@@ -110,8 +111,12 @@ def main(arguments=None, root=ROOT):
                         "folders of them, for a new record; none: the record as it is")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep the record's other tables, and "
                         "the conclusions in it")  # fmt: skip
+    parser.add_argument("--study", action="store_true", help="put the conclusions, simulated anew, "
+                        "into the record that is there")  # fmt: skip
     parser.add_argument("--check", action="store_true", help="write no page; fail if it is stale")
     options = parser.parse_args(arguments)
+    if options.check and options.study:
+        parser.error("--check writes nothing, and --study the record: give one of them")
     stored = root / record.PATH.relative_to(ROOT)
     if options.files:
         try:
@@ -125,6 +130,9 @@ def main(arguments=None, root=ROOT):
         else:
             record.write(found, assumed.study(), stored)
     found, study = record.read(stored)
+    if options.study:
+        study = assumed.study()
+        record.write(found, study, stored)
     wrong = claims.broken(findings.all_numbers(found), *study, summary.missed(found))
     if wrong:
         print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")
