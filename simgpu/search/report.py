@@ -146,9 +146,9 @@ class SearchReport:
         found = self.search
         lines = [
             *self._band(),
-            f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best; 19 of 20 "
-            f"published pairs predicted to differ by more were in that order ({errors.ORDER:.0%} "
-            f"of those that differ by less than {2 * errors.COMPARED:.0%})",
+            f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best. Published pairs "
+            f"that were predicted to differ by more: 19 of 20 were in that order; those by "
+            f"{errors.COMPARED:.0%} to {2 * errors.COMPARED:.0%}: {errors.ORDER:.0%}",
         ]
         if found.skipped:
             lines.append(
