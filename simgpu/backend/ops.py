@@ -161,6 +161,13 @@ class Op:
         products = self.products(args, out)
         return flops_of(products), products
 
+    def cost(self, tensors, args, kwargs, outs, out) -> tuple:
+        """Return the bytes of one call, and what `work` returns."""
+        num_bytes = self.traffic(tensors, outs)
+        if self.formula is None:
+            return num_bytes, 0, ()
+        return num_bytes, *self.work(args, kwargs, out)
+
     def traffic(self, tensors, outs) -> int:
         """Return the bytes that one call reads and writes, counting each tensor once."""
         if self._counts_all:

@@ -53,10 +53,7 @@ def cost(call, out):
         outs = _changed(op, call.inner_args)
     else:
         outs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
-    num_bytes = op.traffic(call.tensors, outs)
-    if op.formula is None:
-        return num_bytes, 0, ()
-    return num_bytes, *op.work(call.inner_args, call.inner_kwargs, out)
+    return op.cost(call.tensors, call.inner_args, call.inner_kwargs, outs, out)
 
 
 def _changed(op, args):

@@ -43,11 +43,10 @@ def run_simple(op, args, kwargs):
     except RuntimeError as error:
         raise explain(error, op.name, device) from None
     wrapped = wrap(out, device)
-    num_bytes = bytes_of([out, *call.tensors])
     if op.formula is not None:
-        launch(call, num_bytes, *op.work(inner_args, kwargs, out), wrapped)
+        launch(call, *op.cost(call.tensors, inner_args, kwargs, (out,), out), wrapped)
         return wrapped
-    device.launch(op.name, 0, num_bytes)
+    device.launch(op.name, 0, bytes_of([out, *call.tensors]))
     if races.active is not None:
         show(call, wrapped)
     return wrapped

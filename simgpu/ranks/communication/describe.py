@@ -1,7 +1,4 @@
-"""Describe the tensors and the reduction of a call in error messages."""
-
-from simgpu.ranks.communication.checks import memory
-from simgpu.ranks.process import torch_internals
+"""Describe the tensors of a call in error messages."""
 
 
 def sizes(tensors) -> str:
@@ -15,14 +12,10 @@ def sizes(tensors) -> str:
 
 def in_memory(tensors, others=()) -> str:
     """Describe tensors, and an unusual order in memory, which must be the same on all ranks."""
-    return sizes(tensors) + memory.strides([*tensors, *others])
+    odd = next((t for t in (*tensors, *others) if not t.is_contiguous()), None)
+    return sizes(tensors) + ("" if odd is None else f" with strides {tuple(odd.stride())}")
 
 
 def dtype(tensor) -> str:
     """Return the name of a tensor's dtype: ``float32``."""
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def op_name(op) -> str:
-    """Return the name of a reduction: ``sum``."""
-    return str(torch_internals.kind_of_reduction(op)).rpartition(".")[2].lower()

@@ -14,6 +14,7 @@ from simgpu.ranks.communication.messages import Messages
 from simgpu.ranks.communication.order.batch import Batch
 from simgpu.ranks.communication.work import WorkGroup
 from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process.torch_internals import name_of_reduction
 
 
 class SimProcessGroup(dist.ProcessGroup):
@@ -142,7 +143,7 @@ class SimProcessGroup(dist.ProcessGroup):
         return self._issue(
             "all_reduce", tensors, tensors,
             lambda given, filled: values.all_reduce(given, filled, op), opts,
-            details=f"{describe.in_memory(tensors)}, {describe.op_name(op)}",
+            details=f"{describe.in_memory(tensors)}, {name_of_reduction(op)}",
         )  # fmt: skip
 
     allreduce_coalesced = allreduce
@@ -166,7 +167,7 @@ class SimProcessGroup(dist.ProcessGroup):
         return self._issue(
             "reduce", tensors, tensors if self._group_rank == root else [],
             lambda given, filled: values.reduce(given, filled, op, root), opts,
-            details=f"{describe.in_memory(tensors)}, {describe.op_name(op)}, {self._to(root)}",
+            details=f"{describe.in_memory(tensors)}, {name_of_reduction(op)}, {self._to(root)}",
             outputs=tensors, root=root,
         )  # fmt: skip
 
@@ -215,7 +216,7 @@ class SimProcessGroup(dist.ProcessGroup):
         return self._issue(
             "reduce_scatter", inputs, outputs,
             lambda given, filled: values.reduce_scatter(given, filled, op), opts,
-            details=f"{describe.in_memory(inputs, outputs)}, {describe.op_name(op)}",
+            details=f"{describe.in_memory(inputs, outputs)}, {name_of_reduction(op)}",
         )  # fmt: skip
 
     def reduce_scatter_single_coalesced(self, outputs, inputs, opts=None):

@@ -141,6 +141,11 @@ def kind_of_reduction(op):
     return getattr(op, "op", op)
 
 
+def name_of_reduction(op) -> str:
+    """Return the name of a reduction: ``sum``."""
+    return str(kind_of_reduction(op)).rpartition(".")[2].lower()
+
+
 def factor_of_reduction(op):
     """Return the factor of ``ReduceOp.PREMUL_SUM``."""
     return op.__getstate__()[1]

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
-from simgpu.clock.current import current_machine
 from simgpu.ranks.communication.checks import memory, sizes, types
 from simgpu.ranks.communication.checks.refusal import count, refuse
 from simgpu.ranks.process.scheduler import RanksError
@@ -181,7 +180,7 @@ def _check(caller, call, tensors, wanted, others=(), op=None):
     on_gpu = all(isinstance(tensor, SimTensor) for tensor in every)
     if len(caller.takes) == 1:
         _check_devices(caller, call, every)
-    gpu = current_machine().gpu if on_gpu else None
+    gpu = every[0]._device.gpu if on_gpu else None
     types.check_types(caller.rank, call, every, gpu)
     if op is not None:
         types.check_reduction(caller.rank, call, op, tensors[0], gpu)

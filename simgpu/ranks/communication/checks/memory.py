@@ -46,12 +46,6 @@ def is_dense(tensor) -> bool:
     return _region(tensor)[1] == ((1, tensor.nbytes - 1),) and 0 not in tensor.stride()
 
 
-def strides(tensors) -> str:
-    """Describe an unusual order in memory, which all ranks must share; usually ``""``."""
-    odd = next((t for t in tensors if not t.is_contiguous()), None)
-    return "" if odd is None else f" with strides {tuple(odd.stride())}"
-
-
 def check_formats(rank, call, inputs, outputs) -> None:
     """Check that input and output have the same order in memory, such as channels last."""
     one, other = inputs[0], outputs[0]

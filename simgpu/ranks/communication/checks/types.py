@@ -49,7 +49,7 @@ def check_reduction(rank, call, op, tensor, gpu) -> None:
     if type_.is_complex and kind not in _COMPLEX:
         problem = "complex numbers have no order and are sent as pairs", "use sum or avg"
     if problem:
-        name = str(kind).rpartition(".")[2].lower()
+        name = torch_internals.name_of_reduction(op)
         refuse(rank, call, f"reduces {dtype(tensor)} by {name}: {problem[0]}", problem[1])
 
 

@@ -90,10 +90,11 @@ class OwnValues:
         changed = set(self._changed)
         self._same = [snapshot for snapshot in self._snapshots if snapshot not in changed]
         self._views = [view for snapshot in self._same for view in snapshot.views]
-        self._lengths = [snapshot.length() for snapshot in self._same]
+        self._live = [snapshot.live for snapshot in self._same]
+        self._lengths = [*map(len, self._live)]
         self._first = (*chain.from_iterable(self._views),)
 
     def _is_unchanged(self):
-        return [snapshot.length() for snapshot in self._same] == self._lengths and all(
+        return [*map(len, self._live)] == self._lengths and all(
             map(is_, chain.from_iterable(self._views), self._first)
         )

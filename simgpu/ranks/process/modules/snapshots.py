@@ -10,20 +10,24 @@ _ABSENT = object()
 
 
 class NamespaceSnapshot:
-    """The names in a module or a class, with the caller's values."""
+    """The names in a module or a class, with the caller's values.
+
+    Attributes
+    ----------
+    live : sized
+        What `len` tells the number of names of now.
+    views : list of iterable
+        What is to be compared with the caller's, object by object.
+    """
 
     def __init__(self, owner):
-        self._owner, self._now = owner, vars(owner)
-        self._first = dict(self._now)
-        self.views = [self._now.values()]
-
-    def length(self) -> int:
-        """Return the number of names."""
-        return len(self._now)
+        self._owner, self.live = owner, vars(owner)
+        self._first = dict(self.live)
+        self.views = [self.live.values()]
 
     def get(self) -> dict:
         """Return the values that differ from the caller's."""
-        first, now = self._first, self._now
+        first, now = self._first, self.live
         found = {k: v for k, v in now.items() if first.get(k, _ABSENT) is not v}
         if len(now) != len(first) or found:
             found.update(dict.fromkeys(first.keys() - now.keys(), _ABSENT))
@@ -42,12 +46,12 @@ class NamespaceSnapshot:
     def _set(self, name, value):
         if not isinstance(self._owner, type):
             if value is _ABSENT:
-                self._now.pop(name, None)
+                self.live.pop(name, None)
             else:
-                self._now[name] = value
+                self.live[name] = value
         elif value is not _ABSENT:
             type.__setattr__(self._owner, name, value)
-        elif name in self._now:
+        elif name in self.live:
             type.__delattr__(self._owner, name)
 
     def with_empty_caches(self, new) -> dict:
@@ -65,23 +69,19 @@ class NamespaceSnapshot:
 
 
 class ContainerSnapshot:
-    """What a container held for the caller."""
+    """What a container held for the caller; `live` and `views` as in `NamespaceSnapshot`."""
 
     def __init__(self, container):
-        self._container = container
+        self.live = container
         self._first = self._copy()
         self.views = [] if len(container) > _MANY else [container]
         if self.views and isinstance(container, dict):
             self.views.append(container.values())
 
-    def length(self) -> int:
-        """Return the number of entries."""
-        return len(self._container)
-
     def get(self):
         """Return a copy of what it holds if that differs from what it held for the caller."""
-        is_equal = len(self._container) == len(self._first) and (
-            not self.views or _equal(self._container, self._first)
+        is_equal = len(self.live) == len(self._first) and (
+            not self.views or _equal(self.live, self._first)
         )
         return None if is_equal else (self._copy(),)
 
@@ -97,10 +97,10 @@ class ContainerSnapshot:
         """Return nothing: caches of functions are found among the names."""
 
     def _copy(self):
-        return (dict if isinstance(self._container, dict) else list)(self._container)
+        return (dict if isinstance(self.live, dict) else list)(self.live)
 
     def _fill(self, values):
-        container = self._container
+        container = self.live
         container.clear()
         if isinstance(container, dict):
             dict.update(container, values)
