@@ -48,6 +48,7 @@ class Device:
         self.contention = Contention()  # between collectives and kernels
         self.before_kernel = None  # called before each kernel, if set
         self.memory = Memory(index, machine.gpu, machine.lock)
+        self.connections = None  # of a rank: those that NCCL has made
         self.generator = torch.Generator().manual_seed(state.seed)
         self.streams: list[Stream] = []
         self.default_stream = Stream.of(self)

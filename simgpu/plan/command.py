@@ -10,7 +10,6 @@ from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 from simgpu.units import number
 
-MEMORY = "the CUDA context and NCCL take memory besides"
 BALANCED = "every expert gets as many tokens as the others"
 
 
@@ -48,7 +47,8 @@ def plan(args) -> Report:
         gpus=gpus, mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak,
         dtype=dtype, parameters=model.parameters, peak_memory_bytes=found.memory,
         peak_reserved_bytes=found.reserved, gpu_memory_bytes=gpu.memory, time_shares=_shares(found),
-        notes=(MEMORY, *([routing_in_words(args.imbalance)] if model.experts else [])),
+        uncounted_memory_bytes=found.uncounted,
+        notes=((routing_in_words(args.imbalance),) if model.experts else ()),
         imbalance=args.imbalance if model.experts else None,
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ def plan_own(args) -> Report:
         mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak, dtype=dtype,
         parameters=parameters, peak_memory_bytes=found.memory,
         peak_reserved_bytes=found.reserved, gpu_memory_bytes=cluster.gpu.memory,
-        time_shares=_shares(found), notes=(MEMORY,),
+        time_shares=_shares(found), uncounted_memory_bytes=found.uncounted,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
+from simgpu.network.nccl_memory import in_words
 from simgpu.run.shares import CAUSES
 from simgpu.units import number, percent, quantity, size
 
@@ -30,6 +31,8 @@ class Report:
         Of what tensors take, on the GPU that needs most.
     peak_reserved_bytes : float
         Of the segments that PyTorch's caching allocator would hold for them on a large GPU.
+    uncounted_memory_bytes : tuple
+        The least and the most that CUDA's context and NCCL's buffers take besides.
     gpu_memory_bytes : int
     time_shares : dict
         Share of the step's time by cause, 0 to 1.
@@ -52,6 +55,7 @@ class Report:
     parameters: int
     peak_memory_bytes: float
     peak_reserved_bytes: float
+    uncounted_memory_bytes: tuple
     gpu_memory_bytes: int
     time_shares: dict
     notes: tuple = ()
@@ -88,8 +92,8 @@ class Report:
         memory += f"; {size(self.peak_reserved_bytes)} reserved"
         if not self.fits:
             memory += ": DOES NOT FIT"
-        elif self.peak_reserved_bytes > self.gpu_memory_bytes:
-            memory += ": fits barely, if the allocator finds room"
+        elif self.peak_reserved_bytes + self.uncounted_memory_bytes[1] > self.gpu_memory_bytes:
+            memory += ": fits barely, if the allocator finds room beside what is not counted"
         peak = f"of {quantity(self.peak_flop_per_second, 'FLOP/s')} a GPU, the peak for"
         rows = [
             ("step time", quantity(self.step_time_seconds, "s"),
@@ -106,6 +110,7 @@ class Report:
             f"  on {self.hardware}",
             f"  {self.program}",
             *(f"{a:<22} {b:<18} {c}".rstrip() for a, b, c in rows),
+            f"note: not counted are {in_words(self.uncounted_memory_bytes)}",
             *(f"note: {note}" for note in self.notes),
         ]
         return "\n".join(lines)

@@ -15,6 +15,7 @@ from statistics import fmean
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
 import simgpu as sim
+from simgpu.clock.current import current_machine
 from simgpu.network.cluster import Cluster
 from simgpu.plan.step.job import PlanError
 from simgpu.plan.step.peaks import PARTS
@@ -44,6 +45,8 @@ class Simulated:
         up to `seconds`.
     peaks : tuple
         Of each rank that ran what `Peaks.take` returns.
+    uncounted : tuple
+        The least and the most bytes of `simgpu.network.nccl_memory`, of the rank with the most.
     """
 
     seconds: float
@@ -51,6 +54,7 @@ class Simulated:
     reserved: float = 0.0
     causes: dict = field(default_factory=dict, compare=False)
     peaks: tuple = ()
+    uncounted: tuple = (0, 0)
 
 
 def run(job):
@@ -71,7 +75,13 @@ def run(job):
     start, end = min(starts), max(ends)
     causes = causes_between(job.cluster.gpu, start, end)
     *parts, reserved = map(max, peaks)
-    return Simulated(end - start, max(parts), reserved, causes, tuple(zip(*peaks, strict=True)))
+    peaks = tuple(zip(*peaks, strict=True))
+    return Simulated(end - start, max(parts), reserved, causes, peaks, uncounted())
+
+
+def uncounted():
+    """Return what no allocator counts, on the rank of the last run that has most of it."""
+    return max(device.connections.num_bytes() for device in current_machine().devices)
 
 
 def causes_between(gpu, start, end):
@@ -109,7 +119,8 @@ def simulate(job):
     # Segments grow in steps; no less is unused than in the parts that ran.
     reserved = max(reserved, memory + max(f.reserved - f.memory for f in found.values()))
     causes = _causes_of(found, axes, wanted, seconds)
-    return Simulated(seconds, memory, reserved, causes)
+    most = max(f.uncounted for f in found.values())
+    return Simulated(seconds, memory, reserved, causes, uncounted=most)
 
 
 def _causes_of(found, axes, wanted, seconds):

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import simgpu as sim
 from simgpu.network.cluster import Cluster
-from simgpu.plan.simulate import ROOMY, Simulated, causes_between
+from simgpu.plan.simulate import ROOMY, Simulated, causes_between, uncounted
 from simgpu.plan.step.job import PlanError
 
 COUNTS = 1, 2  # micro-batches that are simulated; a step of more goes on in a straight line
@@ -114,7 +114,7 @@ def simulate(job):
         for cause, seconds in second.causes.items()
     }
     seconds = second.seconds + more * (second.seconds - first.seconds)
-    return Simulated(seconds, second.memory, second.reserved, causes), flops
+    return replace(second, seconds=seconds, causes=causes), flops
 
 
 def _run(job):
@@ -129,7 +129,8 @@ def _run(job):
         raise PlanError(f"the model does not run: {error or type(error).__name__}") from None
     spans = [s for s in sim.trace() if s.engine == "compute" and start <= s.start <= end]
     causes = causes_between(cluster.gpu, start, end)
-    return Simulated(end - start, *memory, causes), sum(s.flops for s in spans)
+    found = Simulated(end - start, *memory, causes, uncounted=uncounted())
+    return found, sum(s.flops for s in spans)
 
 
 def _step(rank, job):

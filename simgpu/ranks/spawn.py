@@ -13,6 +13,7 @@ from simgpu.clock.trace import OF_RANKS
 from simgpu.configure import build
 from simgpu.naming import NAME, slot_type
 from simgpu.network.cluster import build_cluster
+from simgpu.network.nccl_memory import Connections
 from simgpu.ranks import representatives
 from simgpu.ranks.communication import folding, world
 from simgpu.ranks.communication.communication_scheduler import CommunicationScheduler
@@ -239,7 +240,7 @@ def _make_rank(machine, index, number, cluster, modules):
     device.row, host_row = OF_RANKS + number, -OF_RANKS - number
     machine.trace.name_row(device.row, f"rank {number} {device.name}")
     machine.trace.name_row(host_row, f"rank {number} host")
-    device.urgent = Engine()
+    device.urgent, device.connections = Engine(), Connections(number, cluster)
     device.generator = SeedAndOffset(state.seed)
     device.draw = device.generator.draw
     clock = HostClock(machine, host_row, index)

@@ -28,11 +28,11 @@ from statistics import fmean, median
 import simgpu as sim
 from simgpu.clock import current
 from simgpu.device_api import memory
+from simgpu.network.nccl_memory import in_words
 from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
 from simgpu.units import percent, quantity, scale, size
 
-ALMOST_FULL = 0.95  # of a GPU's memory; what is not counted takes one to a few GiB
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Summary:
         Bytes, by rank.
     peak_reserved : dict
         Bytes, by rank.
+    uncounted : dict
+        The least and the most bytes that CUDA's context and NCCL's buffers take, by rank.
     gpu_memory : int
         Bytes that a GPU has.
     mfu : float
@@ -78,6 +80,7 @@ class Summary:
     step_seconds: float
     peak_memory: dict
     peak_reserved: dict
+    uncounted: dict
     gpu_memory: int
     mfu: float
     peak_type: str
@@ -113,11 +116,11 @@ class Summary:
             )
         fullest = max(self.peak_reserved, key=self.peak_reserved.get)
         reserved = self.peak_reserved[fullest]
-        if reserved > ALMOST_FULL * self.gpu_memory:
+        if reserved + self.uncounted[fullest][1] > self.gpu_memory:
             doubts.append(
                 f"{_of(reserved, self.gpu_memory)} are reserved on rank {fullest}: a real GPU may "
-                "be out of memory, since it also holds CUDA's context, NCCL's buffers, and the "
-                "workspaces of libraries"
+                f"be out of memory, since it also holds {in_words(self.uncounted[fullest])}, and "
+                "the workspaces of libraries"
             )
         return doubts
 
@@ -157,8 +160,10 @@ class Summary:
             ``hardware``: the simulated hardware, in words. ``steps``: of how many steps
             ``step_time_seconds`` is the median; 0: it is the time of the whole run.
             ``exposed_communication_share``, ``hidden_communication_share``: of the time, 0 to 1.
-            ``peak_memory_bytes``, ``peak_reserved_bytes``: by rank. ``throughput_per_second``: None
-            if no work was said; its unit is ``work_unit``. ``gpu_memory_bytes``: what a GPU has.
+            ``peak_memory_bytes``, ``peak_reserved_bytes``: by rank. ``uncounted_memory_bytes``: by
+            rank, the least and the most that CUDA's context and NCCL's buffers take besides.
+            ``throughput_per_second``: None if no work was said; its unit is ``work_unit``.
+            ``gpu_memory_bytes``: what a GPU has.
             ``mfu_share``: 0 to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``.
             ``limited_by``: a key of ``time_shares``, which are by cause and add up to 1.
             ``window_seconds``: the start and the end of the time that the shares are of.
@@ -173,6 +178,7 @@ class Summary:
             "work_unit": self.work and self.work[1],
             "peak_memory_bytes": self.peak_memory,
             "peak_reserved_bytes": self.peak_reserved,
+            "uncounted_memory_bytes": self.uncounted,
             "gpu_memory_bytes": self.gpu_memory,
             "mfu_share": self.mfu,
             "peak_flop_per_second": self.peak_flops,
@@ -218,6 +224,7 @@ def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
         step_seconds=median(durations or [end - start]),
         peak_memory={rank: sim.max_memory_allocated(i) for i, rank in enumerate(ranks)},
         peak_reserved={rank: memory.max_memory_reserved(i) for i, rank in enumerate(ranks)},
+        uncounted=dict(zip(ranks, _uncounted(), strict=True)),
         gpu_memory=gpu.memory,
         mfu=flops / (len(ranks) * peak * (end - start)),
         peak_type=peak_type,
@@ -227,6 +234,11 @@ def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
         launch_seconds=gpu.launch_overhead,
         work=work,
     )
+
+
+def _uncounted():
+    """Return what CUDA's context and NCCL's buffers take on each device that ran."""
+    return [device.connections.num_bytes() for device in current.current_machine().devices]
 
 
 def _describe(cluster, ranks):

@@ -136,9 +136,13 @@ class SearchReport:
         elif self.is_unsure(self.baseline):
             word = "less" if best <= base else "more"
             verdict = f"the best plan takes {change} {word}: cannot tell"
+        elif best <= base:
+            verdict = f"the best plan is faster by {change}"
         else:
-            word = "faster" if best <= base else "slower, but has the options that were given,"
-            verdict = f"the best plan is {word} by {change}"
+            verdict = (
+                f"the best plan is slower by {change}, as the baseline ignores options that were "
+                "given"
+            )
         return [f"baseline ({rule}): {self.baseline.plan}, "
                 f"{quantity(self.baseline.found.seconds, 's')}; {verdict}"]  # fmt: skip
 

@@ -132,6 +132,7 @@ class World:
             self._calls.add(found.members, participant.line, participant.rank)
         if device is not None:
             self.communication.queues.add(found, participant)
+            device.connections.add(found.what.collective, key[0], found.members)
         found.join(participant, self._calls)
         if len(self._incomplete) > 1 and device is not None and not found.is_message:
             check_order(key, self.rank.number, self._incomplete)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from simgpu.__main__ import main
+from simgpu.network.nccl_memory import CONTEXT, GROUP
 from simgpu.plan import predict
 from simgpu.plan.model_file import find_model, read
 from simgpu.plan.presets import PRESETS, SOURCES
@@ -51,6 +52,8 @@ def test_the_same_as_json(small, capsys):
     assert found["limited_by"] == max(found["time_shares"], key=found["time_shares"].get)
     assert found["fits"] is True
     assert found["peak_memory_bytes"] <= found["peak_reserved_bytes"] < 2 * 2**30
+    one_group = [CONTEXT[i] + GROUP[i] for i in (0, 1)]
+    assert found["uncounted_memory_bytes"] == one_group
     flops = found["mfu_share"] * 4 * found["peak_flop_per_second"] * found["step_time_seconds"]
     assert flops == pytest.approx(read(SMALL, "").flops(16))
 

@@ -73,7 +73,7 @@ def test_launches_that_limit_a_run_are_called_assumed(simgpu_run):
     assert "note" not in out
 
 
-@pytest.mark.parametrize(("gib", "is_said"), [(9.6, True), (9.4, False)])
+@pytest.mark.parametrize(("gib", "is_said"), [(9.6, True), (9.2, False)])
 def test_a_gpu_that_is_almost_full_is_called_so(gib, is_said, simgpu_run):
     code = (
         "import os, torch\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n"

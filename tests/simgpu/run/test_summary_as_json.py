@@ -65,6 +65,8 @@ def test_its_numbers_are_those_of_the_text(both):
         f"{size(found['peak_reserved_bytes']['1'])} reserved",
     )
     assert found["peak_reserved_bytes"]["1"] >= peak["1"]
+    low, high = found["uncounted_memory_bytes"]["1"]
+    assert 2**28 < low < high < 2 * 2**30  # CUDA's context and one group
     assert found["gpu_memory_bytes"] == 20 * 2**30
     assert mfu[1:] == (
         percent(found["mfu_share"]),
