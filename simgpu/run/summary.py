@@ -34,7 +34,6 @@ from simgpu.run.shares import CAUSES, by_rank, communicating, shares
 from simgpu.units import percent, quantity, scale, size
 
 
-
 @dataclass(frozen=True)
 class Summary:
     """The performance of a run in a few numbers.
