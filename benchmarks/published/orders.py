@@ -156,5 +156,10 @@ def share_right(found, low, high):
 
 def time_range(found):
     """Return what nine of ten steps took at least and at most, in units of the predicted time."""
-    low, *_, high = statistics.quantiles([1 / p.ratio for p in found], n=20)  # 5 and 95 %
+    return nine_of_ten([1 / p.ratio for p in found])
+
+
+def nine_of_ten(values):
+    """Return between which two values nine of ten lie, as many below as above."""
+    low, *_, high = statistics.quantiles(values, n=20)  # 5 and 95 %
     return low, high

@@ -15,7 +15,7 @@ from statistics import fmean
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
 import simgpu as sim
-from simgpu.clock.current import current_machine
+from simgpu.clock.current import find_device
 from simgpu.network.cluster import Cluster
 from simgpu.plan.step.job import PlanError
 from simgpu.plan.step.peaks import PARTS
@@ -65,23 +65,29 @@ def run(job):
     try:
         with stops:
             found = sim.spawn(
-                step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
+                with_uncounted(step), (job,), cluster.world_size,
+                gpu=replace(cluster.gpu, memory=ROOMY),
                 link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
                 ranks=[size * stage for stage in range(job.pipeline)],
             )  # fmt: skip
     except (ValueError, RuntimeError, AssertionError) as error:
         raise PlanError(f"its program does not run: {error or type(error).__name__}") from None
+    found, unknown = zip(*found, strict=True)
     starts, ends, *peaks = zip(*found, strict=True)
     start, end = min(starts), max(ends)
     causes = causes_between(job.cluster.gpu, start, end)
     *parts, reserved = map(max, peaks)
     peaks = tuple(zip(*peaks, strict=True))
-    return Simulated(end - start, max(parts), reserved, causes, peaks, uncounted())
+    return Simulated(end - start, max(parts), reserved, causes, peaks, max(unknown))
 
 
-def uncounted():
-    """Return what no allocator counts, on the rank of the last run that has most of it."""
-    return max(device.connections.num_bytes() for device in current_machine().devices)
+def with_uncounted(step):
+    """Return a function that also returns what no allocator counts on a rank's device."""
+
+    def run(rank, job):
+        return step(rank, job), find_device().connections.num_bytes()
+
+    return run
 
 
 def causes_between(gpu, start, end):

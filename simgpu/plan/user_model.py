@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import simgpu as sim
 from simgpu.network.cluster import Cluster
-from simgpu.plan.simulate import ROOMY, Simulated, causes_between, uncounted
+from simgpu.plan.simulate import ROOMY, Simulated, causes_between, with_uncounted
 from simgpu.plan.step.job import PlanError
 
 COUNTS = 1, 2  # micro-batches that are simulated; a step of more goes on in a straight line
@@ -120,8 +120,9 @@ def simulate(job):
 def _run(job):
     cluster = job.cluster
     try:
-        ((start, end, *memory),) = sim.spawn(
-            _step, (job,), cluster.world_size, gpu=replace(cluster.gpu, memory=ROOMY),
+        (((start, end, *memory), unknown),) = sim.spawn(
+            with_uncounted(_step), (job,), cluster.world_size,
+            gpu=replace(cluster.gpu, memory=ROOMY),
             link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
             ranks=[0],
         )  # fmt: skip
@@ -129,7 +130,7 @@ def _run(job):
         raise PlanError(f"the model does not run: {error or type(error).__name__}") from None
     spans = [s for s in sim.trace() if s.engine == "compute" and start <= s.start <= end]
     causes = causes_between(cluster.gpu, start, end)
-    found = Simulated(end - start, *memory, causes, uncounted=uncounted())
+    found = Simulated(end - start, *memory, causes, uncounted=unknown)
     return found, sum(s.flops for s in spans)
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.published import orders, record
 from benchmarks.published.page import blocks
+from benchmarks.published.page.answers import has_experts
 from benchmarks.published.rows import Prediction
 from simgpu.search import errors
 
-EXPERTS = "moe folding", "moe modelzoo", "automodel"  # tables of mixtures of experts
 NO_STEPS = "collectives", "more messages", "korthikanti memory"
 
 
@@ -87,7 +87,7 @@ def test_the_rule_of_thumb_by_hand():
 def recorded():
     """Return (whether it has experts, prediction) of all steps that nothing was fitted to."""
     return [
-        (table.family in EXPERTS or "Qwen3" in p.what, p)
+        (has_experts(table.family, p), p)
         for table in record.read()[0] if table.family not in NO_STEPS
         for p in orders.not_fitted(table.predictions) if p.measured is not None
     ]  # fmt: skip

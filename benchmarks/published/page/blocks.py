@@ -154,7 +154,9 @@ def order_table(one, more):
 
 
 def _share(share):
-    return "no pair" if math.isnan(share) else f"right in {100 * share:.0f}%"
+    if math.isnan(share):
+        return "no pair"
+    return f"right in {100 * share:.1f}%" if 0.99 < share < 1 else f"right in {100 * share:.0f}%"
 
 
 def summary_table(found):

@@ -75,6 +75,8 @@ def _added(n):
         < 1
         < n["bridge_qwen_high"],
         "memory: one run failed, and was said not to fit": n["failed"] == n["failed_said"] == 1,
+        "memory: five runs are left out, and were said not to fit": n["unlike_rows"] == 5
+        and n["unlike_least"] > 80,
     }
 
 

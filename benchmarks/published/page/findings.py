@@ -120,7 +120,8 @@ def of_sweeps():
     for place in PLACES:
         parts = [groups[place, name] for name in CLASSES]
         ratios = [ratio for group in parts for *_, ratio in group]
-        numbers[f"swept_{place}_low"], numbers[f"swept_{place}_high"] = min(ratios), max(ratios)
+        numbers[f"swept_{place}_least"] = 1 / max(ratios)
+        numbers[f"swept_{place}_most"] = 1 / min(ratios)
     worst = (min(group, key=lambda one: one[2]) for group in groups.values())
     numbers["swept_worst_simple"] = sum(row["collective"] != "all_reduce" for row, *_ in worst)
     return numbers
@@ -186,6 +187,7 @@ def of_more_messages(tables):
         numbers[f"other_{place}_median"] = statistics.median(errors)
         ratios = [p.ratio for p in group] or [float("nan")]
         numbers[f"other_{place}_low"], numbers[f"other_{place}_high"] = min(ratios), max(ratios)
+        numbers[f"other_{place}_most"] = 1 / min(ratios)
     return numbers
 
 
@@ -196,7 +198,7 @@ def of_contexts(tables):
     peaks = [abs(p.memory[1] / p.memory[0] - 1) for p in found if p.memory] or [float("nan")]
     return {"context_rows": len(found), "context_memory": max(peaks),
             "context_low": min(ratios), "context_high": max(ratios),
-            "context_most": 1 / min(ratios)}  # fmt: skip
+            "context_least": 1 / max(ratios), "context_most": 1 / min(ratios)}  # fmt: skip
 
 
 def of_tensor_parallelism(found):
@@ -242,10 +244,11 @@ def of_presets():
         "preset_matmul": find_gpu("a100").matmul_efficiency,
         "thin": matmul_efficiency.THIN,
         "host_rate": assumptions.HOST_RATE / 1e9,
-        "cards_rate": hdr.nics * hdr.nic_rate / 1e9,
+        "card_rate": hdr.nic_rate / 1e9,
         "one_thread": vtrain.GPUS_PER_NODE * assumptions.LAUNCH_OVERHEAD * 1e6,
         "flash_a100": attention.attention_efficiency(find_gpu("a100"), "flash", "bfloat16"),
         "flash_h100": attention.attention_efficiency(find_gpu("h100"), "flash", "bfloat16"),
+        "cudnn": attention.attention_efficiency(find_gpu("h100"), "cudnn", "bfloat16"),
         "constants": len(constants.CONSTANTS),
         "constants_fitted": sum(c.kind == constants.FITTED for c in constants.CONSTANTS),
     }

@@ -1,6 +1,7 @@
 """What the page says about all tables at once: a line for each, and every row of the programs."""
 
 import math
+import re
 import statistics
 
 from benchmarks.page import plain
@@ -129,6 +130,8 @@ def numbers(tables):
     peaks = [p.memory[1] / p.memory[0] for p in predictions if p.memory] or [float("nan")]
     lowest = {name: _lowest(found, name) for name in ("nanotron", "resnet50")}
     told = [p.fits for p in predictions if p.fits]
+    unlike = [int(size[1]) for p in predictions
+              if p.fits is None and (size := re.search(r"; (\d+) GiB", p.what))]  # fmt: skip
     qwen = [p.ratio for t in found if t.family == "bridge" for p in t.predictions
             if "Qwen3" in p.what] or [float("nan")]  # fmt: skip
     tail = len(ratios) // 20  # of each end: nine of ten lie between
@@ -140,14 +143,19 @@ def numbers(tables):
         "bridge_qwen_high": max(qwen),
         "failed": sum(not really for really, _ in told),
         "failed_said": told.count((False, False)),
+        "unlike_rows": len(unlike),
+        "unlike_least": min(unlike, default=0),  # GiB
         "memory_rows": 0 if math.isnan(peaks[0]) else len(peaks),
         "memory_tables": sum(any(p.memory for p in table.predictions) for table in found),
         "memory_low": min(peaks),
         "memory_high": max(peaks),
         "memory_most": 1 / min(peaks),
+        "memory_least": 1 / max(peaks),
         "memory_median": statistics.median(abs(peak - 1) for peak in peaks),
         "programs_rows": len(predictions),
         "programs_tables": len(found),
+        "programs_rows_timed": sum(p.context == 1 for p in timed),
+        **_of_one_point(tables),
         "programs_low": ratios[0],
         "programs_high": ratios[-1],
         "programs_from": ratios[tail],
@@ -157,6 +165,17 @@ def numbers(tables):
         "programs_point_rows": point["rows"],
         "programs_below": sum(ratio < 1 for ratio in ratios) / len(ratios),
     }  # fmt: skip
+
+
+def _of_one_point(tables):
+    """Return in how many tables one measured row makes the others worse, and of how many."""
+    scores = [score(not_fitted(table)) for table in measured(tables)]
+    both = [
+        (before, after) for s in scores
+        if (before := s["median_error"]) is not None
+        and (after := s["one_point_per_system"]["median_error"]) is not None
+    ]  # fmt: skip
+    return {"point_tables": len(both), "point_worse": sum(a > b for b, a in both)}
 
 
 def _number(value):
