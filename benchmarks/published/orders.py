@@ -1,6 +1,6 @@
 """How often predictions order two ways to do a job rightly, and what choosing by them costs.
 
-The page says it of published steps, and `simgpu.search.errors` has its numbers from here.
+The page says it of published steps, and `simgpu.plan.errors` has its numbers from here.
 """
 
 import itertools

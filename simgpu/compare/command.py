@@ -6,9 +6,10 @@ import math
 import warnings
 
 from simgpu.compare.published import NEAR, Run, nearest
-from simgpu.compare.verdict import band_of, bubble, judge, measured_time
+from simgpu.compare.verdict import bubble, judge, measured_time
 from simgpu.plan import options
 from simgpu.plan.command import plan
+from simgpu.plan.errors import band_of
 from simgpu.plan.model_file import find_model
 from simgpu.plan.step.job import PlanError
 from simgpu.units import number, percent, quantity

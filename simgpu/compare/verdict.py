@@ -1,18 +1,8 @@
 """What the time of a run says beside the predicted one."""
 
-from simgpu.search.errors import TIME, TIME_EXPERTS, UNKNOWN
+from simgpu.plan.errors import UNKNOWN, band_of
 
 ACCOUNT = "check how tokens, padding, GPUs and FLOPs are counted, and that the options are yours"
-
-
-def band_of(experts, context=1):
-    """Return between which multiples of the predicted time nine of ten published steps took.
-
-    None with context parallelism among `context` ranks: too few steps with it were published.
-    """
-    if context > 1:
-        return None
-    return TIME_EXPERTS if experts else TIME
 
 
 def judge(ratio, experts, gpus=1, context=1) -> str:

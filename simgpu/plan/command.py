@@ -4,6 +4,7 @@ import json
 import warnings
 
 from simgpu.plan import options, user_model
+from simgpu.plan.errors import band_of
 from simgpu.plan.model_file import find_model
 from simgpu.plan.report import Report
 from simgpu.plan.simulate import simulate
@@ -47,7 +48,7 @@ def plan(args) -> Report:
         gpus=gpus, mfu_share=flops / (gpus * peak * found.seconds), peak_flop_per_second=peak,
         dtype=dtype, parameters=model.parameters, peak_memory_bytes=found.memory,
         peak_reserved_bytes=found.reserved, gpu_memory_bytes=gpu.memory, time_shares=_shares(found),
-        uncounted_memory_bytes=found.uncounted,
+        uncounted_memory_bytes=found.uncounted, error_of_time=band_of(model.experts, args.cp),
         notes=((routing_in_words(args.imbalance),) if model.experts else ()),
         imbalance=args.imbalance if model.experts else None,
     )  # fmt: skip
@@ -95,6 +96,7 @@ def plan_own(args) -> Report:
         parameters=parameters, peak_memory_bytes=found.memory,
         peak_reserved_bytes=found.reserved, gpu_memory_bytes=cluster.gpu.memory,
         time_shares=_shares(found), uncounted_memory_bytes=found.uncounted,
+        error_of_time=band_of(None),
     )  # fmt: skip
 
 

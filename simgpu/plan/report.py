@@ -2,7 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
-from simgpu.network.nccl_memory import in_words
+from simgpu.network import nccl_memory
+from simgpu.plan.errors import in_words
 from simgpu.run.shares import CAUSES
 from simgpu.units import number, percent, quantity, size
 
@@ -36,6 +37,9 @@ class Report:
     gpu_memory_bytes : int
     time_shares : dict
         Share of the step's time by cause, 0 to 1.
+    error_of_time : tuple of float, optional
+        Between which multiples of the predicted time nine of ten published steps took; None if too
+        few were published.
     notes : tuple of str
         What was assumed.
     imbalance : float, optional
@@ -58,6 +62,7 @@ class Report:
     uncounted_memory_bytes: tuple
     gpu_memory_bytes: int
     time_shares: dict
+    error_of_time: tuple | None = None
     notes: tuple = ()
     imbalance: float | None = None
 
@@ -110,7 +115,8 @@ class Report:
             f"  on {self.hardware}",
             f"  {self.program}",
             *(f"{a:<22} {b:<18} {c}".rstrip() for a, b, c in rows),
-            f"note: not counted are {in_words(self.uncounted_memory_bytes)}",
+            f"how sure: {in_words(self.step_time_seconds, self.error_of_time)}",
+            f"note: not counted are {nccl_memory.in_words(self.uncounted_memory_bytes)}",
             *(f"note: {note}" for note in self.notes),
         ]
         return "\n".join(lines)

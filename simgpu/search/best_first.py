@@ -9,9 +9,9 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 
+from simgpu.plan.errors import has_band
 from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import PlanError
-from simgpu.search.errors import has_band
 from simgpu.search.floors import floor, probe, probe_key
 
 MANY = 64  # GPUs: from here on a search is long enough for several processes

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from simgpu.search import errors
+from simgpu.plan import errors
 from simgpu.search.best_first import GAIN, ROOM, Search
 from simgpu.units import number, quantity, size
 
@@ -165,11 +165,7 @@ class SearchReport:
         """Return how wrong the time of the best plan may be."""
         if not errors.has_band(self.best.plan):
             return [f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}"]
-        low, high = (quantity(seconds, "s") for seconds in self._expected(self.best))
-        return [
-            f"how sure: {errors.SOURCE} took {self.error[0]:g} to {self.error[1]:g} times what was "
-            f"predicted, nine of ten: here {low} to {high}"
-        ]
+        return [f"how sure: {errors.in_words(self.best.found.seconds, self.error)}"]
 
     def _rejected(self):
         found = self.search.rejected

@@ -2,12 +2,12 @@
 
 import json
 
-from simgpu.plan import options
+from simgpu.plan import errors, options
 from simgpu.plan.command import hardware_in_words, parameters_in_words, routing_in_words
 from simgpu.plan.model_file import find_model
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
-from simgpu.search import errors, space
+from simgpu.search import space
 from simgpu.search.best_first import ROOM, Tried, search, workers_for
 from simgpu.search.export import flags
 from simgpu.search.floors import floor
@@ -57,7 +57,7 @@ def _report(args, model, cluster, found):
     return SearchReport(
         words, hardware_in_words(cluster), task, found, args.gpus,
         args.global_batch * model.seq, flops, base,
-        args.top, errors.TIME_EXPERTS if model.experts else errors.TIME,
+        args.top, errors.band_of(model.experts),
     )  # fmt: skip
 
 

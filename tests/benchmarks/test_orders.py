@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.published import orders, record
 from benchmarks.published.page import blocks
-from benchmarks.published.page.answers import has_experts
+from benchmarks.published.page.summary import has_experts
 from benchmarks.published.rows import Prediction
-from simgpu.search import errors
+from simgpu.plan import errors
 
 NO_STEPS = "collectives", "more messages", "korthikanti memory"
 

@@ -11,6 +11,7 @@ from simgpu.units import quantity
 # Goals: median error before and after one calibration point, order, memory.
 BEFORE, AFTER, ORDER, MEMORY = 0.25, 0.1, 0.9, 0.1
 FORMULAS = ("collectives", "more messages", "vtrain")  # tables with sections of their own
+EXPERTS = ("moe folding", "moe modelzoo", "automodel")  # mixtures of experts
 PAPER = "korthikanti memory"  # percentages that a paper's formula gives: nothing was measured
 NAMES = {  # families in the order of the page: what they are, and the source
     "collectives": "messages, nccl-tests {cite}`bekman2024machine`",
@@ -61,6 +62,11 @@ def lines(tables):
             _share(memory and memory["median_error"], MEMORY, memory and memory["rows"]),
         ))  # fmt: skip
     return found
+
+
+def has_experts(family, prediction):
+    """Return whether a published step is one of a mixture of experts."""
+    return family in EXPERTS or "Qwen3" in prediction.what
 
 
 def place(table):

@@ -15,7 +15,6 @@ from pathlib import Path
 from benchmarks.charts import svg
 from benchmarks.published import record, tables
 from benchmarks.published.page import (
-    answers,
     assumed,
     blocks,
     claims,
@@ -55,7 +54,7 @@ def render(found, study):
     values = {
         **findings.all_numbers(found),
         "refused": coverage.refused(found),
-        "table_answers": answers.steps_table(found),
+        "table_answers": coverage.steps_table(found),
         "summary": blocks.summary_table(found),
         "table_programs": blocks.program_rows(found),
         "ranks": ranks.sentence(messages),

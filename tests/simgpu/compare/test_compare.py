@@ -7,7 +7,8 @@ import pytest
 
 from simgpu.__main__ import main
 from simgpu.compare.published import distance, nearest, published
-from simgpu.compare.verdict import band_of, judge
+from simgpu.compare.verdict import judge
+from simgpu.plan.errors import band_of
 
 
 def test_a_row_is_nearest_to_itself():

@@ -11,10 +11,11 @@ import pytest
 
 from simgpu.__main__ import main
 from simgpu.network.cluster import build_cluster
+from simgpu.plan import errors
 from simgpu.plan.options import make_parser
 from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import Job, Model, PlanError, Program
-from simgpu.search import best_first, errors, space
+from simgpu.search import best_first, space
 from simgpu.search.best_first import GAIN, ROOM, TOO_LARGE, Tried, search
 from simgpu.search.export import flags
 from simgpu.search.floors import Floor, floor, probe, probe_key

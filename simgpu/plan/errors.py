@@ -6,7 +6,9 @@ compares them. Rows that a constant was fitted to are left out, and those with c
 these are too few for a band.
 """
 
-SOURCE = "published steps (records/published/predictions.json)"
+from simgpu.units import quantity
+
+SOURCE = "published steps"
 # Measured over predicted time: nine of ten rows lie between the two.
 TIME = (0.9, 1.35)
 # The same for mixtures of experts.
@@ -25,6 +27,33 @@ COMPARED = 0.15
 ORDER = 0.89
 
 
+def band_of(experts, context=1):
+    """Return between which multiples of the predicted time nine of ten published steps took.
+
+    None with context parallelism among `context` ranks: too few steps with it were published.
+    """
+    if context > 1:
+        return None
+    return TIME_EXPERTS if experts else TIME
+
+
 def has_band(plan):
     """Return whether published steps say how wrong the time of such plans is."""
-    return plan.cp == 1
+    return band_of(None, plan.cp) is not None
+
+
+def in_words(seconds, band) -> str:
+    """Say how long a step may really take that is predicted to take `seconds`.
+
+    Examples
+    --------
+    >>> in_words(1.0, (0.9, 1.35)).partition(": ")[2]
+    'here 900 ms to 1.35 s'
+    """
+    if band is None:
+        return UNKNOWN
+    low, high = (quantity(seconds * bound, "s") for bound in band)
+    return (
+        f"nine of ten {SOURCE} took {band[0]:g} to {band[1]:g} times what was predicted: here "
+        f"{low} to {high}"
+    )
