@@ -59,7 +59,8 @@ def compare(args) -> dict:
     run = Run(model.parameters / 1e9, bool(model.experts), job.cluster.gpu.name, report.gpus,
               job.model.seq)  # fmt: skip
     return {
-        "model": report.model, "hardware": report.hardware, "program": report.program,
+        "model": report.model, "gpus": report.gpus,
+        "hardware": report.hardware, "program": report.program,
         "measured_step_time_seconds": seconds,
         "measured_tokens_per_second": report.tokens_per_step / seconds,
         "measured_mfu_share": report.mfu_share * report.step_time_seconds / seconds,
@@ -78,8 +79,8 @@ def _check(args):
         value, option = getattr(args, name), name.replace("_", "-")
         if value is not None and not (value > 0 and math.isfinite(value)):
             raise PlanError(f"--{option} {value}: give a number above 0")
-    if args.mfu is not None and args.mfu > 100:
-        raise PlanError(f"--mfu {args.mfu}: give per cent, at most 100")
+    if args.mfu is not None and not 1 <= args.mfu <= 100:
+        raise PlanError(f"--mfu {args.mfu}: give per cent, 1 to 100, such as 45")
     if args.model.endswith(".py"):
         raise PlanError(f"{args.model}: give a preset or a .json file; sizes are compared")
     if args.search or args.why or args.export:
@@ -124,6 +125,7 @@ def in_words(found) -> str:
     rows = [
         f"{name:<10} {quantity(found[name + '_step_time_seconds'], 's'):<10} "
         f"{number(found[name + '_tokens_per_second'])} tokens/s, "
+        f"{number(found[name + '_tokens_per_second'] / found['gpus'])} a GPU, "
         f"MFU {percent(found[name + '_mfu_share'])}"
         for name in ("measured", "predicted")
     ]

@@ -82,7 +82,9 @@ def test_time_rate_and_mfu_are_one_number(capsys):
     assert found("--step-time", str(predicted))["verdict"].startswith("reasonable")
 
 
-@pytest.mark.parametrize("words", [("--mfu", "120"), ("--step-time", "0"), ("--mfu", "nan")])
+@pytest.mark.parametrize(
+    "words", [("--mfu", "120"), ("--mfu", "0.45"), ("--step-time", "0"), ("--mfu", "nan")]
+)
 def test_bad_numbers_are_named(words, capsys):
     with pytest.raises(SystemExit):
         main([*RUN, *words])
