@@ -380,7 +380,7 @@ def test_a_conclusion_that_does_not_hold_is_bold():
     assert line == "| [a](devices.ipynb) | 1.5 | **2.5** | **1** | 1.25 | 1.75 |"
     columns = [[1.5], [1.5, 2.5]]
     line = blocks.assumption_table({c: columns}).splitlines()[-1]
-    assert line == "| [a](devices.ipynb) | 1.5 | 1.50 | **1.50 to 2.50** |"
+    assert line == "| [a](devices.ipynb) | 1.5 |  | **1.50 to 2.50** |"
     line = blocks.range_table({c: columns}).splitlines()[-1]
     assert line == (
         "| [a](devices.ipynb) | 1.5 | 1.50 | 2.50 (collective on the host) "

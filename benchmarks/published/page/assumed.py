@@ -203,7 +203,7 @@ CONCLUSIONS = (
                "overlap-and-scaling", partial(conclusions.pcie, per_gpu=256), low=1.1),
     Conclusion("ResNet-18, DDP over Ethernet: without overlap a step is longer",
                "overlap-and-scaling", partial(conclusions.overlap, per_gpu=256), low=1.05),
-    Conclusion("Transformer, 8 GPUs: a step with FSDP is hardly longer than with DDP",
+    Conclusion("Transformer, 8 GPUs: FSDP costs hardly any time, beside DDP",
                "memory-and-sharding",
                _split("--gpus 8 --shard 3 --batch 8", "--gpus 8 --shard 0 --batch 8"), high=1.1),
     Conclusion("Transformer, two nodes with a card each: 16 ranks of tensors are slower than 8",

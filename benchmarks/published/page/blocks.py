@@ -202,7 +202,10 @@ def launch_table(found):
 
 
 def assumption_table(found):
-    """Return the conclusions by assumption: ``{Conclusion: [numbers]}``, the lowest and highest."""
+    """Return the conclusions by assumption: the lowest and highest of each ``[numbers]``.
+
+    A cell is empty where nothing changes.
+    """
     head = ("", "preset", *(a.words for a in assumed.ASSUMPTIONS))
     lines = []
     for c, columns in found.items():
@@ -244,9 +247,9 @@ def _link(conclusion):
 
 
 def _bold(text, holds):
-    return text if holds else f"**{text}**"
+    return text if holds or not text else f"**{text}**"
 
 
 def _range(values):
     low, high = (f"{value:.2f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
+    return "" if low == high else f"{low} to {high}"

@@ -91,7 +91,9 @@ def _share(value, goal, count=None):
 def _order(value):
     if value is None:
         return ""
-    return f"{value:.2f}" if value >= ORDER else f"**{value:.2f}**"
+    if value >= ORDER:
+        return f"{value:.2f}"
+    return f"**{value:.3f}**" if f"{value:.2f}" == f"{ORDER:.2f}" else f"**{value:.2f}**"
 
 
 def missed(tables):
@@ -116,7 +118,7 @@ def missed(tables):
 
 def rows(table, lay_out):
     """Return a fold with every row of a table; `lay_out` makes Markdown of head and lines."""
-    head = ("ratio", "predicted", "published", "memory", "what")
+    head = ("ratio", "predicted", "published", "ratio of memory", "what")
     cells = []
     for p in table.predictions:
         memory = f"{p.memory[1] / p.memory[0]:.2f}" if p.memory else ""
