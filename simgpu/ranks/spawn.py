@@ -6,6 +6,7 @@ import torch.distributed as dist
 
 from simgpu.backend import tensor as backend
 from simgpu.backend.check_races import in_a_rank
+from simgpu.backend.pytorch.autocast import of_wrappers
 from simgpu.clock import current
 from simgpu.clock.current import set_device, state
 from simgpu.clock.engine import Engine
@@ -213,7 +214,7 @@ def _run(fn, args, numbers, firsts, cluster, values, checks, slow):
 
         def run(rank):
             set_device(rank.index)
-            with in_a_rank():
+            with in_a_rank(), of_wrappers():
                 return modules.keep(fn(rank.number, *args))
 
         try:

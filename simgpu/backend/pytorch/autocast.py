@@ -3,10 +3,13 @@
 Unlike CUDA's autocast, it does not cache the converted copies of weights.
 """
 
+import contextlib
+
 import torch
 
+from simgpu.backend import tensor
 from simgpu.backend.ops import aten
-from simgpu.naming import slot_type
+from simgpu.naming import is_simulated, slot_type
 
 # Run in the low-precision dtype.
 _LOW = (
@@ -35,6 +38,25 @@ _WIDEST = (
 )  # fmt: skip
 
 
+def _flat(values):
+    for value in values:
+        if type(value) in (list, tuple):
+            yield from value
+        else:
+            yield value
+
+
+def _is_of_simulated(value):
+    """Whether a value is a simulated tensor or wraps one."""
+    if isinstance(value, tensor.SimTensor):
+        return True
+    return (
+        isinstance(value, torch.Tensor)
+        and type(value) not in (torch.Tensor, torch.nn.Parameter)
+        and is_simulated(value.device)
+    )
+
+
 def _is_floating(value):
     return isinstance(value, torch.Tensor) and value.dtype in (
         torch.float16, torch.bfloat16, torch.float32,
@@ -50,11 +72,7 @@ def _cast(value, dtype):
 
 
 def _widest(values):
-    dtypes = set()
-    for value in values:
-        for v in value if type(value) in (list, tuple) else (value,):
-            if _is_floating(v):
-                dtypes.add(v.dtype)
+    dtypes = {v.dtype for v in _flat(values) if _is_floating(v)}
     if not dtypes or len(dtypes) == 1:
         return next(iter(dtypes), torch.float32)
     return torch.float32
@@ -64,12 +82,32 @@ def _kernel(func, choose_dtype, keys):
     """Return a kernel that casts the arguments of `func` and runs it."""
 
     def cast_and_run(*args, **kwargs):
+        values = (*args, *kwargs.values())
         with torch._C._ExcludeDispatchKeyGuard(keys):  # or `func` would dispatch to this kernel
-            dtype = choose_dtype((*args, *kwargs.values()))
+            if not any(map(_is_of_simulated, _flat(values))):  # it is here by `of_wrappers`
+                return func(*args, **kwargs)
+            dtype = choose_dtype(values)
             args = [_cast(a, dtype) for a in args]
             return func(*args, **{k: _cast(v, dtype) for k, v in kwargs.items()})
 
     return cast_and_run
+
+
+@contextlib.contextmanager
+def of_wrappers():
+    """Apply the rules in this thread also to tensors that wrap simulated ones, such as DTensors.
+
+    PyTorch makes such wrappers in C++, with the dispatch keys of the device ``meta``, which has no
+    autocast. So in this thread all operations have the keys, and the kernels look for themselves.
+    """
+    keys = [
+        key for name in ("AutocastPrivateUse1", "AutocastCUDA")
+        if tensor._AUTOCAST_KEYS.has(key := getattr(torch._C.DispatchKey, name))
+    ]  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        for key in keys:
+            stack.enter_context(torch._C._IncludeDispatchKeyGuard(key))
+        yield
 
 
 def register() -> list:
