@@ -2,7 +2,8 @@
 
 Such a script runs once, as on real GPUs, and sees the GPUs of one node. What it starts becomes the
 ranks of `simgpu.spawn`: those of one call of ``spawn``, or all processes that were started before
-the first ``join()``. They have run when ``spawn`` returns, even with ``join=False``.
+the script first waits for one, in ``join()`` or for what comes from a queue, a pipe or an event.
+They have run when ``spawn`` returns, even with ``join=False``.
 
 What a rank gets of its starter's is in ``calls.py``.
 """
@@ -29,6 +30,12 @@ _SPAWN = ("torch.multiprocessing:spawn", "torch.multiprocessing.spawn:spawn")
 _START = tuple(f"torch.multiprocessing{m}:start_processes" for m in ("", ".spawn"))
 _INIT = ("torch.distributed:init_process_group", f"{C10D}:init_process_group")
 _PROCESS = "multiprocessing.process:BaseProcess"
+_WAITS = (  # for another process
+    *(f"multiprocessing.queues:{name}" for name in ("Queue.get", "Queue.empty", "SimpleQueue.get")),
+    *(f"multiprocessing.connection:_ConnectionBase.{name}" for name in ("recv", "poll")),
+    *(f"multiprocessing.synchronize:{name}.wait" for name in ("Event", "Condition")),
+    "multiprocessing.connection:wait",
+)
 _OF_RANKS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK")
 _OF_RANKS += ("MASTER_ADDR", "MASTER_PORT")
 
@@ -123,6 +130,7 @@ class Driver:
             f"{_PROCESS}.start": self._start(process.start),
             f"{_PROCESS}.join": self._join(process.join),
             f"{_PROCESS}.is_alive": self._is_alive(process.is_alive),
+            **{name: self._wait(find(name)) for name in _WAITS},
             f"{_PROCESS}.exitcode": property(self._exitcode(process.exitcode.fget)),
         }
 
@@ -175,6 +183,17 @@ class Driver:
             return None if self._has_run(process) else real(process, timeout)
 
         return join
+
+    def _wait(self, real):
+        """Run processes that were started before the script waits for what they send."""
+
+        @functools.wraps(real)
+        def wait(*args, **kwargs):
+            if world.active is None:
+                self._run_waiting()
+            return real(*args, **kwargs)
+
+        return wait
 
     def _is_alive(self, real):
         return lambda process: False if self._has_run(process) else real(process)

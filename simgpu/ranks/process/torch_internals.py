@@ -71,6 +71,7 @@ SWITCHES = (
     "torch.utils.checkpoint:DefaultDeviceType._default_device_type",
     "torch.autograd.graph:_allow_mutation_on_saved_tensors_enabled",
     "torch.utils._device:CURRENT_DEVICE",
+    "multiprocessing.context:_default_context._actual_context",
     "torch.optim.optimizer:_global_optimizer_pre_hooks",
     "torch.optim.optimizer:_global_optimizer_post_hooks",
     f"{HOOKS}_buffer_registration_hooks",

@@ -23,6 +23,7 @@ from simgpu.ranks.pytorch import (
     profiling,
     saving,
     sharding,
+    sync_batch_norm,
     unsupported,
 )
 
@@ -61,6 +62,7 @@ def patched():
                 **saves.replacements(),
                 **sharding.replacements(),
                 **signals.replacements(),
+                **sync_batch_norm.replacements(),
                 **threads.replacements(),
                 **unsupported.replacements(),
             }

@@ -1,9 +1,13 @@
-"""CPU kernels of `torch.nn.SyncBatchNorm`, which PyTorch has for CUDA only.
+"""Kernels of `torch.nn.SyncBatchNorm` for the CPU and for shapes; PyTorch has them for CUDA only.
 
 Statistics are per channel (dimension 1), over all other dimensions.
 """
 
+from types import SimpleNamespace
+
 import torch
+
+from simgpu.clock.current import is_numeric
 
 _libraries: list = []
 
@@ -76,4 +80,28 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     for name, kernel in _KERNELS.items():
         library.impl(name, kernel, "CPU")
+        library.impl(name, kernel, "Meta")  # for shapes alone
     _libraries.append(library)
+
+
+class _Torch:
+    """What PyTorch's code of SyncBatchNorm calls ``torch``.
+
+    It drops the statistics of empty inputs, unless it runs in a CUDA graph: how many are left
+    depends on values. Nor are there values on a machine with shapes alone.
+    """
+
+    cuda = SimpleNamespace(
+        is_available=lambda: not is_numeric() or torch.cuda.is_available(),
+        is_current_stream_capturing=lambda: (
+            not is_numeric() or torch.cuda.is_current_stream_capturing()
+        ),
+    )
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def replacements() -> dict:
+    """Return the replacements of PyTorch's names while ranks run."""
+    return {"torch.nn.modules._functions:torch": _Torch()}

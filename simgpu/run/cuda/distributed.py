@@ -110,6 +110,8 @@ def _wrap_init(init, say_cuda):
     def checked(backend=None, *args, **kwargs):
         _kinds(backend)
         device = kwargs.get("device_id")
+        if getattr(device, "type", None) == naming.NAME:  # of torch.device(0)
+            kwargs["device_id"] = device = torch.device(CUDA, device.index)
         if "nccl" in str(backend).lower() or getattr(device, "type", None) == CUDA:
             say_cuda()
         return init(backend, *args, **kwargs)

@@ -114,6 +114,32 @@ print("done")
 """
 
 
+@pytest.mark.parametrize("device", [LOCAL, f"torch.device({LOCAL})", f"torch.device({NAMED})"])
+def test_a_device_id_may_be_a_number_or_a_device(simgpu_run, device):
+    source = (
+        "import os, torch, torch.distributed as dist\n"
+        f"dist.init_process_group('nccl', device_id={device})\n"
+        f"torch.cuda.set_device({device})\nx = torch.ones(1, device={device})\n"
+        "dist.all_reduce(x)\nprint('sum', x.tolist(), x.device)\n"
+    )
+    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
+    assert code == 0, err
+    assert out.splitlines()[:2] == ["sum [2.0] cuda:0", "sum [2.0] cuda:1"]
+
+
+def test_each_rank_may_set_how_it_starts_processes(simgpu_run):
+    source = (
+        "import multiprocessing, os, torch\nrank = int(os.environ['RANK'])\n"
+        "print(rank, multiprocessing.get_start_method(allow_none=True))\n"
+        "torch.multiprocessing.set_start_method(['spawn', 'forkserver'][rank])\n"
+        "torch.cuda.set_device(rank)\ntorch.distributed.init_process_group('nccl')\n"
+        "torch.distributed.barrier()\nprint(rank, multiprocessing.get_start_method())\n"
+    )
+    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
+    assert code == 0, err
+    assert sorted(out.splitlines()[:4]) == ["0 None", "0 spawn", "1 None", "1 forkserver"]
+
+
 def test_groups_take_the_tensors_of_their_backend(simgpu_run):
     code, out, err = simgpu_run(GROUPS, "--nproc-per-node", "2")
     assert (code, out.count("done\n")) == (0, 2), err

@@ -196,6 +196,26 @@ def test_processes_become_ranks(simgpu_run, method):
     assert out.splitlines()[:4] == [*sums, "[0, 1, 2] [0, 0, 0]"]
 
 
+@pytest.mark.parametrize(
+    ("channel", "send", "receive"),
+    [
+        ("Queue()", "queue.put(rank)", "queue.get()"),
+        ("Pipe()", "queue[0].send(rank)", "queue[1].recv()"),
+        ("Event()", "queue.set()", "queue.wait() and 0"),
+    ],
+)
+def test_what_processes_send_can_be_read_before_the_join(simgpu_run, channel, send, receive):
+    """Python's documentation asks for it: a process does not end while its queue is full."""
+    source = PROCESSES.replace("METHOD", "'spawn'").replace("SimpleQueue()", channel)
+    source = source.replace("queue.put(rank)", send).replace(
+        "    for p in processes:\n        p.join()\n",
+        f"    print('first', {receive})\n    for p in processes:\n        p.join()\n",
+    ).replace("queue.get() for", "0 for")  # fmt: skip
+    code, out, err = simgpu_run(source)
+    assert code == 0, err
+    assert out.splitlines()[3:5] == ["first 0", "[0, 0, 0] [0, 0, 0]"]
+
+
 @pytest.mark.process
 def test_a_process_of_a_library_stays_one(simgpu_run):
     source = f"""{HEAD}
