@@ -162,7 +162,6 @@ def numbers(tables):
         "memory_median": statistics.median(abs(peak - 1) for peak in peaks),
         "programs_rows": len(predictions),
         "programs_tables": len(found),
-        "programs_rows_timed": sum(p.context == 1 for p in timed),
         **_of_one_point(tables),
         "programs_low": ratios[0],
         "programs_high": ratios[-1],

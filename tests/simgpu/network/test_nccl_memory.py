@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from simgpu import spawn
-from simgpu.clock.current import current_machine
+from simgpu.clock.current import find_device
 from simgpu.network.cluster import find_cluster
 from simgpu.network.nccl_memory import CONTEXT, GROUP, PARTNER, Connections
 
@@ -12,8 +12,11 @@ GPU = torch.accelerator.current_accelerator
 
 
 def connections(program, nprocs=4, **options):
-    spawn(program, nprocs=nprocs, **options)
-    return [device.connections for device in current_machine().devices]
+    def run(rank):
+        program(rank)
+        return find_device().connections
+
+    return spawn(run, nprocs=nprocs, **options)
 
 
 def communicate(rank):
