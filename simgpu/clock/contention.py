@@ -35,6 +35,11 @@ class Contention:
             insort(self._moments, end)
             self.until = max(self.until, end)
 
+    def add_collective(self, ready, start, end, multiprocessors, memory) -> None:
+        """Add what a collective takes that waits for other ranks from `ready` to `start`."""
+        self.add(ready, start, multiprocessors, 0.0)
+        self.add(start, end, multiprocessors, memory)
+
     def place(self, engine, ready, seconds_beside, horizon) -> tuple[float, float]:
         """Book the first gap of an engine that is long enough for a kernel.
 

@@ -140,17 +140,34 @@ def cost(collective, num_bytes, members, cluster, algorithm=None, alongside=(), 
     >>> found.algorithm, found.protocol, round(found.bus_bandwidth / 1e9)
     ('ring', 'Simple', 224)
     """
+    members = members if type(members) is tuple else tuple(members)
+    others = tuple(map(tuple, alongside))
+    return _cost(collective, num_bytes, members, cluster, algorithm, others, ranks)
+
+
+@functools.lru_cache(maxsize=4096)
+def _cost(collective, num_bytes, members, cluster, algorithm, others, ranks):
+    """Return the `Cost` of what NCCL would choose; cached, since programs repeat collectives."""
     check_collective(collective)
-    members = _check_members(collective, members, cluster)
+    for group in (members, *others):
+        _check_members(collective, group, cluster)
     if not num_bytes >= 0:
         raise ValueError(f"{collective}: num_bytes is {num_bytes!r}; give zero or more")
     if len(members) == 1:
         return Cost(collective, num_bytes, 1, 0.0, 0.0, "none", "Simple")
-    others = tuple(_check_members(collective, group, cluster) for group in alongside)
     if algorithm is not None:
         check_algorithm(collective, algorithm, members, cluster)
     ranks = len(members) if ranks is None else ranks
-    return _chosen(collective, num_bytes, members, cluster, algorithm, others, ranks)
+    call = _Call(collective, num_bytes, members, cluster, others, ranks)
+    algorithms = (algorithm,) if algorithm else choices(collective, members, cluster)
+    options = [(name, protocol) for name in algorithms for protocol in _protocols(call, name)]
+
+    def expected(option):
+        name, protocol = option
+        found, per_byte = call.plan(name), call.per_byte(name)
+        return expected_seconds(collective, num_bytes, found, per_byte, cluster, name, protocol)
+
+    return _price(call, *min(options, key=expected))
 
 
 class _Call(NamedTuple):
@@ -181,38 +198,14 @@ class _Call(NamedTuple):
         return nccl.pair_channels(self.cluster.board.channels, num_bytes, self.ranks)
 
 
-@functools.lru_cache(maxsize=4096)
-def _chosen(collective, num_bytes, members, cluster, algorithm, others, ranks):
-    """Return the `Cost` of what NCCL would choose; cached, since programs repeat collectives."""
-    call = _Call(collective, num_bytes, members, cluster, others, ranks)
-    algorithms = (algorithm,) if algorithm else choices(collective, members, cluster)
-    options = [(name, protocol) for name in algorithms for protocol in _protocols(call, name)]
-
-    def expected(option):
-        name, protocol = option
-        found, per_byte = call.plan(name), call.per_byte(name)
-        return expected_seconds(collective, num_bytes, found, per_byte, cluster, name, protocol)
-
-    return _price(call, *min(options, key=expected))
-
-
 def forget():
     """Forget all costs computed so far: for those who change a constant."""
-    for cached in (_chosen, plan, equal_size):
+    for cached in (_cost, plan, equal_size):
         cached.cache_clear()
 
 
 def _check_members(collective, members, cluster):
-    members = members if type(members) is tuple else tuple(members)
-    _check_ranks(members, cluster)
-    if collective == "send" and len(members) != 2:
-        raise ValueError(f"send got {len(members)} members; give the sender and the receiver")
-    return members
-
-
-@functools.lru_cache(maxsize=4096)
-def _check_ranks(members, cluster):
-    """Raise ValueError for ranks not in the cluster; cached, since programs repeat their groups."""
+    """Raise ValueError for members that are not in the cluster, or too many or few."""
     if not members:
         raise ValueError("a collective got no members; give the ranks that take part")
     for rank in members:
@@ -223,6 +216,8 @@ def _check_ranks(members, cluster):
             )
     if len(set(members)) < len(members):
         raise ValueError(f"members {members} name a rank twice; give each once")
+    if collective == "send" and len(members) != 2:
+        raise ValueError(f"send got {len(members)} members; give the sender and the receiver")
 
 
 def _price(call, algorithm, protocol):

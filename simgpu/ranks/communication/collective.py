@@ -186,8 +186,7 @@ class Collective:
         for rank in self.present:
             part = self.participants[rank]
             device, number = part.device, part.stream.number
-            device.contention.add(part.earliest(), start, multiprocessors, 0.0)
-            device.contention.add(start, end, multiprocessors, memory)
+            device.contention.add_collective(part.earliest(), start, end, multiprocessors, memory)
             part.end(end)
             machine.trace.add(
                 device.row, COMM, number, self.what, start, end - start, 0, self.num_bytes

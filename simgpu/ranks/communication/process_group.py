@@ -1,5 +1,7 @@
 """The process group of simulated GPUs, called by `torch.distributed`."""
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
 
@@ -110,7 +112,7 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def check_owner(self):
         """Raise an error if the running rank uses the group of another, as if it were that."""
-        arguments.check_owner(self.caller, self._world.rank.number)
+        arguments.check_owner(self.caller, self._world.scheduler.running.number)
 
     def _describe(self, name):
         desc = self.group_desc
@@ -122,7 +124,6 @@ class SimProcessGroup(dist.ProcessGroup):
         """Issue this rank's part of a collective."""
         self.check_owner()
         self._count += 1
-        given, filled = flatten(given), flatten(filled)
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)
         is_async = getattr(opts, "asyncOp", True)
@@ -142,7 +143,7 @@ class SimProcessGroup(dist.ProcessGroup):
         arguments.all_reduce(self.caller, tensors, tensors, op)
         return self._issue(
             "all_reduce", tensors, tensors,
-            lambda given, filled: values.all_reduce(given, filled, op), opts,
+            partial(values.all_reduce, op=op), opts,
             details=f"{describe.in_memory(tensors)}, {name_of_reduction(op)}",
         )  # fmt: skip
 
@@ -155,7 +156,7 @@ class SimProcessGroup(dist.ProcessGroup):
         mine = self._group_rank == root
         return self._issue(
             "broadcast", tensors if mine else [], [] if mine else tensors,
-            lambda given, filled: values.broadcast(given, filled, root), opts,
+            partial(values.broadcast, root=root), opts,
             sum(t.nbytes for t in tensors), f"{describe.in_memory(tensors)}, {self._from(root)}",
             tensors, root,
         )  # fmt: skip
@@ -166,7 +167,7 @@ class SimProcessGroup(dist.ProcessGroup):
         arguments.reduce(self.caller, tensors, op, root)
         return self._issue(
             "reduce", tensors, tensors if self._group_rank == root else [],
-            lambda given, filled: values.reduce(given, filled, op, root), opts,
+            partial(values.reduce, op=op, root=root), opts,
             details=f"{describe.in_memory(tensors)}, {name_of_reduction(op)}, {self._to(root)}",
             outputs=tensors, root=root,
         )  # fmt: skip
@@ -215,7 +216,7 @@ class SimProcessGroup(dist.ProcessGroup):
     def _reduce_scatter(self, outputs, inputs, op, opts):
         return self._issue(
             "reduce_scatter", inputs, outputs,
-            lambda given, filled: values.reduce_scatter(given, filled, op), opts,
+            partial(values.reduce_scatter, op=op), opts,
             details=f"{describe.in_memory(inputs, outputs)}, {name_of_reduction(op)}",
         )  # fmt: skip
 
@@ -256,7 +257,7 @@ class SimProcessGroup(dist.ProcessGroup):
         inputs, outputs = flatten(inputs), flatten(outputs)
         getattr(arguments, name)(self.caller, outputs, inputs, root)
         return self._issue(
-            name, inputs, outputs, lambda given, filled: compute(given, filled, root), opts,
+            name, inputs, outputs, partial(compute, root=root), opts,
             own[0].nbytes * self._size, f"{describe.in_memory(own)}, {direction(root)}", root=root,
         )  # fmt: skip
 
