@@ -3,8 +3,9 @@
 From ``src/graph/tuning.cc`` of NVIDIA/nccl, June 2026 (ncclTunerConstantsDefaults). PyTorch 2.13
 has the latencies and efficiencies, too: ``torch/_inductor/comm_analysis.py``. Times in seconds,
 rates in bytes/s. NCCL uses them to choose an algorithm; what ``measured.py`` adds makes a
-prediction of the time. One part of NCCL's model is left out: the caps per channel of rings and
-trees, which do not limit the boards in ``boards.py``.
+prediction of the time. Two parts of NCCL's model are left out: the caps per channel of rings and
+trees, which do not limit the boards in ``boards.py``, and the flush of protocol Simple, one more
+latency of the network in each step between nodes.
 """
 
 import bisect

@@ -4,12 +4,12 @@ import json
 import warnings
 
 from simgpu.plan import options, user_model
-from simgpu.plan.errors import band_of
+from simgpu.plan.errors import MEMORY_SPLIT, band_of
 from simgpu.plan.model_file import find_model
 from simgpu.plan.report import Report
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
-from simgpu.units import number
+from simgpu.units import number, size
 
 BALANCED = "every expert gets as many tokens as the others"
 
@@ -49,7 +49,9 @@ def plan(args) -> Report:
         dtype=dtype, parameters=model.parameters, peak_memory_bytes=found.memory,
         peak_reserved_bytes=found.reserved, gpu_memory_bytes=gpu.memory, time_shares=_shares(found),
         uncounted_memory_bytes=found.uncounted, error_of_time=band_of(model.experts, args.cp),
-        notes=((routing_in_words(args.imbalance),) if model.experts else ()),
+        notes=(*_memory_of_splits(job, found), *(
+            [routing_in_words(args.imbalance)] if model.experts else []
+        )),
         imbalance=args.imbalance if model.experts else None,
     )  # fmt: skip
 
@@ -98,6 +100,16 @@ def plan_own(args) -> Report:
         time_shares=_shares(found), uncounted_memory_bytes=found.uncounted,
         error_of_time=band_of(None),
     )  # fmt: skip
+
+
+def _memory_of_splits(job, found):
+    """Say how much more memory published jobs took whose layers or stack were split."""
+    if job.tensor == job.pipeline == 1:
+        return []
+    return [
+        "published peaks of jobs with tensor parallelism or pipelines were up to "
+        f"{MEMORY_SPLIT:g} times the predicted ones: here up to {size(MEMORY_SPLIT * found.memory)}"
+    ]
 
 
 def routing_in_words(imbalance):

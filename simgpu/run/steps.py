@@ -2,7 +2,7 @@
 
 import itertools
 import weakref
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -30,7 +30,8 @@ class Steps:
     def __init__(self, limit=None):
         self._limit, self.cut_short = limit, False
         self._made = weakref.WeakKeyDictionary()  # optimiser -> how many steps
-        self._ends = defaultdict(list)  # rank -> one list of seconds per optimiser
+        # Rank -> a list for each optimiser: the end of each step, and the FLOPs until then.
+        self._ends = defaultdict(list)
         self._ends_by_optimizer = weakref.WeakKeyDictionary()  # optimiser -> its list
 
     def __enter__(self):
@@ -62,13 +63,25 @@ class Steps:
         if optimizer not in self._ends_by_optimizer:
             self._ends_by_optimizer[optimizer] = []
             self._ends[rank.number].append(self._ends_by_optimizer[optimizer])
-        stream = machine.devices[rank.index].current_stream()
-        self._ends_by_optimizer[optimizer].append(max(machine.host, stream.end))
+        device = machine.devices[rank.index]
+        end = max(machine.host, device.current_stream().end)
+        self._ends_by_optimizer[optimizer].append((end, device.flops.copy()))
 
     def ends(self) -> list[float]:
         """Return the end of each step that all ranks have made, in seconds."""
+        return [max(end for end, _ in ends) for ends in self._of_all_ranks()]
+
+    def flops(self) -> Counter:
+        """Return the FLOPs from the end of the first step to that of the last, by data type."""
+        first, *_, last = self._of_all_ranks()
+        total = Counter()
+        for (_, before), (_, after) in zip(first, last, strict=True):
+            total += after - before
+        return total
+
+    def _of_all_ranks(self):
         each = map(_of_main_optimizer, self._ends.values())
-        return [max(ends) for ends in zip(*each, strict=False)]
+        return list(zip(*each, strict=False))
 
     def durations(self) -> list[float]:
         """Return the times from the end of one step to that of the next, in seconds."""
@@ -76,4 +89,4 @@ class Steps:
 
 
 def _of_main_optimizer(all_ends):
-    return next((ends for ends in all_ends if ends[-1] > ends[0]), all_ends[0])
+    return next((ends for ends in all_ends if ends[-1][0] > ends[0][0]), all_ends[0])

@@ -213,8 +213,11 @@ def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
     causes = {cause: fmean(one[cause] for one in each) for cause in CAUSES}
     communication = fmean(communicating(own, start, end) for own in ranks.values())
     flops = sum(_flops(span, start, end) for span in spans if span.engine == "compute")
-    peak_type = _main_type(len(ranks))
-    peak = gpu.flops[peak_type]
+    by_type = steps.flops() if durations else _flops_by_type(len(ranks))
+    peak_type = max(by_type, key=by_type.get, default="float32")
+    at_peak = sum(done / gpu.flops[name] for name, done in by_type.items())  # seconds
+    # Of all types together, each at its own peak: that of the main type is only the largest part.
+    peak = by_type.total() / at_peak if at_peak else gpu.flops[peak_type]
     return Summary(
         hardware=f"{_describe(cluster, list(ranks))}{faults}",
         start=start,
@@ -227,7 +230,7 @@ def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
         gpu_memory=gpu.memory,
         mfu=flops / (len(ranks) * peak * (end - start)),
         peak_type=peak_type,
-        peak_flops=peak,
+        peak_flops=gpu.flops[peak_type],
         hidden_communication=max(0.0, communication - causes["communication"]),
         shares=causes,
         launch_seconds=gpu.launch_overhead,
@@ -257,10 +260,9 @@ def _flops(span, start, end):
     return span.flops * inside / span.duration if inside > 0 else 0.0
 
 
-def _main_type(num_devices):
-    """Return the data type of most FLOPs."""
-    flops = sum((current.find_device(i).flops for i in range(num_devices)), Counter())
-    return max(flops, key=flops.get, default="float32")
+def _flops_by_type(num_devices):
+    """Return the FLOPs of the whole run, by data type."""
+    return sum((current.find_device(i).flops for i in range(num_devices)), Counter())
 
 
 def _seconds(seconds):

@@ -120,6 +120,11 @@ def test_the_errors_that_a_search_prints_are_those_of_the_record(steps):
         assert high <= printed[1] < high + 0.05
 
 
+def test_the_memory_of_splits_is_as_wrong_as_a_plan_says():
+    taken = [p.memory[0] / p.memory[1] for _, p in recorded() if p.memory]
+    assert errors.MEMORY_SPLIT - 0.05 < max(taken) <= errors.MEMORY_SPLIT
+
+
 def test_the_plan_that_is_predicted_to_be_the_fastest_is_a_good_one(steps):
     """What it really took longer than the fastest published one."""
     found = orders.choices(steps[0] + steps[1], "plan")

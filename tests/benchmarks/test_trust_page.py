@@ -1,7 +1,9 @@
 """The page on how far to trust the clock: from tables that are made up, and as it is stored."""
 
+import importlib
 import math
 import os
+import pkgutil
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -11,6 +13,7 @@ from support.paths import ROOT
 from support.samples.chart_faults import faults
 from support.samples.published_tables import COLLECTIVES, VTRAIN
 
+import simgpu
 from benchmarks.page import plain
 from benchmarks.published import orders, record, tables
 from benchmarks.published.families import collectives, vtrain
@@ -418,6 +421,15 @@ def test_all_constants_are_listed():
             if name.isupper() and isinstance(value, (int, float))
         }
         assert names <= {name for found, name in listed if found is module}, module
+    for found in pkgutil.walk_packages(simgpu.__path__, "simgpu."):
+        folder, name = found.name.split(".")[1], found.name.rpartition(".")[2]
+        if folder in ("clock", "hardware", "network", "ranks") and name != "nccl_parameters":
+            module = importlib.import_module(found.name)
+            times = {
+                name for name, value in vars(module).items()
+                if isinstance(value, float) and re.search("_(SECONDS|OVERHEAD|LATENCY|RATE)$", name)
+            }  # fmt: skip
+            assert times <= {name for _, name in listed}, module
     lines = constants.constant_table(assumed.varied())
     assert len(lines) == len(constants.CONSTANTS)
     by_name = {line[-1].strip("`").rpartition(".")[2]: line for line in lines}

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from types import ModuleType
 
-from simgpu.clock import contention
+from simgpu.clock import contention, streams
 from simgpu.hardware import assumptions, attention, matmul_efficiency
 from simgpu.network import collective_costs, measured, networks
+from simgpu.ranks.communication import costs
 from simgpu.units import quantity, size
 
 ASSUMED, FITTED = "assumed", "fitted"
@@ -99,6 +100,16 @@ CONSTANTS = (
         contention,
         ("MOST", "share of a GPU that collectives take at most", SHARE,
          ASSUMED, "so that kernels still make progress"),
+    ),
+    *_of(
+        streams,
+        ("POLL_SECONDS", "host's time to ask whether work on a GPU is done", "s",
+         ASSUMED, "so that a loop that asks ends"),
+    ),
+    *_of(
+        costs,
+        ("HOST_SECONDS", "a collective of tensors on the host", "s",
+         ASSUMED, "they are small: sizes, votes, pickled objects"),
     ),
     *_of(
         measured,

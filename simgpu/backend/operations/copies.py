@@ -236,10 +236,12 @@ def _local_scalar(op, args, kwargs):
     tensor = args[0]
     device = tensor._device
     current.check_alive(device.machine, f"a tensor on {device.name}")
-    real = tensor._data.device.type == "cpu"
-    if not real and current.ranks is None:
+    real, number = tensor._data.device.type == "cpu", tensor._block.equal
+    if not real and number is None and current.ranks is None:
         raise shapes_only("item()")
     if races.active is not None:
         races.active.touch(device, "item", [tensor])
     device.to_host(tensor.element_size(), reason="item")
+    if not real and number is not None:
+        return op.func(torch.full_like(tensor._data, number, device="cpu"))
     return op.func(tensor._data if real else placeholder(tensor._data))

@@ -30,6 +30,7 @@ _FILLS = {
     "new_ones": 1,
 }  # fmt: skip
 _FILLS_WITH = {"full": 1, "full_like": 1, "new_full": 2, "fill_": 1}  # position of the number
+_LOOK_FOR_INFINITIES = {"_amp_foreach_non_finite_check_and_unscale_"}
 _KEEP_EQUAL = {"_to_copy", "clone"}
 
 
@@ -98,6 +99,8 @@ def note_equal(call, wrapped) -> None:
         for tensor in tensors_of(op, call.args, call.kwargs)[1]:
             if isinstance(tensor, SimTensor):
                 tensor._block.equal = _number(call) if _is_whole(tensor) else None
+        if op.packet_name in _LOOK_FOR_INFINITIES:  # none are found, or no optimiser would step
+            call.args[1]._block.equal = 0.0
     elif isinstance(wrapped, SimTensor) and op.makes_one:
         wrapped._block.equal = _number(call)
     elif isinstance(wrapped, SimTensor) and wrapped.dtype is not call.tensors[0].dtype:

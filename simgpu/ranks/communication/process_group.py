@@ -41,7 +41,7 @@ class SimProcessGroup(dist.ProcessGroup):
         self.caller = arguments.Caller(self._members[rank], rank, size, {k == "cpu" for k in kinds})
         self._name, self.key = str(name), (str(name), self._members)
         self._world = world.active
-        self._count = 0
+        self._count = self.splits = 0  # of collectives and of calls of `split_group`
         self._messages = Messages(self, self._members)
         self._world.messages.append(self._messages)
         self._streams = {}

@@ -8,6 +8,8 @@ that it is not in. Otherwise NCCL's communicators mix up ranks of different grou
 
 import functools
 
+import torch.distributed as dist
+
 from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import find
 from simgpu.ranks.communication import world
@@ -17,11 +19,50 @@ from simgpu.ranks.process.torch_internals import C10D
 
 _NEW_GROUP = f"{C10D}:_new_group_with_tag"
 _HELPER = f"{C10D}:_new_process_group_helper"
+_SPLIT = [f"{m}:split_group" for m in (C10D, "torch.distributed", "torch.distributed.device_mesh")]
 
 
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    return {_NEW_GROUP: _check_order(find(_NEW_GROUP)), _HELPER: _bind(find(_HELPER))}
+    return {
+        _NEW_GROUP: _check_order(find(_NEW_GROUP)),
+        _HELPER: _bind(find(_HELPER)),
+        **dict.fromkeys(_SPLIT, _make_split(find(_SPLIT[0]))),
+    }
+
+
+def _make_split(real):
+    """Return ``split_group`` that makes the rank's part of a group, which no other rank needs."""
+
+    @functools.wraps(real)
+    def split(
+        parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None, **_
+    ):
+        parent = parent_pg or dist.group.WORLD
+        if not split_ranks or getattr(parent, "bound_device_id", None) is None:
+            return real(parent_pg, split_ranks)  # raises PyTorch's error
+        parent.splits += 1  # as often on all its ranks, whatever other groups they are in
+        members, me = dist.get_process_group_ranks(parent), dist.get_rank()
+        for part in split_ranks:
+            ranks = [members[i] for i in sorted(part)]
+            if me in ranks:
+                return _make_part(parent, ranks, me, timeout, group_desc)
+        return None
+
+    return split
+
+
+def _make_part(parent, ranks, me, timeout, desc):
+    groups = find(f"{C10D}:_world")
+    backend, store = groups.pg_map[parent]
+    name = f"{parent.group_name}:split:{parent.splits}"
+    group, _ = find(_HELPER)(
+        len(ranks), ranks.index(me), ranks, backend, store, group_name=name,
+        timeout=timeout or find(f"{C10D}:_get_default_timeout")(backend),
+        device_id=parent.bound_device_id, group_desc=desc or name,
+    )  # fmt: skip
+    groups.pg_group_ranks[group] = {rank: i for i, rank in enumerate(ranks)}
+    return group
 
 
 def _bind(helper):

@@ -88,18 +88,28 @@ class _Torch:
     """What PyTorch's code of SyncBatchNorm calls ``torch``.
 
     It drops the statistics of empty inputs, unless it runs in a CUDA graph: how many are left
-    depends on values. Nor are there values on a machine with shapes alone.
+    depends on values. On a machine with shapes alone it must not drop any, but takes as long.
     """
 
-    cuda = SimpleNamespace(
-        is_available=lambda: not is_numeric() or torch.cuda.is_available(),
-        is_current_stream_capturing=lambda: (
-            not is_numeric() or torch.cuda.is_current_stream_capturing()
-        ),
-    )
+    def __init__(self):
+        self.cuda = SimpleNamespace(
+            is_available=lambda: not is_numeric() or torch.cuda.is_available(),
+            is_current_stream_capturing=lambda: (
+                torch.cuda.is_current_stream_capturing() if is_numeric() else self._drop_none()
+            ),
+        )
 
     def __getattr__(self, name):
         return getattr(torch, name)
+
+    @staticmethod
+    def _drop_none():
+        """Do with other tensors what PyTorch does with the counts, means and deviations."""
+        given = torch.ones(2, 1, device=torch.accelerator.current_accelerator())
+        mask = torch.ones(2, dtype=torch.bool, device=given.device)
+        for _ in range(3):
+            given[mask]
+        return True
 
 
 def replacements() -> dict:

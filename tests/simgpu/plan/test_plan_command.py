@@ -58,6 +58,12 @@ def test_the_same_as_json(small, capsys):
     assert flops == pytest.approx(read(SMALL, "").flops(16))
 
 
+@pytest.mark.parametrize(("options", "is_split"), [((), False), (("--tp", 2), True)])
+def test_peaks_of_split_layers_may_be_higher(small, capsys, options, is_split):
+    text = plan(capsys, small, "--gpus", 4, *options)[1]
+    assert ("were up to 1.25 times the predicted ones: here up to" in text) is is_split
+
+
 def test_a_model_that_does_not_fit_is_said_to(capsys):
     code, text = plan(capsys, "gpt3-6.7b", "--gpus", 1, "--shard", 0)
     assert code == 0

@@ -176,6 +176,16 @@ def test_communication_that_overlaps_takes_less_time():
     assert hidden < waited
 
 
+@pytest.mark.parametrize("sequence", [False, True])
+def test_sums_of_tensor_parallelism_hide_behind_products(sequence):
+    """In the backward pass: the gradients of weights need not wait for the inputs' gradients."""
+    job = Job(LARGE, Program("none", "none", sequence), NODE, 8, micro_batch=1)
+    hidden, waited = (
+        run(replace(job, program=replace(job.program, overlap=o))).seconds for o in (True, False)
+    )
+    assert 0.7 * waited < hidden < 0.99 * waited
+
+
 def test_what_is_compiled_or_in_eight_bits_takes_less_time():
     llama = replace(LARGE, gated=True, kv_heads=8, inner=8192)
     plain, fused, float8 = (

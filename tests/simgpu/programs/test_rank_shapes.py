@@ -56,3 +56,25 @@ def test_control_data_have_values_and_other_numbers_are_nan():
     for votes, own, everything, number, shape in sim.spawn(program, nprocs=2, numerics=False):
         assert (votes, own, everything, shape) == ([1, 4], [2, 4, 6], [0, 1], (3,))
         assert math.isnan(number)
+
+
+def test_a_scaler_finds_no_infinities():
+    """Else it would skip all steps, and the optimiser's states would be missing."""
+
+    def program(rank):
+        device = torch.accelerator.current_accelerator()
+        layer = torch.nn.Linear(64, 64, device=device)
+        optimizer, scaler = torch.optim.Adam(layer.parameters()), torch.amp.GradScaler(device.type)
+        for _ in range(2):
+            with torch.autocast(device.type, torch.float16):
+                loss = layer(torch.ones(8, 64, device=device)).square().mean()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        return len(optimizer.state), scaler.get_scale(), sim.now(), torch.zeros(2, 3).sum().item()
+
+    shapes, values = (sim.spawn(program, nprocs=1, numerics=known)[0] for known in (False, True))
+    assert shapes == pytest.approx(values)
+    assert values[:2] == (2, 65536.0)

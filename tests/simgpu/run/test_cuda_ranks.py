@@ -91,7 +91,7 @@ def attempt(tensor, group=None):
         dist.all_reduce(tensor, group=group)
         return tensor.tolist()
     except RuntimeError as error:
-        return str(error).partition(":")[0]
+        return str(error).partition(": ")[0]
 gloo = dist.new_group(backend="gloo")
 both = dist.new_group(backend="cpu:gloo,cuda:nccl")
 assert dist.get_backend(gloo) == "gloo"
@@ -99,7 +99,7 @@ assert attempt(torch.ones(1).cuda()) == [2]
 assert attempt(torch.ones(1)) == "No backend type associated with device type cpu"
 assert attempt(torch.ones(1), gloo) == [2]
 dist.monitored_barrier(gloo)
-assert attempt(torch.ones(1).cuda(), gloo) == "No backend type associated with device type cuda"
+assert "with a tensor on a GPU in a group of gloo" in attempt(torch.ones(1).cuda(), gloo)
 assert attempt(torch.ones(1), both) == attempt(torch.ones(1).cuda(), both) == [2]
 found = [None, None]
 for group in (None, gloo, both):
@@ -125,6 +125,35 @@ def test_a_device_id_may_be_a_number_or_a_device(simgpu_run, device):
     code, out, err = simgpu_run(source, "--nproc-per-node", "2")
     assert code == 0, err
     assert out.splitlines()[:2] == ["sum [2.0] cuda:0", "sum [2.0] cuda:1"]
+
+
+SPLIT = """
+import os, torch, torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+rank = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+def total(group):
+    x = torch.tensor([float(rank)], device="cuda")
+    dist.all_reduce(x, group=group)
+    return x.item()
+pair = dist.split_group(split_ranks=[[0, 3], [1]])
+assert (pair is None) == (rank == 2)
+inner = dist.split_group(mesh.get_group("dp"), [[0, 1]])
+print(rank, *(total(mesh.get_group(name)) for name in ("dp", "tp")), pair and total(pair),
+      total(inner), dist.get_process_group_ranks(inner))
+"""
+
+
+def test_a_group_with_a_device_id_can_be_split(simgpu_run):
+    """PyTorch splits it for the dimensions of a mesh; ranks are counted in the parent."""
+    code, out, err = simgpu_run(SPLIT, "--nproc-per-node", "4")
+    assert code == 0, err
+    assert sorted(out.splitlines()[:4]) == [
+        "0 2.0 1.0 3.0 2.0 [0, 2]", "1 4.0 1.0 1.0 4.0 [1, 3]",
+        "2 2.0 5.0 None 2.0 [0, 2]", "3 4.0 5.0 3.0 4.0 [1, 3]",
+    ]  # fmt: skip
 
 
 def test_each_rank_may_set_how_it_starts_processes(simgpu_run):

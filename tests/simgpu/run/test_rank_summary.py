@@ -196,6 +196,34 @@ def test_mfu_refers_to_the_dtype_of_most_flops():
     assert run(step).peak_type == "float16"
 
 
+def test_mfu_is_that_of_the_steps_whatever_ran_before():
+    """Else many FLOPs in float32 before the first step lower the peak, and MFU exceeds 1."""
+    made = []
+
+    def step(rank, x, big):
+        if not made:
+            for _ in range(20):
+                x @ x
+        made.append(rank)
+        half = x.half()
+        half @ half
+
+    summary = run(step, k=1)
+    assert summary.peak_type == "float16"
+    assert 0 < summary.mfu <= 1
+
+
+def test_each_type_counts_at_its_own_peak():
+    """So a mixture of types reaches less than the better of them, and more than the worse."""
+
+    def multiply(*xs):
+        return run(lambda rank, x, big: [y @ y for y in map(x.to, xs)], k=1).mfu
+
+    single, half = multiply(torch.float32), multiply(torch.float16, torch.float16)
+    low, high = sorted((single, half))
+    assert low < multiply(torch.float32, torch.float16, torch.float16) < high
+
+
 def test_peak_memory_is_counted_per_rank():
     held = {}
 

@@ -191,12 +191,19 @@ def _check(caller, call, tensors, wanted, others=(), op=None):
 
 def _check_devices(caller, call, tensors):
     for tensor in tensors:
-        if (not isinstance(tensor, SimTensor)) not in caller.takes:
+        on_host = not isinstance(tensor, SimTensor)
+        if on_host in caller.takes:
+            continue
+        what = f"rank {caller.rank} calls {call} ({user_frame.line()})"
+        if on_host:
             raise RanksError(  # PyTorch's own sentence first
-                f"No backend type associated with device type {tensor.device.type}: rank "
-                f"{caller.rank} calls {call} ({user_frame.line()}) in a group for tensors on "
-                f"{'GPUs' if False in caller.takes else 'the host'}; move the tensor there"
+                f"No backend type associated with device type cpu: {what} with a tensor on the "
+                "host in a group for tensors on GPUs; move the tensor there"
             )
+        raise RanksError(
+            f"{what} with a tensor on a GPU in a group of gloo, which would send it through the "
+            "host: that is not simulated. Use NCCL, by the backend 'nccl' or 'cpu:gloo,cuda:nccl'"
+        )
 
 
 def _check_root(caller, call, root):
