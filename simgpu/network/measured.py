@@ -21,8 +21,9 @@ WIRE = 0.96
 # NCCL's Simple protocol (NCCL_BUFFSIZE, ALLREDUCE_SLICESTEPS = NCCL_STEPS / 4).
 FILL = 2**20
 # Seconds before the first byte beyond NCCL's, by kind, of a sweep over eight B200s at 1 KiB (in the
-# same file). Sums for all have none: over nodes of H100s they take the latencies that NCCL was tuned
-# with. (On those B200s they took 10 us longer, so small reduce-scatters look too dear beside them.)
+# same file). Sums for all have none: over nodes of H100s they take the latencies that NCCL was
+# tuned with. (On those B200s they took 10 us longer: small reduce-scatters look too dear beside
+# them.)
 START = {"all_gather": 5.5e-6, "reduce_scatter": 5.5e-6, "all_to_all": 4e-6, "send": 2e-6}
 # Rate at which one channel moves a message between two GPUs, bytes/s: sendrecv_perf on A100s at
 # 128 MiB (8 channels, 111 GB/s: li-plus/playground), on B200s at 64 MiB (4 channels, 85 GB/s: the
