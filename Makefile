@@ -100,8 +100,11 @@ test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the
 	$(PYTEST) $(TWO) -m "not (browser or exhaustive)" --doctest-modules $(SCRIPTS) \
 	  $(NOTEBOOKS) --nbval-sanitize-with tests/sanitise.cfg chapters d2lmini simgpu tests $(ARGS)
 
+# `make test-all PARTS="tests/simgpu/races tests/book"` runs a part of it.
+PARTS ?= tests
+
 test-all: setup  ## hours: what `make test` leaves out, browsers and other GPUs among it
-	$(PYTEST) $(TWO) -m "browser or exhaustive" tests $(ARGS)
+	$(PYTEST) $(TWO) -m "browser or exhaustive" $(PARTS) $(ARGS)
 
 FRAMEWORKS = _build/frameworks
 
