@@ -61,6 +61,7 @@ GLOBALS = (
     ("torch.distributed.tensor._random:_rng_tracker", lambda: None),
     ("torch.distributed.tensor:DTensor._op_dispatcher._custom_op_handlers", None),
     ("torch.nn.functional:scaled_dot_product_attention", None),
+    ("multiprocessing.context:_default_context._actual_context", lambda: None),
 )
 # Likewise, settings that a program may change; a rank starts from a copy. Some may be missing.
 HOOKS = "torch.nn.modules.module:_global"
@@ -71,7 +72,6 @@ SWITCHES = (
     "torch.utils.checkpoint:DefaultDeviceType._default_device_type",
     "torch.autograd.graph:_allow_mutation_on_saved_tensors_enabled",
     "torch.utils._device:CURRENT_DEVICE",
-    "multiprocessing.context:_default_context._actual_context",
     "torch.optim.optimizer:_global_optimizer_pre_hooks",
     "torch.optim.optimizer:_global_optimizer_post_hooks",
     f"{HOOKS}_buffer_registration_hooks",
