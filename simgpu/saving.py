@@ -15,10 +15,10 @@ import functools
 import torch
 
 from simgpu.backend import tensor as backend
-from simgpu.backend.ops import aten, lookup
 from simgpu.backend.tensor import META, SimTensor, wrap
 from simgpu.clock import current
 from simgpu.clock.memory import Block
+from simgpu.kernels.facts import aten, lookup
 from simgpu.naming import TYPES, spelling
 from simgpu.races import detector as races
 

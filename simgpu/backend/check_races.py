@@ -7,8 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.conj_neg_bits import compute
-from simgpu.backend.ops import lookup, tensors_of
 from simgpu.clock.current import refuse_in_a_rank
+from simgpu.kernels.facts import lookup, tensors_of
 from simgpu.races import detector
 
 

@@ -3,8 +3,8 @@
 import torch
 
 from simgpu.backend.methods import CudaMethods
-from simgpu.backend.ops import lookup
 from simgpu.clock.memory import Block
+from simgpu.kernels.facts import lookup
 
 META = torch.device("meta")
 simple = "simple operations"

@@ -1,5 +1,6 @@
 """What a kernel costs: what it reads, writes and computes, and at which of a GPU's peaks.
 
-``precision.py`` says at which peak, by the type of the numbers. Imports `simgpu.clock` and what
-that imports.
+Start reading in ``table.py``, the one table of costs. ``facts.py`` joins it with what PyTorch's
+schemas say of an operation; ``traffic.py``, ``products.py`` and ``attention.py`` hold the formulas,
+``precision.py`` the peaks. Imports `simgpu.clock` and what that imports.
 """

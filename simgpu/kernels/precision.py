@@ -4,9 +4,12 @@ A type that an operation does not take on a GPU, or for which a GPU has no units
 names both: no operation runs at the rate of another type.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 import torch
 
-FLOATS = {
+_FLOATS = {
     torch.float64: "float64",
     torch.complex128: "float64",
     torch.float32: "float32",
@@ -14,62 +17,59 @@ FLOATS = {
     torch.complex32: "float32",
     torch.bfloat16: "bfloat16",
     torch.float16: "float16",
-}  # type of the numbers -> key in `GPU.flops`
-EIGHT_BITS = dict.fromkeys((torch.float8_e4m3fn, torch.float8_e5m2), "float8")
-INTEGERS = {torch.int8: "int8"}
+}
 
 
-def of_products(dtype) -> str:
-    """Return the key of the peak of ordinary matrix products."""
-    if dtype is torch.float32 and torch._C._get_cublas_allow_tf32():
-        return "tf32"
-    return FLOATS.get(dtype)
+@dataclass(frozen=True, eq=False)
+class Precision:
+    """At which peak an operation multiplies each type of numbers.
+
+    Attributes
+    ----------
+    peaks : dict of torch.dtype to str
+        Key in `GPU.flops` by type.
+    rounds : callable, optional
+        Whether PyTorch lets tensor cores round float32 numbers (TF32); None: never.
+    other : str, optional
+        Key for all other types; None: they are refused.
+    """
+
+    peaks: Mapping
+    rounds: Callable | None = None
+    other: str | None = None
+
+    def on_host(self, flops, dtype) -> str:
+        """Return the key of a `CPU`'s peak in `flops`: float32's where it has no units."""
+        key = self.peaks.get(dtype, self.other)
+        return key if key in flops else "float32"
 
 
-def of_convolutions(dtype) -> str:
-    """Return the key of the peak of convolutions."""
-    if dtype is torch.float32 and torch._C._get_cudnn_allow_tf32():
-        return "tf32"
-    return FLOATS.get(dtype)
+PRODUCTS = Precision(_FLOATS, torch._C._get_cublas_allow_tf32)
+CONVOLUTIONS = Precision(_FLOATS, torch._C._get_cudnn_allow_tf32)
+ATTENTION = Precision(_FLOATS)
+SCALED = Precision(dict.fromkeys((torch.float8_e4m3fn, torch.float8_e5m2), "float8"))
+INTEGERS = Precision({torch.int8: "int8"})
 
 
-of_attention = FLOATS.get  # no flag lets fused attention round its numbers
-of_scaled_products = EIGHT_BITS.get  # `torch._scaled_mm`
-of_integer_products = INTEGERS.get  # `torch._int_mm`
-
-
-def peak(gpu, name, dtype, key) -> str:
-    """Return `key`, after checking that it is that of a peak of a `GPU`.
+def refusal(gpu, name, dtype, key) -> NotImplementedError:
+    """Return the error for an operation on a type.
 
     Parameters
     ----------
     gpu : GPU
     name : str
-        The operation, for messages.
+        The operation.
     dtype : torch.dtype
-        The type of the numbers.
     key : str or None
-        None: the operation does not take this type.
-
-    Raises
-    ------
-    NotImplementedError
-        If the operation does not take the type on a GPU, or the GPU has no units for it.
+        Of the peak that the GPU lacks; None: the operation does not take this type on any GPU.
     """
-    if key in gpu.flops:
-        return key
     if key is None:
-        raise NotImplementedError(
+        return NotImplementedError(
             f'"{name}" is not implemented for {dtype} on GPUs, and no other type\'s rate is taken; '
-            f"convert the operands first, with x.to(torch.bfloat16) for instance"
+            "convert the operands first, with x.to(torch.bfloat16) for instance"
         )
-    raise NotImplementedError(
+    return NotImplementedError(
         f"{name} of {dtype} needs units that {gpu.name} lacks: it has rates for "
         f"{', '.join(gpu.flops)}. Simulate another GPU (`simgpu gpus` lists them), or write one "
         f"with flops[{key!r}] to a file (help('simgpu.hardware.gpu_file'))"
     )
-
-
-def on_host(flops, key) -> str:
-    """Return the key of a `CPU`'s peak in `flops`: that of float32 where it has no units."""
-    return key if key in flops else "float32"

@@ -13,9 +13,9 @@ import torch
 
 from simgpu.backend.attention import choice
 from simgpu.backend.attention.values import Attention
-from simgpu.backend.ops import aten
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
+from simgpu.kernels.facts import aten
 from simgpu.naming import is_simulated
 
 _KEY = torch._C.DispatchKey.AutogradMeta  # to which C++ dispatches operations on our tensors

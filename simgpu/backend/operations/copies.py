@@ -14,7 +14,6 @@ import torch
 
 from simgpu.backend.operations.known_values import overwrite
 from simgpu.backend.operations.run import run
-from simgpu.backend.ops import aten, lookup
 from simgpu.backend.pinned import (
     HostCopy,
     is_pinned,
@@ -35,6 +34,7 @@ from simgpu.backend.tensor import (
 )
 from simgpu.clock import current
 from simgpu.clock.memory import Block
+from simgpu.kernels.facts import aten, lookup
 from simgpu.naming import is_ordinary
 from simgpu.races import detector as races
 

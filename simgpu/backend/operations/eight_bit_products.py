@@ -7,8 +7,8 @@ The rules are those of PyTorch 2.13: ``aten/src/ATen/native/cuda/ScaledBlas.cpp`
 import torch
 
 from simgpu.backend.operations.run import run
-from simgpu.backend.ops import aten
 from simgpu.backend.tensor import handles
+from simgpu.kernels.facts import aten
 
 
 @handles(aten._scaled_mm)

@@ -4,8 +4,8 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from simgpu.backend.operations.layouts import as_on_cpu
-from simgpu.backend.ops import MAX_REMEMBERED, signature
 from simgpu.clock.memory import rounded
+from simgpu.kernels.facts import MAX_REMEMBERED, signature
 
 _LARGEST_ELEMENT = 16  # bytes
 _META = torch.device("meta")

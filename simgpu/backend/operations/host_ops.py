@@ -5,12 +5,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from simgpu.backend.conj_neg_bits import compute
-from simgpu.backend.ops import lookup, tensors_of
 from simgpu.backend.pinned import is_placeholder, placeholder, poison
 from simgpu.backend.tensor import META, SimTensor, shapes_only
 from simgpu.clock import current
 from simgpu.hardware import CPU, find_cpu
-from simgpu.kernels.precision import on_host
+from simgpu.kernels.facts import lookup, tensors_of
 from simgpu.naming import is_ordinary
 
 
@@ -80,9 +79,9 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
             seen_in = inputs
             seen_out = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         if op.kernel and (seen_in or seen_out):
-            flops = op.work(args, kwargs, out)[0] if op.formula else 0
-            num_bytes = op.traffic(seen_in, seen_out)
-            dtype = on_host(self.cpu.flops, op.peak_of((seen_in or seen_out)[0].dtype))
+            num_bytes, flops, _ = op.cost(seen_in, args, kwargs, seen_out, out)
+            dtype = (seen_in or seen_out)[0].dtype
+            dtype = op.kernel.precision.on_host(self.cpu.flops, dtype)
             machine.compute_on_host(
                 op.name, self.cpu.seconds(flops, num_bytes, dtype), flops, num_bytes
             )

@@ -14,10 +14,10 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from simgpu import user_frame
 from simgpu.backend.operations.call import Call
-from simgpu.backend.ops import aten, tensors_of
 from simgpu.backend.pinned import poison
 from simgpu.backend.tensor import MAX_CONTROL, SimTensor, to_meta
 from simgpu.clock import current
+from simgpu.kernels.facts import aten, tensors_of
 
 MADE_UP = (
     "the indices of topk are made up, since only shapes are kept: the experts of a router, "

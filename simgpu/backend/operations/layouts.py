@@ -14,7 +14,7 @@ import math
 
 import torch
 
-from simgpu.backend.ops import aten
+from simgpu.kernels.facts import aten
 
 _META = torch.device("meta")
 _SMALL_FLOATS = (torch.float16, torch.bfloat16)

@@ -4,8 +4,8 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.conj_neg_bits import resolve
-from simgpu.backend.ops import tensors_of
 from simgpu.backend.tensor import SimTensor, refresh, wrap
+from simgpu.kernels.facts import tensors_of
 from simgpu.races import detector as races
 
 
@@ -64,9 +64,9 @@ def _changed(op, args):
 def launch(call, num_bytes, flops, products, wrapped) -> None:
     """Charge the kernel of a call, and pass it to the race detector."""
     op, device = call.op, call.device
-    peak = op.peak(call.tensors[0].dtype, device.gpu) if flops else "float32"
-    if op.more_bytes is not None:
-        num_bytes += op.more_bytes(device.gpu, peak, call.inner_args)
+    peak = op.peak(call.tensors, device.gpu) if flops else "float32"
+    if op.kernel.more_bytes is not None:
+        num_bytes += op.kernel.more_bytes(device.gpu, peak, call.inner_args)
     device.launch(op.name, flops, num_bytes, peak, products)
     if races.active is not None:
         show(call, wrapped)

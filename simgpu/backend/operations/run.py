@@ -13,7 +13,6 @@ from simgpu.backend.operations.draws import run_seeded, set_generator
 from simgpu.backend.operations.host_memory_check import check_result, explain
 from simgpu.backend.operations.results import cost, launch, show, wrap_all
 from simgpu.backend.operations.shapes import run_shapes, wait_for_shape
-from simgpu.backend.ops import bytes_of, tensors_of
 from simgpu.backend.tensor import (
     META,
     SimTensor,
@@ -25,6 +24,8 @@ from simgpu.backend.tensor import (
     wrap,
 )
 from simgpu.clock import current
+from simgpu.kernels.facts import tensors_of
+from simgpu.kernels.traffic import bytes_of
 from simgpu.naming import is_ordinary
 from simgpu.races import detector as races
 
@@ -43,7 +44,7 @@ def run_simple(op, args, kwargs):
     except RuntimeError as error:
         raise explain(error, op.name, device) from None
     wrapped = wrap(out, device)
-    if op.formula is not None:
+    if op.stated:
         launch(call, *op.cost(call.tensors, inner_args, kwargs, (out,), out), wrapped)
         return wrapped
     device.launch(op.name, 0, bytes_of([out, *call.tensors]))

@@ -17,9 +17,13 @@ from simgpu.backend.operations.known_values import (
 )
 from simgpu.backend.operations.layouts import as_on_cpu
 from simgpu.backend.operations.results import cost, launch, wrap_all
-from simgpu.backend.ops import MAX_REMEMBERED, WRITE_THE_SAME, signature, tensors_of
 from simgpu.backend.tensor import META, SimTensor, no_shapes, refuse_overlap, shapes_only
+from simgpu.kernels.facts import MAX_REMEMBERED, signature, tensors_of
 
+# PyTorch allows these to write to a tensor that repeats its elements.
+_WRITE_THE_SAME = {
+    "fill_", "zero_", "masked_fill_", "index_fill_", "index_put_", "_index_put_impl_",
+}  # fmt: skip
 _known: dict = {}  # results and costs by operation and shapes, the same on all machines
 
 
@@ -37,7 +41,7 @@ def run_shapes(call):
         return _run_known_shape(call)
     if any(have_values):
         forget(call)
-    if op.mutable and op.packet_name not in WRITE_THE_SAME:
+    if op.mutable and op.packet_name not in _WRITE_THE_SAME:
         refuse_overlap(tensors_of(op, call.args, call.kwargs)[1])
     if op.inplace_view and not op.num_outs:
         call = _in_own_storage(call)
@@ -45,7 +49,7 @@ def run_shapes(call):
         known = out, cost(call, out)
     else:
         key = (
-            op.func, signature(call.inner_args), tuple(call.inner_kwargs),
+            op.func, op.kernel, signature(call.inner_args), tuple(call.inner_kwargs),
             signature(call.inner_kwargs.values()), torch.get_default_dtype(),
         )  # fmt: skip
         known = _known.get(key)

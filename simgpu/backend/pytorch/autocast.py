@@ -8,7 +8,7 @@ import contextlib
 import torch
 
 from simgpu.backend import tensor
-from simgpu.backend.ops import aten
+from simgpu.kernels.facts import aten
 from simgpu.naming import is_simulated, slot_type
 
 # Run in the low-precision dtype.

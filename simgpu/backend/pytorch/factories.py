@@ -10,9 +10,9 @@ from simgpu.backend.operations.copies import to_device
 from simgpu.backend.operations.draws import run_seeded, set_generator
 from simgpu.backend.operations.host_memory_check import explain
 from simgpu.backend.operations.known_values import as_number
-from simgpu.backend.ops import MAX_REMEMBERED, lookup, signature
 from simgpu.backend.tensor import META, has_values, wrap
 from simgpu.clock import current
+from simgpu.kernels.facts import MAX_REMEMBERED, lookup, signature
 from simgpu.races import detector as races
 
 CPU = torch.device("cpu")

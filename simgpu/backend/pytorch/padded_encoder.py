@@ -10,8 +10,8 @@ import functools
 
 import torch
 
-from simgpu.backend.ops import aten
 from simgpu.backend.tensor import handles
+from simgpu.kernels.facts import aten
 from simgpu.races import detector as races
 
 

@@ -13,8 +13,8 @@ import torch
 
 from simgpu.backend.attention import kernels as attention
 from simgpu.backend.operations.run import run
-from simgpu.backend.ops import aten, lookup
 from simgpu.backend.tensor import SimTensor, handles, shapes_only
+from simgpu.kernels.facts import aten, lookup
 from simgpu.naming import is_simulated
 
 _KEY = torch._C.DispatchKey.AutogradMeta  # to which C++ dispatches operations on our tensors

@@ -6,8 +6,8 @@ import torch
 
 from simgpu import user_frame
 from simgpu.backend import tensor as backend
-from simgpu.backend.ops import tensors_of
 from simgpu.backend.tensor import SimTensor
+from simgpu.kernels.facts import tensors_of
 from simgpu.races import detector as races
 from simgpu.races.regions import overlap, region
 from simgpu.ranks.process.scheduler import RanksError

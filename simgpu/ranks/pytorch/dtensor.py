@@ -8,10 +8,10 @@ import functools
 import torch
 
 from simgpu.backend.attention import kernels as attention
-from simgpu.backend.ops import aten
 from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
+from simgpu.kernels.facts import aten
 from simgpu.naming import TYPES, is_simulated
 from simgpu.ranks.communication import world
 from simgpu.ranks.process import torch_internals

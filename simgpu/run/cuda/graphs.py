@@ -15,12 +15,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from simgpu.backend.ops import aten
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.hooks import HOOKS
 from simgpu.clock.streams import Stream
 from simgpu.device_api import devices
+from simgpu.kernels.facts import aten
 from simgpu.run.cuda import refused
 
 _active: list = []  # the captures in progress

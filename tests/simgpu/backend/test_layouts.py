@@ -7,7 +7,7 @@ import torch
 from support.samples.op_samples import layout_of
 
 from simgpu.backend.operations.layouts import as_on_cpu
-from simgpu.backend.ops import aten, lookup
+from simgpu.kernels.facts import aten, lookup
 
 SHAPE = (2, 8, 6, 6)
 PLACES = {

@@ -8,7 +8,7 @@ import torch
 from support.samples.op_samples import OPS, run, samples
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simgpu.backend.ops import lookup
+from simgpu.kernels.facts import lookup
 
 
 class FirstSeen(TorchDispatchMode):

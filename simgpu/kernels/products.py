@@ -3,34 +3,37 @@
 Each is ``(m, n, k, batch)``: `batch` products ``(m, k) @ (k, n)`` in one kernel. A convolution is
 one whose matrices are never stored (*implicit*; NVIDIA, *Convolutional Layers User's Guide*, 2023):
 its pixels are rows, its channels columns, and it sums over channels and filter.
+
+Each function takes the arguments of an operation and its result; ``table.py`` says which operation
+has which.
 """
 
 from math import prod
 
-import torch
 
-aten = torch.ops.aten
-
-
-def _mm(args, out):
+def mm(args, out):
+    """Return the product of two matrices."""
     (m, k), n = args[0].shape, args[1].shape[1]
     return ((m, n, k, 1),)
 
 
-def _addmm(args, out):
-    return _mm(args[1:], out)
+def addmm(args, out):
+    """Return the product of two matrices to which a third one is added."""
+    return mm(args[1:], out)
 
 
-def _bmm(args, out):
+def bmm(args, out):
+    """Return the products of a batch of matrices."""
     (batch, m, k), n = args[0].shape, args[1].shape[2]
     return ((m, n, k, batch),)
 
 
-def _baddbmm(args, out):
-    return _bmm(args[1:], out)
+def baddbmm(args, out):
+    """Return the products of a batch of matrices to which others are added."""
+    return bmm(args[1:], out)
 
 
-def _grouped_mm(args, out):
+def grouped_mm(args, out):
     """Return the products of groups of rows, as the experts of a layer compute them.
 
     How large each group is, only the values of the offsets say, which may not be there: the groups
@@ -38,7 +41,7 @@ def _grouped_mm(args, out):
     """
     a, b = args[:2]
     if a.dim() == b.dim() == 3:
-        return _bmm(args, out)
+        return bmm(args, out)
     groups = next(t.shape[0] for t in (a, b, out) if t.dim() == 3)
     if b.dim() == 3:  # rows of `a` in groups
         return _in_groups(a.shape[0], groups, lambda m: (m, b.shape[2], a.shape[1]))
@@ -53,7 +56,8 @@ def _in_groups(length, groups, shape):
     return tuple((*shape(side), count) for side, count in parts if side and count)
 
 
-def _convolution(args, out):
+def convolution(args, out):
+    """Return the product that a convolution is."""
     data, weight, transposed, groups = args[0], args[1], args[6], args[8]
     pixels = data if transposed else out
     return (_forward(pixels, weight, transposed, groups),)
@@ -68,7 +72,8 @@ def _forward(pixels, weight, transposed, groups):
     return rows, first, second * taps, groups
 
 
-def _convolution_backward(args, out):
+def convolution_backward(args, out):
+    """Return the products that give the gradients of a convolution's data and weights."""
     grad, data, weight, transposed, groups, wanted = *args[:3], args[7], args[9], args[10]
     pixels = data if transposed else grad
     rows, columns, depth, _ = _forward(pixels, weight, transposed, groups)
@@ -85,32 +90,16 @@ def _convolution_backward(args, out):
     return tuple(found)
 
 
-def _int8_weights(args, out):
+def int8_weights(args, out):
+    """Return the product with the transpose of a matrix of weights."""
     (m, k), n = args[0].shape, args[1].shape[0]
     return ((m, n, k, 1),)
 
 
-def _int4_weights(args, out):
+def int4_weights(args, out):
+    """Return the product with a matrix of weights of which a byte packs two."""
     (m, k), n = args[0].shape, out.shape[1]
     return ((m, n, k, 1),)
-
-
-PRODUCTS = {
-    aten.mm: _mm,
-    aten._scaled_mm: _mm,
-    aten._scaled_mm_v2: _mm,
-    aten._int_mm: _mm,
-    aten._weight_int8pack_mm: _int8_weights,
-    aten._weight_int4pack_mm: _int4_weights,
-    aten._scaled_grouped_mm: _grouped_mm,
-    aten._scaled_grouped_mm_v2: _grouped_mm,
-    aten.addmm: _addmm,
-    aten.bmm: _bmm,
-    aten.baddbmm: _baddbmm,
-    aten._grouped_mm: _grouped_mm,
-    aten.convolution: _convolution,
-    aten.convolution_backward: _convolution_backward,
-}  # operation -> function of arguments and result
 
 
 def flops(products) -> int:

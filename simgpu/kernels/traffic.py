@@ -1,4 +1,7 @@
-"""Bytes that an operation moves beyond reading each operand and writing each result once.
+"""The bytes that an operation reads and writes.
+
+An operation reads each operand and writes each result once, unless ``table.py`` names one of these
+functions for it. Some move more than that.
 
 Batch normalisation in training reads its data for the statistics, and again to apply them
 (``batch_norm_stats`` and ``batch_norm_transform_input``, ``batch_norm_backward_reduce`` and
@@ -17,25 +20,61 @@ from simgpu.hardware.device_properties import properties_of
 _TENSOR_CORES = {"float16": 7, "bfloat16": 8, "tf32": 8}  # peak -> first major capability
 
 
-def _batch_norm(gpu, peak, args):
+def bytes_of(tensors):
+    """Return the total bytes of tensors, without those that an expanded tensor repeats."""
+    total = 0
+    for tensor in tensors:
+        own = tensor.nbytes
+        if not tensor.is_contiguous():  # it may repeat elements: its storage is all there is
+            own = min(own, tensor.untyped_storage().nbytes())
+        total += own
+    return total
+
+
+def written(tensors, outs, *_):
+    """Count the results: nothing is read."""
+    return bytes_of(outs)
+
+
+def gathered(tensors, outs, *_):
+    """Count the results twice, and the indices: of the first tensor, what is taken is read."""
+    return 2 * bytes_of(outs) + bytes_of(tensors[1:])
+
+
+def scattered(tensors, outs, *_):
+    """Count the indices, and what is given three times: where it goes is read and written, too."""
+    return bytes_of(tensors[1:]) + 2 * bytes_of(tensors[-1:])
+
+
+def copied(tensors, outs, *_):
+    """Count the target and the source of a copy."""
+    return bytes_of(outs) + bytes_of(tensors[1:2])
+
+
+def batch_norm(gpu, peak, args):
+    """Return the bytes of the second pass over the data, which only training makes."""
     training = next(value for value in args[3:] if type(value) is bool)
     return args[0].nbytes if training else 0
 
 
-def _batch_norm_in_training(gpu, peak, args):
+def batch_norm_in_training(gpu, peak, args):
+    """Return the bytes of the second pass over the data."""
     return args[0].nbytes
 
 
-def _batch_norm_backward(gpu, peak, args):
+def batch_norm_backward(gpu, peak, args):
+    """Return the bytes of the second pass over gradient and data."""
     return args[0].nbytes + args[1].nbytes if args[7] else 0
 
 
-def _convolution(gpu, peak, args):
+def convolution(gpu, peak, args):
+    """Return the bytes of the transpositions before and after a convolution."""
     data, weight = args[:2]
     return _transposed(gpu, peak, weight, data)
 
 
-def _convolution_backward(gpu, peak, args):
+def convolution_backward(gpu, peak, args):
+    """Return the bytes of the transpositions, and of the gradient's second reading."""
     grad, data, weight, wanted = *args[:3], args[10]
     of_data = _transposed(gpu, peak, weight, grad) if wanted[0] else 0
     of_weight = _transposed(gpu, peak, weight, grad, data) if wanted[1] else 0
@@ -56,13 +95,3 @@ def _channels_last(tensor):
     if tensor.dim() == 5:
         return tensor.is_contiguous(memory_format=torch.channels_last_3d)
     return False
-
-
-MORE_BYTES = {
-    "native_batch_norm": _batch_norm,
-    "_native_batch_norm_legit": _batch_norm,
-    "_batch_norm_with_update": _batch_norm_in_training,
-    "native_batch_norm_backward": _batch_norm_backward,
-    "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
-}  # name of an operation -> function of GPU, peak and arguments

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from simgpu.backend.attention_work import fused_work
+from simgpu.kernels.attention import fused
 
 aten = torch.ops.aten
 
@@ -18,6 +18,6 @@ def test_a_causal_mask_is_aligned_as_the_kernel_aligns_it(kernel, lengths):
     offset = keys - queries if kernel == "flash" else 0
     seen = torch.ones(queries, keys).tril(offset).sum().item()
     more = (None, False) if kernel != "flash" else ()
-    found = fused_work(func, (q, k, k, *more), {"is_causal": True}).flops
+    found = fused(kernel, False, func, (q, k, k, *more), {"is_causal": True}).flops
     pairs = found / (4 * 2 * 8)  # two products of heads of 8 numbers
     assert 0 <= seen - pairs <= max(lengths) / 2  # half of the diagonal

@@ -1,16 +1,9 @@
-"""The FLOPs of fused attention: those of its products, without what a causal mask skips."""
+"""The FLOPs of attention: those of its products, without what a causal mask skips.
 
-import torch
+``table.py`` says which operation has which.
+"""
 
 from simgpu.hardware.attention import FusedAttention
-
-aten = torch.ops.aten
-
-KERNELS = {
-    f"_scaled_dot_product_{kernel}_attention{direction}": (kernel, bool(direction))
-    for kernel in ("flash", "efficient", "cudnn")
-    for direction in ("", "_backward")
-}  # name of an operation: its kernel, and whether it is the backward pass
 
 
 def arguments(func, args, kwargs) -> dict:
@@ -21,8 +14,8 @@ def arguments(func, args, kwargs) -> dict:
     return given | kwargs
 
 
-def fused_work(func, args, kwargs) -> FusedAttention:
-    """Return the work of one call of an operation in `KERNELS`.
+def fused(kernel, backward, func, args, kwargs) -> FusedAttention:
+    """Return the work of one call of a fused kernel: ``"flash"``, ``"efficient"`` or ``"cudnn"``.
 
     Forward: the products of queries and keys, and of weights and values. Backward: five products,
     since the scores are computed again (T. Dao et al., *FlashAttention*, 2022, algorithm 4).
@@ -31,7 +24,6 @@ def fused_work(func, args, kwargs) -> FusedAttention:
     as queries. If not, the diagonal ends with the last query and key in flash attention, and begins
     with the first ones in the other kernels. Every other mask is applied to all pairs.
     """
-    kernel, backward = KERNELS[func.overloadpacket.__name__]
     given = arguments(func, args, kwargs)
     batch, heads, length, size = given["query"].shape
     keys, value_size = given["value"].shape[-2:]
@@ -42,3 +34,19 @@ def fused_work(func, args, kwargs) -> FusedAttention:
         pairs = most**2 / 2 + before
     products = 3 * size + 2 * value_size if backward else size + value_size
     return FusedAttention(kernel, int(2 * batch * heads * pairs * products))
+
+
+def layer_flops(query, key, value, embed_dim, *_, out_val=None, **__):
+    """Return the FLOPs of four projections and, per sequence, two length x length products.
+
+    Of `torch._native_multi_head_attention`, which fuses it for inference.
+    """
+    batch, length = query.shape[:2]
+    return 8 * batch * length * embed_dim**2 + 4 * batch * length**2 * embed_dim
+
+
+def encoder_layer_flops(src, embed_dim, *rest, out_val=None, **_):
+    """Return the FLOPs of attention and of the two products of the feed-forward part."""
+    hidden = rest[12].shape[0]  # of ffn_weight_1
+    feed_forward = 4 * src.shape[0] * src.shape[1] * embed_dim * hidden
+    return layer_flops(src, src, src, embed_dim) + feed_forward

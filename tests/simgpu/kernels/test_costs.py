@@ -8,7 +8,7 @@ from support.programs.clock_programs import LARGE, PROMPT, elapsed, settle, span
 import simgpu as sim
 from simgpu.backend import tensor as backend
 from simgpu.backend.operations.run import run as run_any
-from simgpu.backend.ops import lookup
+from simgpu.kernels.facts import lookup
 
 
 def test_a_product_takes_what_the_roofline_says():
