@@ -83,6 +83,7 @@ from simgpu.hardware import (
     find_link,
     set_default_gpu,
 )
+from simgpu.kernels.register import register_kernel
 from simgpu.naming import device_name, is_simulated, torch_device
 from simgpu.races.detector import RaceError
 from simgpu.ranks.process.scheduler import RanksError
@@ -128,6 +129,7 @@ __all__ = [
     "memory_allocated",
     "now",
     "pin_memory",
+    "register_kernel",
     "reset",
     "reset_peak_memory_stats",
     "set_default_gpu",

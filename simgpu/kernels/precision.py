@@ -69,7 +69,7 @@ def refusal(gpu, name, dtype, key) -> NotImplementedError:
             "convert the operands first, with x.to(torch.bfloat16) for instance"
         )
     return NotImplementedError(
-        f"{name} of {dtype} needs units that {gpu.name} lacks: it has rates for "
+        f"{name} of {dtype} needs units for {key}, which {gpu.name} lacks: it has rates for "
         f"{', '.join(gpu.flops)}. Simulate another GPU (`simgpu gpus` lists them), or write one "
         f"with flops[{key!r}] to a file (help('simgpu.hardware.gpu_file'))"
     )

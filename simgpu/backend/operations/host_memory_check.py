@@ -76,12 +76,22 @@ def _to_meta(tensor):
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
 
 
-def explain(error, name, device):
-    """Return `error`, or a clearer one if the host itself ran out of memory."""
+def explain(error, op, device):
+    """Return `error`, or a clearer one if the host cannot compute the operation.
+
+    It may have too little memory, or a library may have kernels for GPUs alone.
+    """
+    if isinstance(error, NotImplementedError) and not op.schema_name.startswith("aten::"):
+        return NotImplementedError(
+            f"{op.schema_name} has no implementation for the CPU, which computes the values on "
+            "simulated GPUs; give it one (torch.library.register_kernel, 'cpu'), or keep shapes "
+            "only (simgpu run --shapes-only, numerics=False), for which torch.library."
+            "register_fake is enough"
+        )
     if "DefaultCPUAllocator" not in str(error):
         return error
     return MemoryError(
-        f"this computer has too little memory to compute {name} for {device.name} with values "
+        f"this computer has too little memory to compute {op.name} for {device.name} with values "
         f"({str(error).partition('DefaultCPUAllocator: ')[2].splitlines()[0]}); use smaller "
         "tensors, or configure the simulated machine with numerics=False to keep shapes only"
     )

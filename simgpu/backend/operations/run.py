@@ -42,7 +42,7 @@ def run_simple(op, args, kwargs):
     try:
         out = op.call(*inner_args)
     except RuntimeError as error:
-        raise explain(error, op.name, device) from None
+        raise explain(error, op, device) from None
     wrapped = wrap(out, device)
     if op.stated:
         launch(call, *op.cost(call.tensors, inner_args, kwargs, (out,), out), wrapped)
@@ -92,7 +92,7 @@ def run(op, args, kwargs, call=None):
             for tensor in tensors_of(op, args, kwargs)[1]:
                 refresh(tensor)
         if isinstance(error, RuntimeError):
-            raise explain(error, op.name, call.device) from None
+            raise explain(error, op, call.device) from None
         raise
     # Before the launch: an operation whose results do not fit does not run.
     wrapped = wrap_all(call, out)

@@ -50,7 +50,7 @@ def _allocate(func, args, torch_device, kwargs):
     try:
         data = func(*args, device=CPU if real else META, **kwargs)
     except RuntimeError as error:
-        raise explain(error, "empty", device) from None
+        raise explain(error, lookup(func), device) from None
     return _StagingTensor.make(data, device) if is_staging else wrap(data, device)
 
 
@@ -78,7 +78,7 @@ def make_factory(name):
             try:
                 data = run_seeded(make, device, args, {}) if op.seeded else make(*args)
             except RuntimeError as error:
-                raise explain(error, op.name, device) from None
+                raise explain(error, op, device) from None
         tensor = wrap(data, device)
         if packet in _EQUAL and not device.machine.numerics:
             tensor._block.equal = as_number(args[1] if packet == "full" else _EQUAL[packet])

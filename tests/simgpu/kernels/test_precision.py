@@ -59,7 +59,9 @@ def test_a_large_product_takes_the_peaks_time_and_at_most_twice_that(name, key, 
     (device,) = sim.configure(1, gpu=name, numerics=False)
     run, gpu = product(device, key), GPUS[name]
     if key not in gpu.flops:
-        with pytest.raises(NotImplementedError, match=rf"needs units that {name} lacks: .*float16"):
+        with pytest.raises(
+            NotImplementedError, match=rf"needs units for {key}, which {name} lacks: .*float16"
+        ):
             run()
         return
     least = 2 * SIDE**3 / gpu.flops[key]
