@@ -82,3 +82,25 @@ def test_the_comparison_is_what_the_page_says(capsys):
     command, stored = re.search(r"```\n\$ simgpu (compare .*?)\n(.*?)```", TEXT, re.DOTALL).groups()
     assert main(command.split()) == 0
     assert capsys.readouterr().out == stored
+
+
+@pytest.mark.process
+def test_a_kernel_of_ones_own_takes_what_the_page_says(tmp_path):
+    script = re.search(r"```python\n(import simgpu\n.*?)```", TEXT, re.DOTALL)[1]
+    stated, unstated = re.search(r"prints (\S+) ms; without .* print (\S+) ms", TEXT).groups()
+    statement = re.search(r"simgpu.register_kernel\(.*?\n\)\n", script, re.DOTALL)[0]
+    to_pytorch = """
+from torch.utils.flop_counter import register_flop_formula
+
+@register_flop_formula(torch.ops.mylib.fused_mlp)
+def flops(x, up, down, **_):
+    return 2 * x[0] * (up[0] * up[1] + down[0] * down[1])
+"""
+    for instead, time in ((statement, stated), ("", unstated), (to_pytorch, stated)):
+        (tmp_path / "fused.py").write_text(script.replace(statement, instead), encoding="utf-8")
+        words = "-m simgpu run --gpu h100 --shapes-only fused.py".split()
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert f"{time} ms" in done.stdout.splitlines()
