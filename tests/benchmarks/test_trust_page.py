@@ -14,7 +14,6 @@ from support.samples.chart_faults import faults
 from support.samples.published_tables import COLLECTIVES, VTRAIN
 
 import simgpu
-from benchmarks.page import plain
 from benchmarks.published import orders, record, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.page import (
@@ -24,10 +23,12 @@ from benchmarks.published.page import (
     coverage,
     drawings,
     findings,
+    markdown,
     ranks,
     summary,
     write,
 )
+from benchmarks.published.page.markdown import plain
 from benchmarks.published.shared.rows import Prediction
 from benchmarks.published.study import assumed
 from simgpu.hardware import assumptions as hardware
@@ -101,7 +102,7 @@ def test_words_of_a_table_are_no_markup(read):
             blocks.message_table(pairs, pairs),
             blocks.node_table(pairs),
             coverage.refused([table]),
-            blocks.figure("x.svg", HOSTILE, HOSTILE),
+            markdown.figure("x.svg", HOSTILE, HOSTILE),
         )
     )
     assert text.count(plain(HOSTILE)) > 10
@@ -241,6 +242,14 @@ def test_figures_of_any_range_can_be_read(high):
     assert faults(drawings.bandwidths(curves)) == []
     groups = {"some": predictions((1, 1), (high, 0.7 * high))}
     assert faults(drawings.scatter(groups)) == []
+
+
+def test_text_that_cannot_be_read_would_be_found():
+    figure = drawings.scatter({"some": predictions((1, 1), (3, 2))})
+    for place in ((0.5, -0.08), (0.99, 0.5)):
+        figure.axes[0].annotate("a line in the way", place, xycoords="axes fraction")
+    assert any("overlaps" in fault for fault in faults(figure))
+    assert any("leaves the chart" in fault for fault in faults(figure))
 
 
 def test_points_are_where_the_times_are():

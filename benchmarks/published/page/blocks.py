@@ -3,11 +3,11 @@
 import math
 import statistics
 
-from benchmarks.page import plain
 from benchmarks.published import orders, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.families.collectives import num_bytes
 from benchmarks.published.page import constants, drawings, findings, summary
+from benchmarks.published.page.markdown import plain, rows_of, table
 from benchmarks.published.shared import rows
 from benchmarks.published.study import assumed
 from simgpu.hardware import assumptions
@@ -16,21 +16,6 @@ from simgpu.units import number, quantity, size
 
 # What a table calls its source, and the reference for it.
 SOURCES = {"stas00 network": "bekman2024machine", "NVIDIA/nccl issue 812": "nvidia2023issue"}
-
-
-def table(head, lines):
-    """Lay out cells as Markdown; every text must be `plain` already."""
-    parts = [head, ["---"] * len(head), *lines]
-    return _lines(parts)
-
-
-def _lines(parts):
-    return "\n".join(f"| {' | '.join(map(str, part))} |" for part in parts)
-
-
-def figure(name, alt, caption):
-    """Return the directive for a figure in img/."""
-    return f":::{{figure}} img/{name}\n:alt: {plain(alt)}\n\n{plain(caption)}\n:::"
 
 
 def _bandwidth(row, seconds):
@@ -140,7 +125,7 @@ def step_table(found):
         ratios = [p.ratio for p in group]
         values = (statistics.median(ratios), min(ratios), max(ratios))
         lines.append((*key, len(group), *(f"{value:.2f}" for value in values)))
-    return _lines(lines)
+    return rows_of(lines)
 
 
 def order_table(one, more):

@@ -2,10 +2,9 @@
 
 import statistics
 
-from benchmarks.page import plain
 from benchmarks.published import orders, own_script
 from benchmarks.published.page import editions, summary
-from benchmarks.published.page.blocks import table
+from benchmarks.published.page.markdown import plain, table
 from benchmarks.published.tables import has_experts
 from simgpu.units import number, size
 

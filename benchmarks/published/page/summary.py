@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 
-from benchmarks.page import plain
+from benchmarks.published.page.markdown import plain
 from benchmarks.published.score import score
 from benchmarks.published.tables import FAMILIES
 from simgpu.units import quantity

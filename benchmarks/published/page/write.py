@@ -20,6 +20,7 @@ from benchmarks.published.page import (
     coverage,
     drawings,
     findings,
+    markdown,
     ranks,
     summary,
 )
@@ -77,7 +78,7 @@ def render(found, study):
     for name, (chart, alt, caption) in _figures(messages, one, more).items():
         file = f"trust-{name}.svg"
         files[f"chapters/img/{file}"] = svg(chart, alt)
-        values[f"figure_{name}"] = blocks.figure(file, alt, caption)
+        values[f"figure_{name}"] = markdown.figure(file, alt, caption)
     return {PAGE: fill(TEMPLATE.read_text(encoding="utf-8"), values), **files}
 
 
