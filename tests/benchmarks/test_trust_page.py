@@ -55,7 +55,7 @@ def read(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def files(read):
-    return write.render(read, STUDY)
+    return write.render(read, STUDY, findings.all_numbers(read))
 
 
 def hostile(table):
@@ -128,7 +128,7 @@ def test_a_page_whose_text_would_be_wrong_is_not_written(tmp_path, monkeypatch, 
     assert "all is well" in capsys.readouterr().out
     assert not (tmp_path / write.PAGE).exists()
     monkeypatch.setattr(claims, "broken", lambda numbers, *study: [])
-    monkeypatch.setattr(write, "render", lambda found, study: {write.PAGE: "text"})
+    monkeypatch.setattr(write, "render", lambda found, study, numbers: {write.PAGE: "text"})
     assert write.main(["--check"], root=tmp_path) == 1
     assert write.main([], root=tmp_path) == 0
     assert write.main(["--check"], root=tmp_path) == 0
@@ -213,7 +213,7 @@ def test_nothing_fitted_means_the_launch_overhead_of_the_preset(read):
 
 def test_a_missing_family_is_named(read):
     with pytest.raises(ValueError, match="'vtrain'"):
-        write.render(read[:1], STUDY)
+        write.render(read[:1], STUDY, {})
 
 
 def test_same_means_the_source_of_the_row_before():
@@ -276,8 +276,8 @@ def test_a_record_is_read_as_it_was_written(read, tmp_path):
 
 
 def test_the_stored_page_is_what_the_record_gives():
-    assert write.render(RECORDED, RECORDED_STUDY)[write.PAGE] == STORED, ANEW
     numbers, missed = findings.all_numbers(RECORDED), summary.missed(RECORDED)
+    assert write.render(RECORDED, RECORDED_STUDY, numbers)[write.PAGE] == STORED, ANEW
     assert claims.broken(numbers, *RECORDED_STUDY, missed) == []
 
 

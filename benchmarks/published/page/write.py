@@ -43,17 +43,18 @@ def fill(template, values):
     return _SLOT.sub(lambda slot: format(values[slot[1]], slot[2] or ""), template)
 
 
-def render(found, study):
+def render(found, study, numbers):
     """Return the page and its figures, ``{path in the repository: content}``.
 
-    `found` are `tables.Table`, `study` what `assumed.study` returns.
+    `found` are `tables.Table`, `study` what `assumed.study` returns, `numbers` those of
+    `findings.all_numbers`.
     """
     messages = findings.pairs(found, "collectives")
     steps = findings.pairs(found, "vtrain")
     one, more = findings.one_node(steps), findings.more_nodes(steps)
     launches, ranges = study
     values = {
-        **findings.all_numbers(found),
+        **numbers,
         "refused": coverage.refused(found),
         "table_answers": coverage.steps_table(found),
         "summary": blocks.summary_table(found),
@@ -135,11 +136,12 @@ def main(arguments=None, root=ROOT):
     if options.study:
         study = assumed.study()
         record.write(found, study, stored)
-    wrong = claims.broken(findings.all_numbers(found), *study, summary.missed(found))
+    numbers = findings.all_numbers(found)
+    wrong = claims.broken(numbers, *study, summary.missed(found))
     if wrong:
         print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")
         return 1
-    wanted = render(found, study)
+    wanted = render(found, study, numbers)
     stale = [name for name, text in wanted.items() if _read(root / name) != text]
     for name in stale:
         if options.check:
