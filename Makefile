@@ -100,7 +100,7 @@ test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the
 # `make test-all PARTS="tests/simgpu/races tests/book"` runs a part of it.
 PARTS ?= tests
 
-test-all: setup  ## hours: what `make test` leaves out, browsers and other GPUs among it
+test-all: setup  ## hours: what `make test` leaves out, such as browsers and emulated CUDA devices
 	$(PYTEST) $(TWO) -m "browser or exhaustive" $(PARTS) $(ARGS)
 
 FRAMEWORKS = _build/frameworks

@@ -26,7 +26,7 @@ class Place:
     what : str
         The published split.
     place, splits : int
-        Its place by predicted time among the splits that fit, from 1 on.
+        Its place by predicted time among the splits that fit, counted from 1.
     loss : float
         By what share of the best predicted time it is predicted to be slower.
     best : str

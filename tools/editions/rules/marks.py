@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-HIDDEN = "\x01"  # stands in the prose for what is none: a role, a formula, code
+HIDDEN = "\x01"  # stands in the prose for a role, a formula or code
 CODE_BLOCK = re.compile(r"(?:`{3,}|~{3,})(?:\{code[\w-]*\})?[ \w-]*\n(.*)", re.DOTALL)
 COMMENT = re.compile(r"(?:(?<=\s)|^)#+[ ](.*)$", re.MULTILINE)
 FENCE = re.compile(r"^(:{3,}|`{3,}|~{3,})(\{[\w:-]+\})?[ ]*(.*)$", re.MULTILINE)
