@@ -17,7 +17,7 @@ export D2LMINI_DATA
 endif
 
 .PHONY: help setup book pdf lab live notebooks student edit outputs screenshots lint check test \
-  test-all test-frameworks test-gpu bench bench-check wheels clean
+  test-all test-frameworks test-gpu bench wheels clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-18s%s\n", $$1, $$2}' Makefile
@@ -68,11 +68,8 @@ lint: setup  ## ruff and the notebooks' format
 	$(RUN) -m ruff format --check .
 	$(RUN) -m tools.notebooks --check
 
-bench: setup  ## measure, against what a reader would use instead
+bench: setup  ## measure, beside what a reader would use instead (ARGS="--json FILE" keeps it)
 	$(RUN) -m benchmarks $(ARGS)
-
-bench-check: setup  ## compare with the last record of the same hardware
-	$(RUN) -m benchmarks --check $(ARGS)
 
 clean:  ## remove what was built; .venv and the notebooks that you changed stay
 	@$(PYTHON) -m tools.clean
@@ -103,7 +100,7 @@ test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the
 # `make test-all PARTS="tests/simgpu/races tests/book"` runs a part of it.
 PARTS ?= tests
 
-test-all: setup  ## hours: what `make test` leaves out, browsers and other GPUs among it
+test-all: setup  ## hours: what `make test` leaves out, such as browsers and emulated CUDA devices
 	$(PYTEST) $(TWO) -m "browser or exhaustive" $(PARTS) $(ARGS)
 
 FRAMEWORKS = _build/frameworks

@@ -1,1 +1,1 @@
-"""What ``make bench`` runs: `measure` takes the `cases` in turns, `records` keeps what it found."""
+"""What ``make bench`` runs: `measure` takes the `cases` in turns, `table` prints what it found."""

@@ -1,8 +1,8 @@
-"""Charts of the pages that are written from measurements: logarithmic axes, in one style.
+"""Charts of measurements: logarithmic axes, in one style.
 
-A file depends on the rows alone, so that a stored chart can be compared exactly: nothing is placed
-by the size of letters, which differs between versions of Matplotlib. Letters stay letters, on
-white: readable at any size, in light and in dark pages.
+A file depends on the numbers alone, so that a stored chart can be compared exactly: nothing is
+placed by the size of letters, which differs between versions of Matplotlib. Letters stay letters,
+on white: readable at any size, in light and in dark pages.
 """
 
 import io
@@ -18,7 +18,7 @@ WIDTH = 5.5  # inches
 FONT = 12.5  # points: still 11 px where a telephone shows a chart 360 px wide
 LINE = 0.24  # height of a line of text, inches
 LETTERS = 42  # that fit into the width
-COLOURS, DASHES = (BLUE, ORANGE, GREEN, PURPLE, VERMILION), ("-", "--", ":")
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILION)
 SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "d2lmini",
@@ -39,34 +39,6 @@ def svg(figure, title):
     with mpl.rc_context(SETTINGS):
         figure.savefig(text, format="svg", metadata=about)
     return text.getvalue()
-
-
-@mpl.rc_context(SETTINGS)
-def lines(rows, x_axis, write_x):
-    """Draw rows of one benchmark over their `x` as lines, one for each label of ours and peers.
-
-    `x_axis` names the axis, `write_x` writes an `x`.
-    """
-    series = {}  # {label: {x: side}}; a peer that several rows share is one series
-    for row in rows:
-        for side in filter(None, (row.ours, row.peer)):
-            series.setdefault(side.label, {})[row.x] = side
-    xs = sorted({row.x for row in rows})
-    ys = [y for points in series.values() for side in points.values() for y in side.samples]
-    axes = new_axes(3, left=1.0, below=(2.8 + len(series)) * LINE)
-    axes.set(xscale="log", yscale="log", xlim=room_around(xs), ylim=room_around(ys))
-    for i, (label, points) in enumerate(series.items()):
-        style = {"color": COLOURS[i % 5], "linestyle": DASHES[i % 3], "linewidth": 2}
-        places = sorted(points)
-        axes.plot(places, [points[x].median for x in places], marker="o", **style)
-        for x in places:
-            axes.vlines(x, points[x].low, points[x].high, style["color"], linewidth=2)
-        y = -(2.9 + i) * LINE / 3  # in heights of the axes
-        axes.plot((0, 0.1), (y, y), transform=axes.transAxes, clip_on=False, **style)
-        write_at(axes, label, (0.13, y), "axes fraction", (0, -0.35 * FONT))
-    mark_x(axes, xs if len(xs) < 6 else xs[::2], write_x, x_axis)
-    mark_y(axes, rows[0].unit)
-    return axes.figure
 
 
 def new_axes(height, left, below, above=0.1, right=0.3):

@@ -66,15 +66,13 @@ class Row:
     """One line of a table: what was measured, and what it is to be seen against."""
 
     benchmark: str
-    case: str  # unique within the benchmark, and stable: rows of different runs are matched by it
+    case: str  # unique within the benchmark
     unit: str  # of `UNITS`; rates are better when higher, all others when lower
     ours: Side
     peer: Side | None = None  # measured in the same rounds
     goal: float | None = None  # the `ratio` to reach
     limit: float | None = None  # a bound to keep, in `unit`: no measurement
     note: str = ""  # what a reader has to know to understand the numbers
-    plot: str = ""  # rows with an `x` are drawn as lines, those with the same `plot` together
-    x: float | None = None  # where: a size in bytes, a number of devices
 
     def __post_init__(self):
         if self.unit not in UNITS:
@@ -96,11 +94,6 @@ class Row:
     def to_dict(self):
         """Return what JSON can hold."""
         return {name: value for name, value in asdict(self).items() if value not in (None, "")}
-
-    @property
-    def key(self):
-        """What identifies a row within a run, and over runs."""
-        return self.benchmark, self.case, self.ours.label
 
     @property
     def higher_is_better(self):

@@ -155,7 +155,7 @@ def test_no_circles_of_files():
     assert circles(graph(FOLDERS)) == {}
 
 
-@pytest.mark.parametrize("package", ["simgpu", "d2lmini"])
+@pytest.mark.parametrize("package", FOLDERS)
 def test_no_circles_of_folders(package):
     assert circles(graph([package], folder_of)) == {}
 

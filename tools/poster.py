@@ -8,8 +8,8 @@ eight GPUs.
 from pathlib import Path
 
 from simgpu.units import BLUE, MUTED
+from tools.canvas import FONT, LINK
 from tools.figures import hero
-from tools.figures.canvas import FONT, LINK
 from tools.pictographs import pictographs
 
 FOLDER = Path(__file__).parents[1] / "assets" / "front"

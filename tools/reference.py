@@ -10,9 +10,10 @@ from pathlib import Path
 import nbformat
 
 from tools.classroom import exercises, imported
-from tools.costs import chapters
+from tools.readers.book import page_numbers
 
-PAGE = Path(__file__).parents[1] / "api" / "checkers.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "api" / "checkers.md"
 HEAD = """\
 # Checkers
 
@@ -31,6 +32,11 @@ For the exercises of [](../chapters/{chapter}.ipynb).
 {names}
 ```
 """
+
+
+def chapters():
+    """Return the paths of all notebooks, in the book's order."""
+    return [path for name in page_numbers(ROOT) if (path := ROOT / f"{name}.ipynb").exists()]
 
 
 def checkers(module):

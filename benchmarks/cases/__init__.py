@@ -5,23 +5,15 @@
 """
 
 import importlib
-from collections.abc import Callable
 from dataclasses import dataclass
-
-from simgpu.units import number, size
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What the page of records says about a benchmark.
-
-    `x_axis` names the `x` of its rows, `write_x` writes one.
-    """
+    """What is said about a benchmark above its table."""
 
     title: str
     about: str
-    x_axis: str = ""
-    write_x: Callable = number
 
 
 BENCHMARKS = {
@@ -35,18 +27,14 @@ BENCHMARKS = {
     "parallel": Benchmark(
         "Data parallelism from scratch",
         "One update with a minibatch that is split over k devices.",
-        "devices",
     ),
     "allreduce": Benchmark(
         "Allreduce",
         "Tensors of k devices are summed, and each device gets the sum.",
-        "tensor size",
-        size,
     ),
     "ddp": Benchmark(
         "DistributedDataParallel",
         "The training step of the book's script, over processes.",
-        "processes",
     ),
     "resnet": Benchmark("ResNet-18", "Training steps with data in the device's memory."),
     "sim": Benchmark("Simulated GPUs", "What simulating costs."),

@@ -46,7 +46,7 @@ def one_size(processes, num_bytes, steps, settings):
     sizes = [num_bytes // 4]
     single = [mine[0] for mine in _tensors(processes, sizes)]
     ours = {"star": partial(allreduce, single), "ring": partial(allreduce_ring, single)}
-    return _rows(processes, size(num_bytes), ours, sizes, steps, settings, x=num_bytes)
+    return _rows(processes, size(num_bytes), ours, sizes, steps, settings)
 
 
 def gradients(processes, name, sizes, steps, settings):
@@ -72,7 +72,7 @@ def _tensors(processes, sizes):
     return [[torch.zeros(n, device=place) for n in sizes] for place in places]
 
 
-def _rows(processes, case, ours, sizes, steps, settings, x=None):
+def _rows(processes, case, ours, sizes, steps, settings):
     tensors = [torch.zeros(n, device=processes.device) for n in sizes]
 
     def theirs():
@@ -88,5 +88,5 @@ def _rows(processes, case, ours, sizes, steps, settings, x=None):
     first = sides[library if on_gpu else next(iter(sides))]
     for label, side in sides.items():
         peer = None if side is first or label == library else first
-        about = {"note": NOTES[processes.device.type], "plot": f"k = {processes.k}", "x": x}
-        yield Row("allreduce", f"k = {processes.k}, {case}: {label}", "s", side, peer, **about)
+        what = f"k = {processes.k}, {case}: {label}"
+        yield Row("allreduce", what, "s", side, peer, note=NOTES[processes.device.type])

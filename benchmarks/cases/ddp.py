@@ -49,9 +49,9 @@ def shared_rows(processes, settings):
     sides = interleave(variants, settings, warm_up=settings.pick(2, 1))
     rates = {label: side.rate(images[label] * steps) for label, side in sides.items()}
     what = f"{device.type}: ResNet-18, width {width}, {str(dtype)[6:]}, {k} processes"
-    for plot, how, goal in (
+    for scaling, how, goal in (
         ("weak", "each", GOAL if k == 2 else None),
         ("strong", "together", None),
     ):
-        case, ours = f"{what}, {full} images {how}", rates[plot].called("DDP")
-        yield Row("ddp", case, "images/s", ours, rates["1 process"], goal=goal, plot=plot, x=k)
+        case, ours = f"{what}, {full} images {how}", rates[scaling].called("DDP")
+        yield Row("ddp", case, "images/s", ours, rates["1 process"], goal=goal)

@@ -30,7 +30,7 @@ def shared_rows(processes, settings):
     mine = sides.pop("train_batch")
     for label, peer in sides.items():
         case = f"{kind}: LeNet, k = {k}, {BATCH_SIZE} images a step, against {label}"
-        yield Row("parallel", case, "s", mine, peer, note=NOTES[kind], x=k)
+        yield Row("parallel", case, "s", mine, peer, note=NOTES[kind])
 
 
 NOTES = {

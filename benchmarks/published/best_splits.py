@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.published import tables
 from benchmarks.published.families import nanotron
-from benchmarks.published.rows import UnpredictableError
+from benchmarks.published.shared.rows import UnpredictableError
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 
@@ -26,7 +26,7 @@ class Place:
     what : str
         The published split.
     place, splits : int
-        Its place by predicted time among the splits that fit, from 1 on.
+        Its place by predicted time among the splits that fit, counted from 1.
     loss : float
         By what share of the best predicted time it is predicted to be slower.
     best : str

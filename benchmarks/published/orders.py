@@ -10,8 +10,6 @@ from dataclasses import replace
 
 NODE = 8  # GPUs of a node
 NEAR = 0.05  # a choice is near the best if it costs so much more at most
-LEVELS = [n / 20 for n in range(1, 11)]  # differences of two predictions: 5 to 50 %
-RIGHT = 0.95  # share of the orders that are right
 CLASSES = ((0, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.5), (0.5, float("inf")))
 
 
@@ -127,36 +125,6 @@ def without_fit(found):
 def not_fitted(found):
     """Return the predictions to which no constant was fitted."""
     return [p for p in found if not p.fitted]
-
-
-def clear_difference(found):
-    """Return the smallest of `LEVELS` from which on `RIGHT` of the orders are right.
-
-    Parameters
-    ----------
-    found : list of tuple
-        What `pairs` returns.
-
-    Returns
-    -------
-    float or None
-        A predicted difference; None if there is no such level.
-    """
-    for level in LEVELS:
-        orders_above = [right for difference, right in found if difference >= level]
-        if orders_above and statistics.fmean(orders_above) >= RIGHT:
-            return level
-    return None
-
-
-def share_right(found, low, high):
-    """Return the share of right orders among pairs that are predicted to differ so much."""
-    return statistics.fmean(right for difference, right in found if low <= difference < high)
-
-
-def time_range(found):
-    """Return what nine of ten steps took at least and at most, in units of the predicted time."""
-    return nine_of_ten([1 / p.ratio for p in found])
 
 
 def nine_of_ten(values):

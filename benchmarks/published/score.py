@@ -6,7 +6,7 @@ from benchmarks.published import orders
 
 
 def ranks(values):
-    """Return the rank of each value, from 1 on; equal values share the mean of their ranks."""
+    """Return the rank of each value, counted from 1; equal values share the mean of their ranks."""
     order = sorted(values)
     first = {}
     for place, value in enumerate(order, 1):

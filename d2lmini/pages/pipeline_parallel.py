@@ -13,6 +13,7 @@ from torch.nn import functional
 
 import simgpu as sim
 from d2lmini.language_model import Block
+from d2lmini.pages.multiple_gpus import max_difference
 from d2lmini.timing import Timer
 from simgpu.timeline import Timeline
 from simgpu.units import GREEN, ORANGE, SKY, YELLOW
@@ -254,9 +255,7 @@ def gradients(prepare, p=4):
 
 def difference(right, got):
     """Return the largest difference of tensors, relative to the largest right number."""
-    pairs = list(zip(right, got, strict=True))
-    largest = max(x.abs().max().item() for x in right)
-    return max((x.cpu() - y.cpu()).abs().max().item() for x, y in pairs) / largest
+    return max_difference(right, got) / max(x.abs().max().item() for x in right)
 
 
 class Head(nn.Linear):

@@ -1,14 +1,16 @@
 """The measuring itself: order, warm-up, ratios, peers that do what they stand for, the command."""
 
+import json
+import re
 import struct
 import types
 
 import pytest
 import torch
-from support.samples.benchmark_data import example_record, example_rows, side
+from support.samples.benchmark_data import example_rows, side
 
 import benchmarks.__main__ as command
-from benchmarks import cases, page, records
+from benchmarks import cases, provenance
 from benchmarks.cases import peers, worker
 from benchmarks.cases.lenet import lenet_module
 from benchmarks.measure import Row, Settings, Side, interleave, repeat, timed
@@ -131,85 +133,84 @@ def test_command_measures_and_prints(capsys):
     assert "too small for the numbers to mean anything" in text
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--quick", "--record"],
-        ["--quick", "--check"],
-        ["--repetitions", "0"],
-        ["--repetitions", "4", "--record"],
-    ],
-)
-def test_command_refuses_what_would_mislead(arguments, capsys):
-    with pytest.raises(SystemExit) as error:
-        command.main(arguments)
-    assert error.value.code == 2
-    assert capsys.readouterr().err
+def test_command_refuses_what_would_mislead(tmp_path, capsys):
+    (tmp_path / "kept.json").write_text("{}", encoding="utf-8")
+    for *arguments, words in (
+        ("--repetitions", "0", "--repetitions is 0; give a positive integer"),
+        ("--json", str(tmp_path / "kept.json"), "kept.json exists; name a file that does not"),
+    ):
+        with pytest.raises(SystemExit) as error:
+            command.main(arguments)
+        assert error.value.code == 2
+        assert words in capsys.readouterr().err
 
 
 @pytest.fixture
 def run(monkeypatch):
-    """Let the command find certain rows, on the example's machine, which has a record."""
+    """Let the benchmarks find certain rows, the one about the book after that fail if asked."""
 
-    def run(rows, *arguments):
-        module = types.SimpleNamespace(rows=lambda settings: rows)
-        monkeypatch.setattr(command, "load", lambda name: module)
-        return command.main(["--only", "sim", *arguments])
+    def run(*arguments, fails=False):
+        def rows(settings):
+            yield from example_rows()
+            if fails:
+                raise OSError("out of luck")
 
-    old = example_record()
-    about = {name: value for name, value in vars(old).items() if name != "rows"}
-    monkeypatch.setattr(records, "provenance", lambda: about)
-    monkeypatch.setattr(records, "read_all", lambda: [old])
+        monkeypatch.setattr(command, "load", lambda name: types.SimpleNamespace(rows=rows))
+        return command.main(arguments)
+
     return run
 
 
-def test_command_keeps_a_record_and_writes_the_page(run, monkeypatch):
-    kept = []
-    monkeypatch.setattr(records, "save", kept.append)
-    monkeypatch.setattr(page, "write", lambda: kept.append("page"))
-    assert run(example_rows(), "--record") == 0
-    assert kept == [example_record(), "page"]
-
-
-@pytest.mark.parametrize(("factor", "status"), [(1.0, 0), (1.5, 1)])
-def test_check_fails_where_something_became_slower(factor, status, run, capsys):
-    slow = Row("lenet", "one epoch", "s", side("ours", factor * 5), side("d2l", 8))
-    assert run([slow, *list(example_rows())[1:]], "--check") == status
-    assert f"-2-cores.json: {status} slower" in capsys.readouterr().out
-
-
-def test_check_without_a_record_says_so(run, monkeypatch, capsys):
-    monkeypatch.setattr(records, "read_all", list)
-    assert run(example_rows(), "--check") == 0
-    assert "no record of Example CPU" in capsys.readouterr().out
+@pytest.mark.process
+def test_tables_show_medians_ranges_goals_and_limits(run, capsys):
+    assert run("--only", "lenet") == 0
+    text = re.sub(" +", " ", capsys.readouterr().out)
+    row = "| one epoch | 5 s (4.75 to 5.25) | d2l: 8 s (7.6 to 8.4) | 1.6 (1.6 to 1.6), goal 1.3 r"
+    assert row in text
+    assert "| 90 (90 to 90), goal 100 missed |" in text
+    assert "| 20 µs (19 to 21) | limit 60 µs: kept | |" in text
+    assert "| page intro.html | 123 kB |\n" in text
+    assert "Note: why." in text
+    assert f"torch {torch.__version__}; " in text
 
 
 @pytest.mark.process
-def test_a_failing_benchmark_keeps_the_others_and_records_nothing(monkeypatch, capsys):
-    def rows_of(name, settings):
-        yield from example_rows()
-        if name == "book":
-            raise OSError("out of luck")
+def test_all_samples_can_be_written_with_hardware_and_versions(run, tmp_path):
+    path = tmp_path / "run.json"
+    assert run("--only", "lenet", "--json", str(path)) == 0
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert [Row.from_dict(row) for row in found["rows"]] == list(example_rows())
+    assert found["versions"]["torch"] == torch.__version__
+    assert found["hardware"]["cores"] > 0
+    assert found["quick"] is False
 
-    def load(name):
-        return types.SimpleNamespace(rows=lambda settings: rows_of(name, settings))
 
-    monkeypatch.setattr(command, "load", load)
-    monkeypatch.setattr(records, "save", lambda record: pytest.fail("recorded"))
-    assert command.main(["--only", "book", "--only", "lenet", "--record"]) == 1
+@pytest.mark.process
+def test_a_failing_benchmark_keeps_the_others(run, capsys):
+    assert run("--only", "book", fails=True) == 1
     printed = capsys.readouterr()
-    assert printed.out.count("one epoch") == 1
-    assert "failed: book; nothing is recorded" in printed.out
+    assert "failed: book" in printed.out
     assert "out of luck" in printed.err
 
 
 @pytest.mark.process
 def test_provenance_says_what_the_system_says(monkeypatch, tmp_path):
-    found = records.provenance()
+    found = provenance.provenance()
     assert found["hardware"]["memory"] > 2**30
     assert found["versions"]["torch"] == torch.__version__
     monkeypatch.delattr("os.sysconf")  # as on Windows
-    monkeypatch.setattr(records, "ROOT", tmp_path)  # no repository
-    found = records.provenance()
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)  # no repository
+    found = provenance.provenance()
     assert found["hardware"]["memory"] is None
     assert found["commit"] == "unknown"
+
+
+def test_gpus_are_counted_by_name():
+    gpus = [{"name": "NVIDIA V100", "memory": 1}] * 2
+    hardware = {"gpus": gpus, "cpu": "Example CPU", "cores": 2, "threads": 1}
+    found = {"hardware": hardware, "versions": {"torch": "2.13.0", "cuda": None}}
+    found |= {"commit": 40 * "1", "modified": True, "date": "2026-01-31T12:34:56+00:00"}
+    assert provenance.describe(found) == (
+        "2 x NVIDIA V100, Example CPU, 2 cores, 1 thread\n"
+        "torch 2.13.0; commit 1111111111 with changes; 2026-01-31 12:34 UTC"
+    )

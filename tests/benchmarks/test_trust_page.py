@@ -14,22 +14,23 @@ from support.samples.chart_faults import faults
 from support.samples.published_tables import COLLECTIVES, VTRAIN
 
 import simgpu
-from benchmarks.page import plain
 from benchmarks.published import orders, record, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.page import (
-    assumed,
     blocks,
     claims,
     constants,
     coverage,
     drawings,
     findings,
+    markdown,
     ranks,
     summary,
     write,
 )
-from benchmarks.published.rows import Prediction
+from benchmarks.published.page.markdown import plain
+from benchmarks.published.shared.rows import Prediction
+from benchmarks.published.study import assumed
 from simgpu.hardware import assumptions as hardware
 
 HOSTILE = "<script>alert(1)</script> A100 | `code` *bold* $x$ [a](b) {cite}`zhang2023dive` <<one>>"
@@ -54,7 +55,7 @@ def read(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def files(read):
-    return write.render(read, STUDY)
+    return write.render(read, STUDY, findings.all_numbers(read))
 
 
 def hostile(table):
@@ -101,7 +102,7 @@ def test_words_of_a_table_are_no_markup(read):
             blocks.message_table(pairs, pairs),
             blocks.node_table(pairs),
             coverage.refused([table]),
-            blocks.figure("x.svg", HOSTILE, HOSTILE),
+            markdown.figure("x.svg", HOSTILE, HOSTILE),
         )
     )
     assert text.count(plain(HOSTILE)) > 10
@@ -127,7 +128,7 @@ def test_a_page_whose_text_would_be_wrong_is_not_written(tmp_path, monkeypatch, 
     assert "all is well" in capsys.readouterr().out
     assert not (tmp_path / write.PAGE).exists()
     monkeypatch.setattr(claims, "broken", lambda numbers, *study: [])
-    monkeypatch.setattr(write, "render", lambda found, study: {write.PAGE: "text"})
+    monkeypatch.setattr(write, "render", lambda found, study, numbers: {write.PAGE: "text"})
     assert write.main(["--check"], root=tmp_path) == 1
     assert write.main([], root=tmp_path) == 0
     assert write.main(["--check"], root=tmp_path) == 0
@@ -212,7 +213,7 @@ def test_nothing_fitted_means_the_launch_overhead_of_the_preset(read):
 
 def test_a_missing_family_is_named(read):
     with pytest.raises(ValueError, match="'vtrain'"):
-        write.render(read[:1], STUDY)
+        write.render(read[:1], STUDY, {})
 
 
 def test_same_means_the_source_of_the_row_before():
@@ -243,6 +244,14 @@ def test_figures_of_any_range_can_be_read(high):
     assert faults(drawings.scatter(groups)) == []
 
 
+def test_text_that_cannot_be_read_would_be_found():
+    figure = drawings.scatter({"some": predictions((1, 1), (3, 2))})
+    for place in ((0.5, -0.08), (0.99, 0.5)):
+        figure.axes[0].annotate("a line in the way", place, xycoords="axes fraction")
+    assert any("overlaps" in fault for fault in faults(figure))
+    assert any("leaves the chart" in fault for fault in faults(figure))
+
+
 def test_points_are_where_the_times_are():
     axes = drawings.scatter({"some": predictions((1, 2), (30, 40))}).axes[0]
     (dots,) = (line for line in axes.lines if list(line.get_xdata()) == [1, 30])
@@ -267,8 +276,8 @@ def test_a_record_is_read_as_it_was_written(read, tmp_path):
 
 
 def test_the_stored_page_is_what_the_record_gives():
-    assert write.render(RECORDED, RECORDED_STUDY)[write.PAGE] == STORED, ANEW
     numbers, missed = findings.all_numbers(RECORDED), summary.missed(RECORDED)
+    assert write.render(RECORDED, RECORDED_STUDY, numbers)[write.PAGE] == STORED, ANEW
     assert claims.broken(numbers, *RECORDED_STUDY, missed) == []
 
 

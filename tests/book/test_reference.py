@@ -14,7 +14,6 @@ from support.paths import ROOT
 from d2lmini import checks, sim
 from tools import reference
 from tools.classroom import exercises
-from tools.costs import chapters
 from tools.readers.text import documented
 
 PAGES = sorted((ROOT / "api").glob("*.md"))
@@ -92,7 +91,7 @@ def test_the_page_of_checkers_is_that_of_the_chapters():
 
 @pytest.mark.slow
 def test_every_checker_that_an_exercise_calls_is_listed():
-    for path in chapters():
+    for path in reference.chapters():
         for exercise in exercises(nbformat.read(path, as_version=4)).values():
             for module, checker, _ in exercise.calls:
                 assert checker in reference.checkers(module), f"{module}.{checker}"

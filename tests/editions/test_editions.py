@@ -237,7 +237,7 @@ def with_other_words(block):
 @pytest.mark.process
 def test_the_copy_of_the_book_differs_in_words_alone(tmp_path, monkeypatch):
     root = tmp_path / "book"
-    for name in ("chapters", "assets", "records/img"):
+    for name in ("chapters", "assets"):
         ignored = shutil.ignore_patterns("scripts", ".ipynb_checkpoints", "*.pyc")
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
     for path in [*ROOT.glob("*.md"), *ROOT.glob("*.yml")]:

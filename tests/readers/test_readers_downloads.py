@@ -207,4 +207,4 @@ def test_the_front_page_offers_the_whole_book(book, offered):
     found = menu(book, "intro")
     assert found == {"All notebooks": "../downloads/notebooks.zip", "Print": "window.print()"}
     assert (offered / "downloads" / "notebooks.zip").exists()
-    assert menu(book, "records") == {"Print": "window.print()"}
+    assert menu(book, "references") == {"Print": "window.print()"}

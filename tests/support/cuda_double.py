@@ -1,4 +1,4 @@
-"""A machine with CUDA devices that is not there: a test double of `torch.cuda`.
+"""Emulated CUDA devices: a test double of `torch.cuda`.
 
 ``install(count)`` gives this process GPUs ``cuda:0`` to ``cuda:{count-1}`` whose tensors compute
 and train. They are made as simulated GPUs are, of a machine of their own, so both kinds live in

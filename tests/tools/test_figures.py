@@ -9,8 +9,8 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
 from support.paths import ROOT
 
+from tools.canvas import WIDTH, Canvas
 from tools.figures import FIGURES, IMAGE_DIR, render_all
-from tools.figures.canvas import WIDTH, Canvas
 
 SVG = "{http://www.w3.org/2000/svg}"
 PHONE, SMALLEST_PX = 360, 11

@@ -27,7 +27,7 @@ COMMENT = re.compile(  # on lines of its own, or behind code
 
 
 def digest(block):
-    r"""Return what a block is called: it stays when the lines are wrapped otherwise.
+    r"""Return the name of a block, which does not change when its lines are wrapped anew.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from tools.readers.book import page_numbers, read_page
 
 ROOT = Path(__file__).parents[2]
 WORDS = "words"  # not a page: what tools, scripts and figures say
-ENGLISH_ONLY = {"chapters/how-far-to-trust-the-clock", "records", "references", "translating"}
+ENGLISH_ONLY = {"chapters/how-far-to-trust-the-clock", "references", "translating"}
 TEXT = re.compile(r"(?s)(?P<before><text\b[^>]*>)(?P<words>.*?)(?=</text>)")
 SAID = re.compile(r'(?P<before><button[^>]*>|data-says=")(?P<words>[^<"]+)')
 FIGURES = {"chapters/img/*.svg": TEXT, "assets/front/runs.html": SAID}  # words in pictures

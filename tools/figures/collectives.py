@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED, RULE
-from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
 K = 4
 

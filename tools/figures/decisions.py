@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import MUTED
-from tools.figures.canvas import HOST, LARGE, WIDTH, Canvas
+from tools.canvas import HOST, LARGE, WIDTH, Canvas
 
 LEFT, COLUMN_W, ROW_H, GAP = (10, 154, 298), 132, 46, 14
 FIRST_ROW = 222

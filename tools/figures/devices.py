@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED, WHITE
-from tools.figures.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 
 def gpu_model() -> Canvas:

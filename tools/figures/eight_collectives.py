@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED, RULE, WHITE
-from tools.figures.canvas import GPU, WIDTH, Canvas
+from tools.canvas import GPU, WIDTH, Canvas
 
 K = 4
 ALL = frozenset(range(K))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED
-from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 from tools.figures.timelines import EVENT, Lanes
 
 # One row is one level of the graph: (what each GPU does, what the CPU does).

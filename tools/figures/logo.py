@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED
-from tools.figures.canvas import GPU, Canvas
+from tools.canvas import GPU, Canvas
 
 
 def logo() -> Canvas:

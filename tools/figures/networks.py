@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import BLUE, GREEN, MUTED, PURPLE
-from tools.figures.canvas import HOST, LARGE, WIDTH, Canvas
+from tools.canvas import HOST, LARGE, WIDTH, Canvas
 
 # (what computes, what it gives, its weights, colour)
 ROWS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED, YELLOW
-from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas, tint
+from tools.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas, tint
 
 LEFT, PANEL_W, BOX_W = (14, 226), 200, 86
 SIDE, GAP, MESH_LEFT = 40, 8, 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED, RULE, WHITE, YELLOW
-from tools.figures.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import GPU, HOST, LARGE, LINK, LINK_TEXT, WIDTH, Canvas
 
 EVENT = YELLOW
 LANE, BLOCK = 36, 28  # height of a lane, and of a block in it

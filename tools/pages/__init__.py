@@ -1,8 +1,8 @@
 """The book's pages: lighter, and readable for everybody.
 
 An extension of Sphinx. `formulas` writes MathML, `icons` brings what the pages need of an icon set,
-`mended` repairs what the theme leaves to be wished for, `footer` stands below each page; `tables`
-and `plots` make pages fit for phones.
+`mended` repairs the theme's HTML, `footer` stands below each page; `tables` and `plots` make pages
+fit for phones.
 """
 
 import runpy

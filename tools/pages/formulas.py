@@ -16,7 +16,7 @@ NAME = r"<mi>(?:log|ln|exp|min|max)</mi>"
 WITH_BASE = rf"{NAME}|<msub>{NAME}<m[in]>\w+</m[in]></msub>"
 THIN = '<mspace width="0.17em" />'
 OPENS = r"<mrow>|>(?:&#x00028;|&#x0003D;|&#x0002C;|=|,)</mo>"
-RULES = [  # what the converter leaves to be wished for, and what takes its place
+RULES = [  # what the converter writes badly, and what takes its place
     (r"<mo>(min|max)</mo>", r"<mi>\1</mi>"),
     (rf"({WITH_BASE})(?=<m(?!o|row><mo|sub><mo))", rf"\1{THIN}"),
     (rf"(?<=</mi>|</mn>)(?<!&#x02308;</mi>)((?:<msub>)?{NAME})", rf"{THIN}\1"),

@@ -1,4 +1,4 @@
-"""What the theme leaves to be wished for, mended in the finished pages.
+"""Repairs of the theme's HTML, made in the finished pages.
 
 Each rule is a pattern and what takes its place; a rule that is no longer needed changes nothing.
 None looks for the theme's words, which are in the language of the book.

@@ -1,5 +1,5 @@
 // What the search shows first: the page that teaches a word, then chapters, then what has only sources.
-const LATER = { records: -60, references: -50, "chapters/other-editions": -20, "chapters/accuracies": -10 };
+const LATER = { references: -50, "chapters/other-editions": -20, "chapters/accuracies": -10 };
 const TAUGHT = {
   "allreduce": "collectives", "all-reduce": "collectives", "nccl": "collectives",
   "pinned memory": "auto-parallelism", "pinned": "auto-parallelism", "stream": "auto-parallelism",

@@ -3,32 +3,19 @@
 import math
 import statistics
 
-from benchmarks.page import plain
-from benchmarks.published import orders, rows, tables
+from benchmarks.published import orders, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page import assumed, constants, drawings, findings, summary
+from benchmarks.published.page import constants, drawings, findings, summary
+from benchmarks.published.page.markdown import plain, rows_of, table
+from benchmarks.published.shared import rows
+from benchmarks.published.study import assumed
 from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size
 
 # What a table calls its source, and the reference for it.
 SOURCES = {"stas00 network": "bekman2024machine", "NVIDIA/nccl issue 812": "nvidia2023issue"}
-
-
-def table(head, lines):
-    """Lay out cells as Markdown; every text must be `plain` already."""
-    parts = [head, ["---"] * len(head), *lines]
-    return _lines(parts)
-
-
-def _lines(parts):
-    return "\n".join(f"| {' | '.join(map(str, part))} |" for part in parts)
-
-
-def figure(name, alt, caption):
-    """Return the directive for a figure in img/."""
-    return f":::{{figure}} img/{name}\n:alt: {plain(alt)}\n\n{plain(caption)}\n:::"
 
 
 def _bandwidth(row, seconds):
@@ -138,7 +125,7 @@ def step_table(found):
         ratios = [p.ratio for p in group]
         values = (statistics.median(ratios), min(ratios), max(ratios))
         lines.append((*key, len(group), *(f"{value:.2f}" for value in values)))
-    return _lines(lines)
+    return rows_of(lines)
 
 
 def order_table(one, more):
@@ -181,11 +168,11 @@ def program_rows(found):
     """Return every row that ran as a program, in a fold for each table."""
     parts = []
     for one in summary.programs(found):
-        about = f"{len(one.predictions)} rows: {summary.NAMES[one.family]}"
+        about = f"{len(one.predictions)} rows: {one.title}"
         fitted = tables.FAMILIES[one.family].FITTED
         parts.append(
             f"::::{{dropdown}} {about.partition(' {cite}')[0]}\n"
-            f"Source: {summary.NAMES[one.family]}. Fitted: {plain(fitted)}.\n\n"
+            f"Source: {one.title}. Fitted: {plain(fitted)}.\n\n"
             f"{summary.rows(one, table)}\n::::"
         )
     return "\n\n".join(parts)

@@ -15,15 +15,16 @@ from pathlib import Path
 from benchmarks.charts import svg
 from benchmarks.published import record, tables
 from benchmarks.published.page import (
-    assumed,
     blocks,
     claims,
     coverage,
     drawings,
     findings,
+    markdown,
     ranks,
     summary,
 )
+from benchmarks.published.study import assumed
 
 ROOT = Path(__file__).parents[3]
 PAGE = "chapters/how-far-to-trust-the-clock.md"
@@ -42,17 +43,18 @@ def fill(template, values):
     return _SLOT.sub(lambda slot: format(values[slot[1]], slot[2] or ""), template)
 
 
-def render(found, study):
+def render(found, study, numbers):
     """Return the page and its figures, ``{path in the repository: content}``.
 
-    `found` are `tables.Table`, `study` what `assumed.study` returns.
+    `found` are `tables.Table`, `study` what `assumed.study` returns, `numbers` those of
+    `findings.all_numbers`.
     """
     messages = findings.pairs(found, "collectives")
     steps = findings.pairs(found, "vtrain")
     one, more = findings.one_node(steps), findings.more_nodes(steps)
     launches, ranges = study
     values = {
-        **findings.all_numbers(found),
+        **numbers,
         "refused": coverage.refused(found),
         "table_answers": coverage.steps_table(found),
         "summary": blocks.summary_table(found),
@@ -77,7 +79,7 @@ def render(found, study):
     for name, (chart, alt, caption) in _figures(messages, one, more).items():
         file = f"trust-{name}.svg"
         files[f"chapters/img/{file}"] = svg(chart, alt)
-        values[f"figure_{name}"] = blocks.figure(file, alt, caption)
+        values[f"figure_{name}"] = markdown.figure(file, alt, caption)
     return {PAGE: fill(TEMPLATE.read_text(encoding="utf-8"), values), **files}
 
 
@@ -134,11 +136,12 @@ def main(arguments=None, root=ROOT):
     if options.study:
         study = assumed.study()
         record.write(found, study, stored)
-    wrong = claims.broken(findings.all_numbers(found), *study, summary.missed(found))
+    numbers = findings.all_numbers(found)
+    wrong = claims.broken(numbers, *study, summary.missed(found))
     if wrong:
         print("The text of the page does not fit these tables. It says:", *wrong, sep="\n  ")
         return 1
-    wanted = render(found, study)
+    wanted = render(found, study, numbers)
     stale = [name for name, text in wanted.items() if _read(root / name) != text]
     for name in stale:
         if options.check:

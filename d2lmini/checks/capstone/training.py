@@ -11,6 +11,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 import simgpu as sim
+from d2lmini.checks.shared.ranks import to_host
 from d2lmini.checks.shared.results import describe, number
 from d2lmini.checks.shared.solution import checker
 
@@ -145,18 +146,15 @@ def _on_ranks(given, task, x, y):
         loss, gradients = given.items(pair, 2)
         if not isinstance(gradients, dict):
             given.fail(f"returned {describe(gradients)} of gradients; a dictionary is needed")
-        loss = loss.detach().cpu() if isinstance(loss, torch.Tensor) else loss
-        return loss, {name: _to_host(g) for name, g in gradients.items()}
+        return to_host(loss), {name: to_host(_whole(g)) for name, g in gradients.items()}
 
     with given.running():
         found = sim.spawn(program, nprocs=task.dp * task.tp, gpu="a100", link="nvlink3")
     return found, _flops()
 
 
-def _to_host(gradient):
-    if isinstance(gradient, DTensor):
-        gradient = gradient.full_tensor()
-    return gradient.detach().cpu() if isinstance(gradient, torch.Tensor) else gradient
+def _whole(gradient):
+    return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
 
 
 def _flops():

@@ -25,7 +25,7 @@ def on_ranks(solution, function, t):
 
     def program(rank):
         dist.init_process_group()
-        return _to_host(function(rank, torch.accelerator.current_accelerator()))
+        return to_host(function(rank, torch.accelerator.current_accelerator()))
 
     with solution.running():  # with its time limit
         results = sim.spawn(program, nprocs=t, gpu="a100", link="nvlink3")
@@ -37,7 +37,8 @@ def messages(lanes):
     return lanes.get(("rank 0 sim:0", "comm"), [])
 
 
-def _to_host(result):
+def to_host(result):
+    """Return what a rank returns, its tensors on the CPU."""
     if isinstance(result, list | tuple):
-        return [_to_host(item) for item in result]
+        return [to_host(item) for item in result]
     return result.detach().cpu() if isinstance(result, torch.Tensor) else result

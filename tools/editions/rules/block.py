@@ -7,39 +7,13 @@ negation that got lost passes all of it.
 # ruff: noqa: RUF001
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 
 from tools.editions.rules import numbers, typography
 from tools.editions.rules import terms as words
-
-HIDDEN = "\x01"  # stands for what is no prose: a role, a formula, code
-ROLE = re.compile(r"\{([\w:+-]+)\}(`+)((?:[^<`]*<(?=[^`]*>`))?)([^`]*?)(>?)\2")
-FORMULA = re.compile(
-    r"\$\$(.+?)\$\$(?:[ ]*(\([\w:-]+\)))?|(?<![\\$])\$([^$\n]+(?:\n[^$\n]+)*)\$", re.DOTALL
-)
-THOUSANDS = re.compile(r"(?<=\d)\{,\}(?=\d{3}(?!\d))")
-FORMULA_WORDS = re.compile(r"\\(?:text|textbf|mathrm)\{[^{}]*\}")
-PIECE_OF_FORMULA = re.compile(r"\\\w+|.")
-CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
-LINK = re.compile(r"(?<=\])\(([^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?: +\"[^\"]*\")?\)")
-TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<https?:[^<>]*>")
-WORDS_OF_TAGS = re.compile(r"\b(?:alt|title|aria-label)=(\"[^\"]*\"|'[^']*')")
-DIRECTIVE = re.compile(r"^(:{3,}|`{3,}|~{3,})(\{[\w:-]+\})?[ ]*(.*)$", re.MULTILINE)
-CODE_BLOCK = re.compile(r"(?:`{3,}|~{3,})(?:\{code[\w-]*\})?[ \w-]*\n(.*)", re.DOTALL)
-COMMENT = re.compile(r"(?:(?<=\s)|^)#+[ ](.*)$", re.MULTILINE)
-NO_TITLE = {"{figure}", "{figure-md}", "{image}", "{include}", "{raw}", "{code-cell}"}
-OPTION = re.compile(r"^:([a-z][\w-]*):[ ]*(.*)$", re.MULTILINE)
-OPTIONS_WITH_WORDS = {"answer", "alt", "title", "caption"}
-FIELD = re.compile(r"(?<!\\)\{\{?[^{}`\n]{0,40}\}\}?(?!`)|%(?:\.\d)?[sdf]\b")
-ENTITY = re.compile(r"&\w+;")
-FOOTNOTE = re.compile(r"\[\^[^\]]+\]")
-HEADING = re.compile(r"^(#{1,6}) ", re.MULTILINE)
-ITEM = re.compile(r"^(\s*)(?:([-*+])|(\d+)[.)]) ", re.MULTILINE)
-ROW = re.compile(r"^\|.*\|[ ]*$", re.MULTILINE)
-RULE_OF_TABLE = re.compile(r"^\|[ |:-]+\|[ ]*$", re.MULTILINE)
+from tools.editions.rules.marks import FORMULA, HIDDEN, ITEM, take_apart
 
 END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\betc)[.?!]+(?=[\s)”\"*_\]]|$)")
 END_BESIDE_HAN = re.compile(r"[。？！]+|(?<!\d)[.?!]+(?=[\s)”\"*_\]]|$)")
@@ -112,78 +86,6 @@ def differing(marks, others):
         for side, left in sides
         for mark, count in left.items()
     ]
-
-
-def take_apart(block, decimal_comma=False, lists=True):
-    """Return the marks of a block, with their numbers of uses, and its prose.
-
-    Without `lists`, a number with a point at the beginning is one of the prose. `HIDDEN` stands
-    for roles, formulas and code there.
-    """
-    marks = Counter()
-    if not re.search(r"[`{$<\[|#:*+\d%-]", block):
-        return marks, block
-    if code := CODE_BLOCK.match(block):
-        lines = [line.rstrip() for line in COMMENT.sub("#", code[1]).split("\n")]
-        marks["code " + "\n".join(lines)] += 1
-        return marks, "\n".join(COMMENT.findall(code[1]))
-
-    def keep(kind, text, stand_in=HIDDEN):
-        marks[f"{kind} {text}".strip()] += 1
-        return stand_in
-
-    def role(match):
-        words_of_role = match[3].removesuffix("<")  # {ref}`words <target>`
-        keep("role", f"{{{match[1]}}}`{match[4]}`")
-        return words_of_role + HIDDEN if words_of_role else HIDDEN
-
-    def formula(match):
-        text = FORMULA_WORDS.sub(r"\\text{}", match[1] or match[3])
-        text = THOUSANDS.sub(",", text)
-        text = "".join(text.replace("{,}", "." if decimal_comma else ",").split())
-        if r"\text" in text:  # what words belong to may stand on their other side
-            text = "".join(sorted(PIECE_OF_FORMULA.findall(text)))
-        return keep("formula", f"${text}${match[2] or ''}")
-
-    def tag(match):
-        attributes = WORDS_OF_TAGS.findall(match[0])
-        return keep("tag", WORDS_OF_TAGS.sub("", match[0]), " ".join(["", *attributes, ""]))
-
-    def directive(match):
-        fence, name, title = match.groups()
-        if name in NO_TITLE or not name:
-            return keep("fence", f"{fence}{name or ''} {title}".strip(), "")
-        return keep("fence", f"{fence}{name}", title)
-
-    def option(match):
-        if match[1] in OPTIONS_WITH_WORDS:
-            return keep("option", f":{match[1]}:", match[2])
-        return keep("option", f":{match[1]}: {match[2].strip()}", "")
-
-    text = DIRECTIVE.sub(directive, block) if re.search(r"^[:`~]{3}", block, re.M) else block
-    text = OPTION.sub(option, text) if re.search(r"^:", text, re.M) else text
-    text = ROLE.sub(role, text) if "{" in text else text
-    text = FORMULA.sub(formula, text) if "$" in text else text
-    text = CODE.sub(lambda match: keep("code", f"`{' '.join(match[2].split())}`"), text)
-    text = LINK.sub(lambda match: keep("link", f"({match[1]})", ""), text)
-    text = FOOTNOTE.sub(lambda match: keep("footnote", match[0]), text)
-    text = TAG.sub(tag, text) if "<" in text else text
-    text = ENTITY.sub(" ", text)
-    text = FIELD.sub(lambda match: keep("field", match[0]), text)
-    for match in RULE_OF_TABLE.finditer(text):
-        keep("table rule", "".join(match[0].split()))
-    text = RULE_OF_TABLE.sub("", text)
-    for match in ROW.finditer(text):
-        keep("table row", f"of {match[0].count('|') - 1} cells")
-    for match in ITEM.finditer(text) if lists else ():
-        if match[3] and match.start() and not ITEM.match(text):
-            continue  # a line of a paragraph, as "3. bölümde"
-        keep("list item", match[1] + (match[2] or f"{match[3]}."))
-    text = ITEM.sub("", text) if lists else text
-    for match in HEADING.finditer(text):
-        keep("heading", match[1])
-    text = HEADING.sub("", text)
-    return marks, text
 
 
 def stars(english, translated):

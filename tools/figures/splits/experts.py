@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import MUTED
-from tools.figures.canvas import GPU, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import GPU, LINK, LINK_TEXT, WIDTH, Canvas
 
 LEFT, PANEL_W = (6, 224), 210
 BOX_W, BOX_H, PITCH = 36, 26, 39

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.figures.canvas import GPU, LINK, WIDTH, Canvas
+from tools.canvas import GPU, LINK, WIDTH, Canvas
 
 P, LAYERS = 4, 16
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED
-from tools.figures.canvas import GPU, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import GPU, LINK, LINK_TEXT, WIDTH, Canvas
 
 RANKS, SIDE, PITCH, TOP = 4, 34, 37, 70
 LEFT = (30, 286)

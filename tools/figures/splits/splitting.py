@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK, MUTED
-from tools.figures.canvas import DASH, GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import DASH, GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 PANEL_X, PANEL_W = (20, 250), 170
 BAR_X, BAR_W, BAR_H = (36, 266), 138, 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simgpu.units import INK
-from tools.figures.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
+from tools.canvas import GPU, HOST, LINK, LINK_TEXT, WIDTH, Canvas
 
 LEFT, PANEL_W, MIDDLE = (8, 228), 204, 70  # MIDDLE: from a panel's left side to its boxes' middle
 WIDE, TALL, SIDE = 100, 88, 44  # long sides of the two weights, and the short side of both

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simgpu.units import INK, MUTED, PALE, RULE
-from tools.figures.canvas import GPU, HOST, SMALL, WIDTH, Canvas, tint
+from tools.canvas import GPU, HOST, SMALL, WIDTH, Canvas, tint
 
 # Marks name a colour by its place in this list.
 COLOURS = (*GPU, INK, MUTED, RULE, "#F3F4F6", tint(HOST, 0.45), *(tint(c, 0.35) for c in GPU), PALE)
