@@ -6,10 +6,11 @@ import torch
 import torch.distributed as dist
 
 from simgpu.backend.pytorch.replacements import find
+from simgpu.clock import current
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
-from simgpu.ranks.communication import describe, values, world
+from simgpu.ranks.communication import describe, values
 from simgpu.ranks.communication.checks import arguments
 from simgpu.ranks.communication.in_flight import flatten
 from simgpu.ranks.communication.messages import Messages
@@ -40,7 +41,7 @@ class SimProcessGroup(dist.ProcessGroup):
         kinds = kinds or ("cpu", device_type())
         self.caller = arguments.Caller(self._members[rank], rank, size, {k == "cpu" for k in kinds})
         self._name, self.key = str(name), (str(name), self._members)
-        self._world = world.active
+        self._world = current.ranks
         self._count = self.splits = 0  # of collectives and of calls of `split_group`
         self._messages = Messages(self, self._members)
         self._world.messages.append(self._messages)

@@ -16,8 +16,6 @@ from simgpu.ranks.process.call_counts import CallCounts
 from simgpu.ranks.process.scheduler import MAX_LINES, RanksError
 from simgpu.ranks.process.store import Contents
 
-active = None  # the current world
-
 
 class World:
     """The ranks of one `spawn`.
@@ -42,13 +40,13 @@ class World:
         Whether the run only finds out which ranks do the same, so that its outputs are not needed.
     """
 
-    def __init__(self, scheduler, machine, communication):
+    def __init__(self, scheduler, machine, communication, checks):
         self.scheduler, self.machine, self.communication = scheduler, machine, communication
         self.store_values = Contents()
         self.servers, self.files, self.stores = {}, {}, []
         self._numbers = itertools.count()
         self.messages, self.unmet = [], set()
-        self.checks = False
+        self.checks = checks
         self._incomplete = {}  # key -> collective that some of its ranks have not called
         self._complete = []  # collectives that all have called, but that have not started
         self._in_flight = InFlight()
