@@ -79,7 +79,7 @@ def _broadcast(x, root, name):
 
 
 def _wait(x):
-    current.ranks.wait_for(x)
+    current.ranks.works.wait_for(x)
     return x
 
 

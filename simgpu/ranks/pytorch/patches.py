@@ -106,7 +106,7 @@ def _rendezvous(url, timeout=None, **kwargs):
     """Return the store of the ranks, whatever the URL: all are in this process."""
     rank = current.ranks.rank
     _check_given(rank, dict(parse_qsl(urlsplit(url).query)))
-    rank.store = RankStore(current.ranks.store_values, current.ranks.scheduler)  # keeps it alive
+    rank.store = RankStore(current.ranks.stores.default, current.ranks.scheduler)  # keeps it alive
     yield rank.store, rank.number, rank.world_size
 
 
