@@ -78,6 +78,7 @@ clean:  ## remove what was built; .venv and the notebooks that you changed stay
 # same on every machine, and so are outputs but for rounding (tests/sanitise.cfg).
 
 check test test-all test-frameworks outputs: export D2LMINI_GPUS = sim
+check test test-all test-frameworks outputs: export SIMGPU_FORCE = 1
 check test test-all test-frameworks outputs: export OMP_NUM_THREADS = 1
 # Hundreds of processes import the same modules: without their bytecode each compiles them anew.
 check test test-all test-frameworks outputs: export PYTHONDONTWRITEBYTECODE =

@@ -10,6 +10,7 @@ import torch
 import simgpu as sim
 from simgpu import device_name, is_simulated, torch_device
 from simgpu.hardware import find_gpu_and_link
+from simgpu.naming import leave_real_gpus_alone
 
 __all__ = [
     "device_name",
@@ -23,6 +24,9 @@ __all__ = [
 
 # PyTorch's messages when there is no GPU; any other message is about a GPU that is present.
 NO_GPU = ("Found no NVIDIA driver", "No CUDA GPUs are available", "not compiled with CUDA")
+
+if os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == "sim":
+    leave_real_gpus_alone()
 
 
 def try_gpu(i=0):

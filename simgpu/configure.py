@@ -19,10 +19,11 @@ def configure(
     """Create a new machine of `k` simulated GPUs: clock at 0, trace empty.
 
     Tensors, streams and events of the previous machine become unusable. The first call registers
-    simulated GPUs with PyTorch. Without a real accelerator (or with ``D2LMINI_GPUS=sim``) they
-    become the accelerator, of type ``"sim"``. Beside real GPUs, which keep working, PyTorch calls
-    them ``privateuseone``: use the returned devices rather than their names, and
-    `d2lmini.device_name` to print them.
+    simulated GPUs with PyTorch. Without a real accelerator they become the accelerator, of type
+    ``"sim"``; so they do in a process that starts with ``SIMGPU_FORCE=1`` in its environment, which
+    must then leave real GPUs alone. Beside real GPUs, which keep working, PyTorch calls them
+    ``privateuseone``: use the returned devices rather than their names, and `simgpu.device_name` to
+    print them.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
 PyTorch has one slot for third-party device types. *Renaming* it makes it the accelerator of the
 process: then ``backward()``, side streams and pinned memory of real GPUs fail. So beside a real
 accelerator the slot keeps PyTorch's own name, ``privateuseone``. Without one, or in a process that
-starts with ``D2LMINI_GPUS=sim`` and does not use it, the slot is renamed ``sim``, and simulated
-GPUs are the accelerator. `device_name` returns ``sim:0`` in both cases.
+starts with ``SIMGPU_FORCE=1`` and does not use it, the slot is renamed ``sim``, and simulated GPUs
+are the accelerator. `device_name` returns ``sim:0`` in both cases.
 """
 
 import os
@@ -19,7 +19,12 @@ TYPES = {NAME, SLOT}
 TYPES_OF_TENSORS = {NAME, SLOT}
 spelling = SimpleNamespace(name=NAME)  # `CUDA` once a script under ``simgpu run`` has said so
 # Read at import: the setting may change later, but the slot keeps its name.
-_FORCED = os.environ.get("D2LMINI_GPUS", "").partition(":")[0] == NAME
+_slot = SimpleNamespace(forced=os.environ.get("SIMGPU_FORCE", "") not in ("", "0"))
+
+
+def leave_real_gpus_alone() -> None:
+    """Do what ``SIMGPU_FORCE=1`` does, for a process that has not simulated any GPU yet."""
+    _slot.forced = True
 
 
 def take_slot() -> None:
@@ -48,7 +53,7 @@ def claim_slot() -> str:
 
 
 def _may_be_the_accelerator():
-    return _FORCED or not torch.accelerator.is_available()
+    return _slot.forced or not torch.accelerator.is_available()
 
 
 def slot_type() -> str:

@@ -12,8 +12,6 @@ from collections import Counter
 import pytest
 from support.crashed_once import pytest_xdist_make_scheduler  # noqa: F401 (a hook)
 
-from simgpu.ranks.process.modules import own_modules
-
 START = time.monotonic()
 NO_TIME_LEFT = "no time left"
 ALLOWED_SKIPS = (
@@ -49,8 +47,8 @@ SLOW = (  # folders and files whose tests run whole jobs: not for `make check`
 CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
 MAY_START_PROCESSES = ("process", "browser", "exhaustive")
 STARTS = {"os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}  # audit events
-OF_OTHER_TESTS = "test_", "tools."  # modules that ranks of a test leave alone
 RUNNING = []  # the test that runs, if one does
+COLLECTED = {}  # the modules of tests, by name
 # Programs that tests start, and one for MXNet: importing them, as for their docstrings, would run
 # them.
 collect_ignore_glob = [
@@ -106,27 +104,37 @@ def refuse_processes(event, arguments):
 sys.addaudithook(refuse_processes)
 
 
-def callers_own(modules, find=own_modules.callers_own):
-    """Find the caller's modules as if the test that runs had been collected alone.
-
-    Each run of ranks looks through all that the caller's modules hold, and some tests hold tables.
-    """
-    running = getattr(RUNNING[0], "module", None) if RUNNING else None
-    return find(
-        {n: m for n, m in modules.items() if not n.startswith(OF_OTHER_TESTS) or m is running}
-    )
+def pytest_collection_finish():
+    """Note which modules of tests have been imported."""
+    COLLECTED.update((n, m) for n, m in sys.modules.items() if n.startswith("test_"))
 
 
-own_modules.callers_own = callers_own
+def needed(module):
+    """Return the names of the modules of tests that one of them imports from, and its own."""
+    found, left = set(), [module]
+    while left:
+        of_values = {getattr(value, "__module__", "") for value in vars(left.pop()).values()}
+        new = (of_values & COLLECTED.keys()) - found
+        found |= new
+        left += map(COLLECTED.get, new)
+    return found | {module.__name__}
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Note which test runs."""
+    """Run a test as if its file had been collected alone, and note which one runs.
+
+    Each run of ranks looks through all that the modules of its process hold, and some tests hold
+    tables.
+    """
     RUNNING[:] = [item]
+    module = getattr(item, "module", None)
+    for name in COLLECTED.keys() - (needed(module) if module else ()):
+        sys.modules.pop(name, None)
     try:
         return (yield)
     finally:
+        sys.modules.update(COLLECTED)
         RUNNING.clear()
 
 

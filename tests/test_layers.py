@@ -214,6 +214,11 @@ def test_simgpu_is_used_by_its_public_names():
     assert offenders == {}
 
 
+def test_simgpu_does_not_know_the_book():
+    files = [path for name, path in MODULES.items() if name.startswith("simgpu")]
+    assert [path for path in files if "d2lmini" in path.read_text(encoding="utf-8").lower()] == []
+
+
 def test_every_folder_of_the_packages_says_what_it_is():
     folders = {
         path.parent for name in ("simgpu", "d2lmini") for path in (ROOT / name).rglob("*.py")

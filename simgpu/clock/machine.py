@@ -19,7 +19,7 @@ from simgpu.clock.current import state
 from simgpu.clock.engine import Engine, reserve
 from simgpu.clock.memory import Memory
 from simgpu.clock.streams import Stream
-from simgpu.clock.trace import CPU_ENGINE, D2H, H2D, HOST, LAUNCH, P2P, SYNC, Trace
+from simgpu.clock.trace import CPU_ENGINE, D2H, H2D, HOST, LAUNCH, OF_RANKS, P2P, SYNC, Trace
 from simgpu.hardware.link import Link
 from simgpu.hardware.specs import GPU
 from simgpu.naming import device_type, spelling
@@ -39,8 +39,8 @@ class Device:
         self.machine = machine
         self.index = index
         self.gpu = machine.gpu  # its own, so that one can be slower than the others
-        self.row = index  # in the trace
-        self.call(index)
+        self.rank, self.row = None, index  # whose device it is, if a rank's; its row in the trace
+        self.rename(index)
         self.cpp_device = torch.device("meta", index)  # its name inside PyTorch's C++
         self.compute, self.h2d, self.d2h = Engine(), Engine(), Engine()
         self.peer_in, self.peer_out = Engine(), Engine()
@@ -55,10 +55,40 @@ class Device:
         self.flops = Counter()  # of all kernels, by the peak at which they run
         self._current = _CurrentStream()
 
-    def call(self, number) -> None:
+    def as_rank(self, rank, local, gpu, connections, generator) -> None:
+        """Make it the device of a rank, which has a name, a row and random numbers of its own.
+
+        Parameters
+        ----------
+        rank, local : int
+            The rank, and its number on its node, which is that of its device.
+        gpu : GPU
+            What the device is; a slow one differs from those of other ranks.
+        connections : Connections
+            Those that NCCL will make.
+        generator : SeedAndOffset
+            Its random numbers.
+        """
+        self.rank, self.row, self.gpu = rank, OF_RANKS + rank, gpu
+        self.rename(local)
+        self.name_row()
+        self.urgent, self.connections = Engine(), connections
+        self.generator, self.draw = generator, generator.draw
+
+    def end_rank(self) -> None:
+        """Name it by its index again, once its rank has ended."""
+        self.rank = None
+        self.rename(self.index)
+
+    def rename(self, number) -> None:
         """Set the number in the device's name: its index or, in a rank, the local rank."""
         self.number, self.name = number, f"{spelling.name}:{number}"
         self.torch_device = torch.device(device_type(), number)
+
+    def name_row(self) -> None:
+        """Name the row of a rank's device in the trace by what the device is called now."""
+        if self.rank is not None:
+            self.machine.trace.name_row(self.row, f"rank {self.rank} {self.name}")
 
     def draw(self) -> torch.Generator:
         """Return the generator for the random numbers of one operation."""

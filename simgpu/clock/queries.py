@@ -41,7 +41,7 @@ def synchronize(*devices) -> None:
     machine = current_machine()
     found = [find_device(device) for device in devices] if devices else own_devices()
     if current.ranks is not None:
-        current.ranks.wait_until_scheduled(found)
+        current.ranks.works.wait_until_scheduled(found)
     with machine.lock:
         streams = [stream for device in found for stream in device.streams]
         machine.wait_until(max(stream.end for stream in streams), marks=streams)

@@ -82,7 +82,7 @@ Note [Waits in C++]
 Note [Tensors in flight]
     Values are computed when the last rank calls, but on a GPU a result is ready only after
     ``wait()``. Until then, operations that read a result or overwrite an input raise an error
-    (``communication/in_flight.py``): on real GPUs they would sometimes give wrong numbers. Which
-    *stream* has waited only the race detector knows, to which a collective is one more operation
-    of its stream (`Detector.communicate`).
+    (``communication/waiting/in_flight.py``): on real GPUs they would sometimes give wrong numbers.
+    Which *stream* has waited only the race detector knows, to which a collective is one more
+    operation of its stream (`Detector.communicate`).
 """

@@ -9,14 +9,13 @@ from simgpu.backend.check_races import in_a_rank
 from simgpu.backend.pytorch.autocast import of_wrappers
 from simgpu.clock import current
 from simgpu.clock.current import set_device, state
-from simgpu.clock.engine import Engine
 from simgpu.clock.trace import OF_RANKS
 from simgpu.configure import build
 from simgpu.naming import NAME, slot_type
 from simgpu.network.cluster import build_cluster
 from simgpu.network.nccl_memory import Connections
 from simgpu.ranks import representatives
-from simgpu.ranks.communication import folding, world
+from simgpu.ranks.communication import folding
 from simgpu.ranks.communication.communication_scheduler import CommunicationScheduler
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.communication.world import World
@@ -202,15 +201,11 @@ def _run(fn, args, numbers, firsts, cluster, values, checks, slow):
         if len(numbers) < cluster.world_size:
             machine.trace = representatives.TraceWithLines(machine.trace)
         ranks = [
-            _make_rank(machine, i, number, cluster, modules.of_rank())
+            _make_rank(machine, i, number, cluster, modules.of_rank(), slow.get(number))
             for i, number in enumerate(numbers)
         ]
-        for rank in ranks:
-            if rank.number in slow:
-                machine.devices[rank.index].gpu = machine.gpu.slower(slow[rank.number])
         scheduler = CooperativeScheduler(ranks)
-        world.active = current.ranks = World(scheduler, machine, communication)
-        world.active.checks = checks
+        current.ranks = World(scheduler, machine, communication, checks)
 
         def run(rank):
             set_device(rank.index)
@@ -220,11 +215,11 @@ def _run(fn, args, numbers, firsts, cluster, values, checks, slow):
         try:
             scheduler.run(run)
         finally:
-            world.active.close()
-            world.active = current.ranks = backend.watch = None
+            current.ranks.close()
+            current.ranks = backend.watch = None
             scheduler.running.clock.save()
             for device in machine.devices:
-                device.call(device.index)
+                device.end_rank()
             machine.host = max(rank.clock.now for rank in ranks)
     if machine.routing:
         machine.routing.check_used()
@@ -234,18 +229,16 @@ def _run(fn, args, numbers, firsts, cluster, values, checks, slow):
     return [rank.result for rank in ranks], works
 
 
-def _make_rank(machine, index, number, cluster, modules):
-    """Create one rank, and set up its device."""
-    device = machine.devices[index]
-    device.call(cluster.local(number))  # the name that it has in a process on its node
-    device.row, host_row = OF_RANKS + number, -OF_RANKS - number
-    machine.trace.name_row(device.row, f"rank {number} {device.name}")
-    machine.trace.name_row(host_row, f"rank {number} host")
-    device.urgent, device.connections = Engine(), Connections(number, cluster)
-    device.generator = SeedAndOffset(state.seed)
-    device.draw = device.generator.draw
-    clock = HostClock(machine, host_row, index)
+def _make_rank(machine, index, number, cluster, modules, slow):
+    """Create one rank, whose GPU may be `slow` times as slow, and set up its device."""
     node, local = str(cluster.node(number)), cluster.local(number)
+    gpu = machine.gpu.slower(slow) if slow else machine.gpu
+    machine.devices[index].as_rank(
+        number, local, gpu, Connections(number, cluster), SeedAndOffset(state.seed)
+    )
+    host_row = -OF_RANKS - number
+    machine.trace.name_row(host_row, f"rank {number} host")
+    clock = HostClock(machine, host_row, index)
     environment = {
         "RANK": str(number), "LOCAL_RANK": str(local), "GROUP_RANK": node, "NODE_RANK": node,
         "WORLD_SIZE": str(cluster.world_size), "LOCAL_WORLD_SIZE": str(cluster.gpus_per_node),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from simgpu.clock import current
 from simgpu.hardware.specs import GPU
-from simgpu.ranks.communication import world
 from simgpu.ranks.process.scheduler import RanksError
 
 EXIT_CODE = 137  # of a process that SIGKILL has ended, as shells give it
@@ -132,12 +132,12 @@ class Killing:
             self._hook.remove()
 
     def _count(self, optimizer, args, kwargs):
-        if self.done or world.active is None or world.active.rank.number != self._faults.killed:
+        if self.done or current.ranks is None or current.ranks.rank.number != self._faults.killed:
             return
         self._steps[id(optimizer)] += 1
         if self._steps[id(optimizer)] == self._faults.step:
             self.done = True
-            world.active.scheduler.kill()
+            current.ranks.scheduler.kill()
 
     def describe(self, error) -> str:
         """Return what has happened, in words.

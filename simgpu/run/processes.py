@@ -14,9 +14,9 @@ import os
 
 import simgpu as sim
 from simgpu.backend.pytorch.replacements import Replacements, find
+from simgpu.clock import current
 from simgpu.clock.current import state
 from simgpu.network import build_cluster
-from simgpu.ranks.communication import world
 from simgpu.ranks.process.rank_local_state import RankLocalState
 from simgpu.ranks.process.torch_internals import C10D
 from simgpu.run.calls import ProcessCall
@@ -139,7 +139,7 @@ class Driver:
 
         @functools.wraps(init)
         def checked(*args, **kwargs):
-            if world.active is None:
+            if current.ranks is None:
                 raise StartError(
                     "init_process_group outside of the processes that this script starts; give "
                     "--nproc-per-node 1, or more, to run the whole script on every rank"
@@ -176,7 +176,7 @@ class Driver:
         target = getattr(process._target, "func", process._target)  # of a partial
         file = getattr(getattr(target, "__code__", None), "co_filename", "")
         its_own = bool(file) and is_user_code(file) and "site-packages" not in file
-        return world.active is None and its_own
+        return current.ranks is None and its_own
 
     def _join(self, real):
         def join(process, timeout=None):
@@ -189,7 +189,7 @@ class Driver:
 
         @functools.wraps(real)
         def wait(*args, **kwargs):
-            if world.active is None:
+            if current.ranks is None:
                 self._run_waiting()
             return real(*args, **kwargs)
 
@@ -215,7 +215,7 @@ class Driver:
 
     def _run(self, calls, what):
         """Run one call on each rank."""
-        if world.active is not None:
+        if current.ranks is not None:
             raise StartError(f"{what} in a rank: ranks cannot start ranks")
         if len(calls) > self._node.gpus_per_node:
             raise StartError(

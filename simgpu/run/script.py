@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from simgpu.ranks.communication import world
+from simgpu.clock import current
 
 _STARTS = {"spawn", "start_processes", "Process"}
 _FROM = ("torch.multiprocessing", "multiprocessing")
@@ -87,8 +87,8 @@ class Script:
 
     def execute(self, name="__main__") -> None:
         """Run it as ``__main__``; `name` is what it finds as ``__name__``."""
-        if world.active is not None:
-            world.active.rank.state.modules.watch()
+        if current.ranks is not None:
+            current.ranks.rank.state.modules.watch()
         module = types.ModuleType(name)
         vars(module).update(
             __file__=self.path, __cached__=None, __builtins__=__builtins__,

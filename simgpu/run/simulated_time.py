@@ -19,8 +19,8 @@ import threading
 import time
 
 from simgpu.backend.pytorch.replacements import Replacements
+from simgpu.clock import current
 from simgpu.clock.current import state
-from simgpu.ranks.communication import world
 from simgpu.user_frame import is_user_code
 
 # A program that reads the clock this often at one moment waits for it to move. (Fewer readings are
@@ -98,8 +98,8 @@ class SimulatedTime:
         if seconds < 0:
             raise ValueError("sleep length must be non-negative")
         state.machine.compute_on_host("sleep", float(seconds))
-        if world.active is not None:
-            world.active.scheduler.wait(lambda: False, None, must_wait=False)
+        if current.ranks is not None:
+            current.ranks.scheduler.wait(lambda: False, None, must_wait=False)
 
 
 def _in_scripts(simulated, name):

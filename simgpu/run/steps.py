@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from simgpu.ranks.communication import world
+from simgpu.clock import current
 
 
 class Steps:
@@ -49,9 +49,9 @@ class Steps:
         self._ends_by_optimizer.clear()
 
     def _record(self, optimizer, args, kwargs):
-        if world.active is None:  # before a script starts its ranks
+        if current.ranks is None:  # before a script starts its ranks
             return
-        if not world.active.checks:
+        if not current.ranks.checks:
             self._note_end(optimizer)
         self._made[optimizer] = self._made.get(optimizer, 0) + 1
         if self._made[optimizer] == self._limit:
@@ -59,7 +59,7 @@ class Steps:
             raise SystemExit(0)
 
     def _note_end(self, optimizer):
-        rank, machine = world.active.rank, world.active.machine
+        rank, machine = current.ranks.rank, current.ranks.machine
         if optimizer not in self._ends_by_optimizer:
             self._ends_by_optimizer[optimizer] = []
             self._ends[rank.number].append(self._ends_by_optimizer[optimizer])

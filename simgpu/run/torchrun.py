@@ -4,7 +4,7 @@ import os
 import sys
 
 import simgpu as sim
-from simgpu.ranks.communication import world
+from simgpu.clock import current
 from simgpu.ranks.representatives import RanksDifferError
 from simgpu.run import processes
 from simgpu.run.cuda import current_device
@@ -92,7 +92,7 @@ class Torchrun:
         seed(rank)
         with open(os.devnull, "w") as nothing, failures.recorded(rank):
             hidden = self._shown is not None and self.cluster.local(rank) not in self._shown
-            if hidden or world.active.checks:
+            if hidden or current.ranks.checks:
                 sys.stdout = sys.stderr = nothing  # those of this rank
             self._script.execute()
             current_device.check_end()

@@ -52,6 +52,7 @@ def run(chapter, count, folder):
         "sanitise-gpu.cfg",
         D2LMINI_DOUBLE=MACHINES[count],
         D2LMINI_GPUS="auto",
+        SIMGPU_FORCE="",
         OMP_NUM_THREADS="1",
     )
 

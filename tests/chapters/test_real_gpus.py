@@ -24,7 +24,7 @@ def on_a_machine(program, count=2, setting="auto", **options):
         program,
         "print(json.dumps(found))",
     ]
-    env = os.environ | {"D2LMINI_GPUS": setting, "PYTHONPATH": PYTHONPATH}
+    env = os.environ | {"D2LMINI_GPUS": setting, "SIMGPU_FORCE": "", "PYTHONPATH": PYTHONPATH}
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], env=env, capture_output=True, text=True
     )
@@ -102,7 +102,7 @@ os.environ["D2LMINI_GPUS"] = "sim:t4"
 gpus(1)
 print(torch._C._get_privateuse1_backend_name())
 """
-    env = os.environ | {"D2LMINI_GPUS": setting, "PYTHONPATH": PYTHONPATH}
+    env = os.environ | {"D2LMINI_GPUS": setting, "SIMGPU_FORCE": "", "PYTHONPATH": PYTHONPATH}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1:] == [name], done.stderr
 

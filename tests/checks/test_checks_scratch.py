@@ -334,7 +334,7 @@ for name in {names}:
     getattr(checks, "check_" + name)(globals()[name])
 assert sim.configure(1)[0].type == "privateuseone"
 """
-    env = os.environ | {"D2LMINI_GPUS": "auto"}
+    env = os.environ | {"D2LMINI_GPUS": "auto", "SIMGPU_FORCE": ""}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.stdout.splitlines() == [f"{name}: passed" for name in names], done.stderr

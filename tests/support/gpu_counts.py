@@ -94,6 +94,7 @@ def run(path, machine):
             "D2LMINI_DOUBLE": machine,
             "D2LMINI_WATCH": str(watched),
             "D2LMINI_GPUS": "auto",
+            "SIMGPU_FORCE": "",
             "OMP_NUM_THREADS": "1",
         }
         place = {"metadata": {"path": str(Path(path).parent)}}

@@ -5,6 +5,7 @@ from collections import defaultdict, deque
 from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.ranks.communication import describe, values
+from simgpu.ranks.communication.call import Call
 from simgpu.ranks.communication.checks import arguments
 from simgpu.ranks.process.scheduler import RanksError
 
@@ -67,28 +68,13 @@ class Messages:
         verb = f"send to rank {ranks[1]}" if is_send else f"recv from rank {ranks[0]}"
         tagged = f" with tag {tag}" if tag else ""
         if meets and on_device and peer not in self._peers:
-            self._meet(world, other, verb)
+            world.meetings.meet(self._group.key, caller.rank, other, verb)
             self._peers.add(peer)
-        return world.issue(
-            (self._group.key, *pair, self._counts[pair]),
-            (what, ranks, tensor.nbytes, values.send),
-            verb, [tensor] if is_send else [], [] if is_send else [tensor], [tensor],
-            stream,
+        return world.issue(Call(
+            (self._group.key, *pair, self._counts[pair]), what, ranks, tensor.nbytes, values.send,
+            verb, [tensor] if is_send else [], [] if is_send else [tensor], [tensor], stream,
             same=f"a message of {describe.in_memory([tensor])}{tagged}", batch=batch,
-        )  # fmt: skip
-
-    def _meet(self, world, other, name):
-        """Wait until the other rank makes its first message with this one: ``order/queues.py``."""
-        own, line = self._group.caller.rank, user_frame.line()
-        mine, theirs = (self._group.key, own, other), (self._group.key, other, own)
-        if theirs in world.unmet:
-            world.unmet.remove(theirs)
-            return
-        world.unmet.add(mine)
-        world.scheduler.wait(
-            lambda: mine not in world.unmet,
-            lambda: f"waits in {name} ({line}), their first message, for rank {other}",
-        )
+        ))  # fmt: skip
 
     def _copy(self, world, what, tensor, is_send, stream, batch):
         """Copy the tensor if its counterpart has been issued; otherwise return no work."""
@@ -109,11 +95,11 @@ class Messages:
             )
         given, filled = (tensor, other) if is_send else (other, tensor)
         self._counts["copies"] += 1
-        return world.issue(
-            (self._group.key, rank, rank, self._counts["copies"]),
-            (what, (rank,), tensor.nbytes, values.copy),
-            f"send to rank {rank} itself", [given], [filled], [filled], stream, batch=batch,
-        )  # fmt: skip
+        return world.issue(Call(
+            (self._group.key, rank, rank, self._counts["copies"]), what, (rank,), tensor.nbytes,
+            values.copy, f"send to rank {rank} itself", [given], [filled], [filled], stream,
+            batch=batch,
+        ))  # fmt: skip
 
     def unmatched(self) -> list[str]:
         """Describe the messages of the rank to itself that have no counterpart."""
@@ -124,3 +110,32 @@ class Messages:
             for is_send, waiting in self._to_self.items()
             for _, line in waiting
         ]
+
+
+class Meetings:
+    """First messages between two ranks, in which each waits for the other (``order/queues.py``).
+
+    Parameters
+    ----------
+    scheduler : CooperativeScheduler
+    """
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+        self._unmet = set()  # group, rank and peer: until the peer makes its first message, too
+
+    def meet(self, group, own, other, name) -> None:
+        """Wait until the other rank makes its first message with this one; `name` is the call."""
+        line, mine, theirs = user_frame.line(), (group, own, other), (group, other, own)
+        if theirs in self._unmet:
+            self._unmet.remove(theirs)
+            return
+        self._unmet.add(mine)
+        self._scheduler.wait(
+            lambda: mine not in self._unmet,
+            lambda: f"waits in {name} ({line}), their first message, for rank {other}",
+        )
+
+    def unmet(self) -> list[tuple]:
+        """Return the ranks that wait, each with its peer."""
+        return [(rank, peer) for _, rank, peer in self._unmet]

@@ -6,15 +6,17 @@ import torch
 import torch.distributed as dist
 
 from simgpu.backend.pytorch.replacements import find
+from simgpu.clock import current
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
 from simgpu.naming import NAME, device_type
-from simgpu.ranks.communication import describe, values, world
+from simgpu.ranks.communication import describe, values
+from simgpu.ranks.communication.call import Call
 from simgpu.ranks.communication.checks import arguments
-from simgpu.ranks.communication.in_flight import flatten
 from simgpu.ranks.communication.messages import Messages
 from simgpu.ranks.communication.order.batch import Batch
-from simgpu.ranks.communication.work import WorkGroup
+from simgpu.ranks.communication.waiting.in_flight import flatten
+from simgpu.ranks.communication.waiting.work import WorkGroup
 from simgpu.ranks.process import torch_internals
 from simgpu.ranks.process.torch_internals import name_of_reduction
 
@@ -40,7 +42,7 @@ class SimProcessGroup(dist.ProcessGroup):
         kinds = kinds or ("cpu", device_type())
         self.caller = arguments.Caller(self._members[rank], rank, size, {k == "cpu" for k in kinds})
         self._name, self.key = str(name), (str(name), self._members)
-        self._world = world.active
+        self._world = current.ranks
         self._count = self.splits = 0  # of collectives and of calls of `split_group`
         self._messages = Messages(self, self._members)
         self._world.messages.append(self._messages)
@@ -127,15 +129,13 @@ class SimProcessGroup(dist.ProcessGroup):
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)
         is_async = getattr(opts, "asyncOp", True)
-        return self._world.issue(
-            (self.key, self._count),
-            (self._describe(name), self._members, num_bytes, compute, root),
-            f"{name} of {details or describe.in_memory(given)}",
-            given, filled,
+        return self._world.issue(Call(
+            (self.key, self._count), self._describe(name), self._members, num_bytes, compute,
+            f"{name} of {details or describe.in_memory(given)}", given, filled,
             filled if outputs is None else outputs,
             self._stream() if is_async or blocks_host else None,
-            blocks_host=blocks_host, batch=self._batch,
-        )  # fmt: skip
+            root=root, blocks_host=blocks_host, batch=self._batch,
+        ))  # fmt: skip
 
     def allreduce(self, tensors, opts=None):
         """Reduce the tensors of all ranks, and give all ranks the result."""

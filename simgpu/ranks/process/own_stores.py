@@ -31,9 +31,9 @@ class OwnTCPStore(RankStore):
                  use_libuv=True):  # fmt: skip
         world = current.ranks
         self.host, self.libuvBackend = host_name, use_libuv
-        servers = world.servers
+        servers = world.stores.servers
         if "MASTER_PORT" in os.environ:  # that of torchrun, at which init_process_group() meets
-            servers.setdefault(int(os.environ["MASTER_PORT"]), Server(world.store_values))
+            servers.setdefault(int(os.environ["MASTER_PORT"]), Server(world.stores.default))
         self.port = port or max([FIRST_FREE_PORT, *(used + 1 for used in servers)])
         if is_master:
             _listen(servers, self.port, world.rank.number, multi_tenant)
@@ -95,7 +95,7 @@ def _own_tcp_store(cls, *args, **kwargs):
 
 
 def _own_file_store(cls, file_name, world_size=-1):
-    contents = current.ranks.files.setdefault(os.path.abspath(file_name), Contents())
+    contents = current.ranks.stores.files.setdefault(os.path.abspath(file_name), Contents())
     store = _kept(RankStore(contents, current.ranks.scheduler))
     store.path = file_name
     return store
@@ -107,7 +107,7 @@ def _own_hash_store(cls):
 
 def _kept(store):
     """Return a store that lives until the ranks end: a `PrefixStore` keeps only its C++ part."""
-    current.ranks.stores.append(store)
+    current.ranks.stores.made.append(store)
     return store
 
 

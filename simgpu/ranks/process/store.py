@@ -27,6 +27,23 @@ class Contents(dict):
         return super().pop(key, default)
 
 
+class Stores:
+    """The stores of one `spawn`.
+
+    Attributes
+    ----------
+    default : Contents
+        Those of the store by which `init_process_group` finds the other ranks.
+    servers, files : dict
+        Those that programs make: `Server` by port, and contents by path.
+    made : list
+        All of these, which live until the ranks end.
+    """
+
+    def __init__(self):
+        self.default, self.servers, self.files, self.made = Contents(), {}, {}, []
+
+
 class RankStore(dist.Store):
     """A `torch.distributed.Store` in a dictionary that all ranks share.
 

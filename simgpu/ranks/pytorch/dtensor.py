@@ -13,7 +13,6 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.kernels.facts import aten
 from simgpu.naming import TYPES, is_simulated
-from simgpu.ranks.communication import world
 from simgpu.ranks.process import torch_internals
 
 DTENSOR = "torch.distributed.tensor:DTensor"
@@ -48,7 +47,7 @@ def _cache_per_rank(plan):
     make, plans = getattr(plan, "__wrapped__", plan), {}
 
     def plan_of_rank(*args, **kwargs):
-        number = world.active.rank.number
+        number = current.ranks.rank.number
         if number not in plans:
             plans[number] = functools.cache(make)
         return plans[number](*args, **kwargs)

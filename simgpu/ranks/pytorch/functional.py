@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import handles
-from simgpu.ranks.communication import world
+from simgpu.clock import current
 from simgpu.ranks.process import torch_internals
 
 _REDUCTIONS = {
@@ -79,7 +79,7 @@ def _broadcast(x, root, name):
 
 
 def _wait(x):
-    world.active.wait_for(x)
+    current.ranks.works.wait_for(x)
     return x
 
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import find
-from simgpu.ranks.communication import world
+from simgpu.clock import current
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.process.torch_internals import C10D
@@ -89,7 +89,7 @@ def _check_order(new_group):
         return new_group(ranks, *args, **kwargs)
 
     def _compare(ranks):
-        rank = world.active.rank
+        rank = current.ranks.rank
         number = counts[rank.number] = counts.get(rank.number, -1) + 1
         members = sorted(range(rank.world_size) if ranks is None else ranks)
         if number == len(made):

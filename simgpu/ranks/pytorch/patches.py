@@ -9,9 +9,9 @@ import torch
 
 from simgpu.backend.pytorch import accelerator
 from simgpu.backend.pytorch.replacements import Replacements, find
+from simgpu.clock import current
 from simgpu.clock.hooks import hooks
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
-from simgpu.ranks.communication import world
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import own_stores, signals, threads, torch_internals
 from simgpu.ranks.process.store import RankStore
@@ -104,9 +104,9 @@ def _simulated_only(init):
 
 def _rendezvous(url, timeout=None, **kwargs):
     """Return the store of the ranks, whatever the URL: all are in this process."""
-    rank = world.active.rank
+    rank = current.ranks.rank
     _check_given(rank, dict(parse_qsl(urlsplit(url).query)))
-    rank.store = RankStore(world.active.store_values, world.active.scheduler)  # keeps it alive
+    rank.store = RankStore(current.ranks.stores.default, current.ranks.scheduler)  # keeps it alive
     yield rank.store, rank.number, rank.world_size
 
 

@@ -1,7 +1,7 @@
 """Allow one rank at a time to use PyTorch's profiler: a second start would end the first."""
 
 from simgpu.backend.pytorch.replacements import exists, find
-from simgpu.ranks.communication import world
+from simgpu.clock import current
 
 _START, _STOP = (f"torch.autograd.profiler:_{name}_profiler" for name in ("prepare", "disable"))
 
@@ -14,7 +14,7 @@ def replacements() -> dict:
     profiled = []  # the rank that profiles, if any
 
     def start_one(*args, **kwargs):
-        rank = world.active.rank
+        rank = current.ranks.rank
         if any(other is not rank and not other.ended for other in profiled):
             raise RuntimeError(
                 f"rank {rank.number} starts torch.profiler while rank {profiled[0].number} uses "

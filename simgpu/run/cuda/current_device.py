@@ -15,7 +15,6 @@ from simgpu.clock import current
 from simgpu.clock.hooks import HOOKS
 from simgpu.device_api import devices
 from simgpu.naming import split
-from simgpu.ranks.communication import world
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.process.threads import running_rank
 
@@ -48,7 +47,7 @@ def _apply_visible_devices(rank):
     own = os.environ.get("LOCAL_RANK", "0")
     if own in visible:
         rank.local = visible.index(own)
-        world.active.machine.devices[rank.index].call(rank.local)
+        current.ranks.machine.devices[rank.index].rename(rank.local)
 
 
 def check(rank) -> None:

@@ -14,7 +14,6 @@ from simgpu.backend.pytorch.replacements import Replacements
 from simgpu.clock.current import state
 from simgpu.clock.hooks import HOOKS
 from simgpu.naming import CUDA, NAME, device_type, spelling
-from simgpu.ranks.communication import world
 from simgpu.run.cuda import (
     current_device,
     distributed,
@@ -91,11 +90,8 @@ def say_cuda() -> None:
     if state.machine is None:
         return
     for device in state.machine.devices:
-        device.call(device.number)
-    if world.active is not None:
-        for rank in world.active.scheduler.ranks:
-            device = state.machine.devices[rank.index]
-            state.machine.trace.name_row(device.row, f"rank {rank.number} {device.name}")
+        device.rename(device.number)
+        device.name_row()
 
 
 def _accelerator():

@@ -20,7 +20,6 @@ USUAL = {gpu: find_gpu_and_link(gpu)[1].name for gpu in GPUS}
 def default_of_the_process(monkeypatch):
     """Leave the default to the test, and restore it."""
     monkeypatch.setattr(default, "_default", dict(default._default))
-    monkeypatch.setenv("D2LMINI_GPUS", "sim")
 
 
 def names(gpu=None, link=None):

@@ -51,7 +51,7 @@ def set_precision():
 
 
 def set_variable():
-    os.environ["D2LMINI_TEST"] = "1"
+    os.environ["SIMGPU_TEST"] = "1"
 
 
 SWITCHES = {
@@ -69,11 +69,11 @@ SWITCHES = {
     ),
     "level": (lambda: logging.root.setLevel(logging.DEBUG), lambda: logging.root.level),
     "handlers": (
-        lambda: logging.getLogger("d2lmini.test").addHandler(logging.NullHandler()),
-        lambda: bool(logging.getLogger("d2lmini.test").handlers),
+        lambda: logging.getLogger("simgpu.test").addHandler(logging.NullHandler()),
+        lambda: bool(logging.getLogger("simgpu.test").handlers),
     ),
     "logging": (lambda: logging.disable(logging.ERROR), lambda: logging.root.manager.disable),
-    "variables": (set_variable, lambda: os.environ.get("D2LMINI_TEST")),
+    "variables": (set_variable, lambda: os.environ.get("SIMGPU_TEST")),
     "directory": (lambda: os.chdir("/"), os.getcwd),
     "print": (lambda: setattr(builtins, "print", len), lambda: builtins.print),
     "output": (lambda: setattr(sys, "stdout", io.StringIO()), lambda: str(type(sys.stdout))),

@@ -95,3 +95,21 @@ def test_beside_a_real_accelerator_the_backend_keeps_its_own_name():
     assert job.returncode == 0, job.stderr
     out = [("privateuseone", rank, 2, [2.0, 2.0]) for rank in range(2)]
     assert job.stdout.strip() == str(out)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("setting", "type_of_devices"), [("", "privateuseone"), ("0", "privateuseone"), ("1", "sim")]
+)
+def test_a_process_may_leave_a_real_accelerator_alone(setting, type_of_devices):
+    program = """
+import torch
+torch.accelerator.is_available = lambda: True
+import simgpu as sim
+print(sim.configure(1)[0].type)
+"""
+    job = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True,
+        timeout=200, env=os.environ | {"SIMGPU_FORCE": setting},
+    )  # fmt: skip
+    assert job.stdout.strip() == type_of_devices, job.stderr

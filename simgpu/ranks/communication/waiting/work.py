@@ -7,7 +7,7 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock.current import current_machine
 from simgpu.clock.streams import POLL_SECONDS, Stream
 from simgpu.races import detector as races
-from simgpu.ranks.communication.in_flight import flatten
+from simgpu.ranks.communication.waiting.in_flight import flatten
 from simgpu.ranks.process.describe_ranks import subject
 
 
@@ -55,7 +55,7 @@ class SimWork(dist.Work):
     def wait(self, timeout=None):
         """Make the current stream (or the host) wait; return True."""
         self.wait_until_scheduled()
-        self._world.finish(self)
+        self._world.works.finish(self)
         end = self._collective.end
         if self._blocks_host:
             marks = () if self._device is None else (self,)
@@ -79,7 +79,7 @@ class SimWork(dist.Work):
         self.wait_until_scheduled()
         if self._collective.end > machine.host:
             return False
-        self._world.finish(self)
+        self._world.works.finish(self)
         if races.active is not None and self._device is not None:
             races.active.host_waits((self,))
         return True
@@ -102,7 +102,7 @@ class SimWork(dist.Work):
         `simgpu.ranks`.
         """
         self.waits_implicitly = True
-        return SimFuture.of(self._outputs, self._world, self._device)
+        return SimFuture.of(self._outputs, self._world.works, self._device)
 
 
 def _make_current_stream_wait(work, device, end):
@@ -120,10 +120,10 @@ class SimFuture(torch.futures.Future):
     """
 
     @classmethod
-    def of(cls, value, world, device):
-        """Return a future of `value`, whose tensors are on `device`."""
+    def of(cls, value, works, device):
+        """Return a future of `value`, whose tensors are on `device`, among pending `works`."""
         future = cls()
-        future._world, future._device = world, device
+        future._works, future._device = works, device
         future.set_result(value)
         return future
 
@@ -131,26 +131,26 @@ class SimFuture(torch.futures.Future):
         """Make the current stream wait for the value; return it."""
         if self._device is not None:
             for tensor in flatten_tensors(self.value()):
-                self._world.wait_for(tensor)
+                self._works.wait_for(tensor)
         return super().wait()
 
     def then(self, callback):
         """Return the future of the result of ``callback(self)``."""
         if self._device is None:
-            return SimFuture.of(callback(self), self._world, None)
-        stream = self._world.callback_stream(self._device)
+            return SimFuture.of(callback(self), self._works, None)
+        stream = self._works.callback_stream(self._device)
         if races.active is not None:
             self._make_wait(stream)
         with stream:
             value = callback(self)
-        self._world.begin(_CallbackWork(stream), [], flatten_tensors(value))
-        return SimFuture.of(value, self._world, self._device)
+        self._works.begin(_CallbackWork(stream, self._works), [], flatten_tensors(value))
+        return SimFuture.of(value, self._works, self._device)
 
     def _make_wait(self, stream):
         """Tell the race detector that a stream waits for the future, as CUDA's do at once."""
         for tensor in flatten_tensors(self.value()):
             races.active.keep_for(tensor, stream)
-            for work in self._world.writers(tensor):
+            for work in self._works.in_flight.writers(tensor):
                 races.active.wait(stream, work)
 
 
@@ -160,10 +160,9 @@ class _CallbackWork:
     waits_implicitly = True
     rank, line, name, batch = None, "", "a callback", None
 
-    def __init__(self, stream: Stream):
+    def __init__(self, stream: Stream, works):
         self.stream, self._end = stream, stream.end
-        self.uses = []
-        self.world = None
+        self.uses, self._works = [], works
         if races.active is not None:
             races.active.record(self, stream)
 
@@ -172,7 +171,7 @@ class _CallbackWork:
         if races.active is not None:  # as futures do: their values are used in this stream, too
             for use in self.uses:
                 races.active.keep_for(use.tensor, self.stream._device.current_stream())
-        self.world.finish(self)
+        self._works.finish(self)
         _make_current_stream_wait(self, self.stream._device, self._end)
 
     wait_until_scheduled = synchronize = lambda self: None

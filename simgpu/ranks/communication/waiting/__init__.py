@@ -1,0 +1,1 @@
+"""How ranks wait for communication: works and futures, and the tensors in flight until then."""
