@@ -11,6 +11,7 @@ import os
 import threading
 import weakref
 from collections import Counter
+from typing import Protocol
 
 import torch
 
@@ -32,8 +33,38 @@ class _CurrentStream(threading.local):
     number = 0
 
 
+class Sink(Protocol):
+    """Takes the kernels of a device: the device itself, or an object in front of it.
+
+    One in front sees every kernel before it starts. It passes it on, at once or later, to the sink
+    that it has replaced.
+    """
+
+    def launch(
+        self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
+    ) -> None:
+        """Take one kernel.
+
+        Parameters
+        ----------
+        name : str
+            What it is called in the trace.
+        flops, num_bytes, peak, products
+            As for `GPU.seconds`.
+        call, results : optional
+            The operation whose kernel it is, with its arguments, and the tensors that it has made.
+            None for a kernel of which only the bytes are known, such as one that fills memory.
+        """
+
+
 class Device:
-    """One simulated GPU: its engines, streams, memory and random numbers."""
+    """One simulated GPU: its engines, streams, memory and random numbers.
+
+    Attributes
+    ----------
+    sink : Sink
+        Where its kernels go: the device itself, which starts them, or what is to see them first.
+    """
 
     def __init__(self, machine, index):
         self.machine = machine
@@ -46,7 +77,7 @@ class Device:
         self.peer_in, self.peer_out = Engine(), Engine()
         self.urgent = self.compute  # runs the kernels of streams with priority
         self.contention = Contention()  # between collectives and kernels
-        self.before_kernel = None  # called before each kernel, if set
+        self.sink: Sink = self
         self.memory = Memory(index, machine.gpu, machine.lock)
         self.connections = None  # of a rank: those that NCCL has made
         self.generator = torch.Generator().manual_seed(state.seed)
@@ -104,14 +135,14 @@ class Device:
             races.active.switch(self, stream)
         self._current.number = stream.number  # the stream itself would keep the machine alive
 
-    def launch(self, name, flops=0, num_bytes=0, peak="float32", products=()) -> None:
-        """Issue a kernel on the current stream; the host does not wait.
+    def launch(
+        self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
+    ) -> None:
+        """Issue a kernel on the current stream, as `Sink.launch` says; the host does not wait.
 
         The kernel starts when the host has issued it, all earlier work in its stream is done, and
         the compute engine is free for as long as it takes.
         """
-        if self.before_kernel is not None:
-            self.before_kernel()
         machine, stream = self.machine, self.streams[self._current.number]
         gpu = self.gpu
         seconds = gpu.seconds(flops, num_bytes, peak, products)

@@ -70,7 +70,7 @@ Note [What NCCL refuses]
 Note [Kernels beside a collective]
     A kernel is slower while a collective takes multiprocessors and memory bandwidth from it. So
     before its first kernel after a collective, a rank yields for the others to issue their parts
-    (``before_kernel``), but resumes even if they cannot (``must_wait=False``).
+    (its device's `Sink`), but resumes even if they cannot (``must_wait=False``).
 
 Note [Waits in C++]
     PyTorch's C++ waits for futures and stores without calling Python; a rank that blocked there

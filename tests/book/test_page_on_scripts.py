@@ -98,7 +98,7 @@ def flops(x, up, down, **_):
 """
     for instead, time in ((statement, stated), ("", unstated), (to_pytorch, stated)):
         (tmp_path / "fused.py").write_text(script.replace(statement, instead), encoding="utf-8")
-        words = "-m simgpu run --gpu h100 --shapes-only fused.py".split()
+        words = ["-m", "simgpu", "run", "--gpu", "h100", "--shapes-only", "fused.py"]
         done = subprocess.run(
             [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=True,
             env=os.environ | {"PYTHONPATH": str(ROOT)},

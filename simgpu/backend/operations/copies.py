@@ -193,7 +193,7 @@ def _copy_into_device(target, source, device, non_blocking):
     if real:
         target._data.copy_(values)
     if not _is_dense(target._data):  # the copy engine filled a dense buffer: scatter it now
-        device.launch("copy", num_bytes=2 * target._data.nbytes)
+        device.sink.launch("copy", num_bytes=2 * target._data.nbytes)
         if races.active is not None:
             races.active.touch(device, "copy", writes=[target])
 

@@ -67,7 +67,7 @@ def launch(call, num_bytes, flops, products, wrapped) -> None:
     peak = op.peak(call.tensors, device.gpu) if flops else "float32"
     if op.kernel.more_bytes is not None:
         num_bytes += op.kernel.more_bytes(device.gpu, peak, call.inner_args)
-    device.launch(op.name, flops, num_bytes, peak, products)
+    device.sink.launch(op.name, flops, num_bytes, peak, products, call, wrapped)
     if races.active is not None:
         show(call, wrapped)
 

@@ -24,7 +24,7 @@ def _is_left_aligned(op, args, kwargs):
     """Return whether all padding is at the ends of the sequences; the host waits for that."""
     src, kept = args
     device = src._device
-    device.launch(op.name, num_bytes=kept.nbytes)
+    device.sink.launch(op.name, num_bytes=kept.nbytes)
     if races.active is not None:
         races.active.touch(device, op.name, [kept])
     device.to_host(1, reason=op.name)
