@@ -69,7 +69,7 @@ class HostRead:
 
 
 def note_read(machine, source, device, end) -> None:
-    """Note that a copy to a device reads pinned memory until `end`.
+    """Record that a copy to a device reads pinned memory until `end`.
 
     Raises
     ------

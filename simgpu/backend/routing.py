@@ -34,7 +34,7 @@ class Routing:
     Raises
     ------
     ValueError
-        If it is none of these.
+        If it is anything else.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Routing:
         if not numbers or len(shares) < 2 or not any(shares):
             raise ValueError(
                 f"routing {stated!r}: give balanced, zipf: and an exponent (zipf:1.2), or the "
-                "share of each expert, numbers from 0 on (0.5,0.25,0.25)"
+                "share of each expert, numbers of at least 0 (0.5,0.25,0.25)"
             )
         self.shares = tuple(map(float, shares))
 
@@ -80,7 +80,7 @@ class Routing:
         return f"zipf:{self.power:g}" if self.power else "balanced"
 
     def covers(self, experts) -> bool:
-        """Whether a choice among so many is routing."""
+        """Whether a choice among this number of experts is taken for routing."""
         return 1 < experts <= MOST_EXPERTS
 
     def counts(self, tokens, each, experts) -> list[int]:

@@ -66,7 +66,7 @@ def matmul_efficiency(m, n, k, batch, multiprocessors, best=BEST):
     """
     if min(m, n, k, batch) < 1:
         raise ValueError(
-            f"{batch} products of {m} x {k} and {k} x {n} have an empty side; give sizes from 1 on"
+            f"{batch} products of {m} x {k} and {k} x {n} have an empty side; give positive sizes"
         )
     if min(m, n, k) < THIN:
         return best

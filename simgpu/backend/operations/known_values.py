@@ -79,7 +79,7 @@ def forget(call) -> None:
 
 
 def overwrite(tensor, known):
-    """Note that a tensor is written to; forget its values unless the new ones are known."""
+    """Forget the values of a tensor that is written to, unless the new ones are known."""
     tensor._block.equal = None
     if not known:
         _lose(tensor)
@@ -93,7 +93,7 @@ def _lose(tensor):
 
 
 def note_equal(call, wrapped) -> None:
-    """Note whether all numbers of what a call has made or changed are equal."""
+    """Record whether all numbers of what a call has made or changed are equal."""
     op = call.op
     if op.mutable:
         for tensor in tensors_of(op, call.args, call.kwargs)[1]:
@@ -108,7 +108,7 @@ def note_equal(call, wrapped) -> None:
 
 
 def _number(call):
-    """Return the number of which a call makes all of a tensor; None if there is none such."""
+    """Return the constant that a call fills a tensor with; None if it fills it with none."""
     name, args = call.op.packet_name, call.args
     if name in _FILLS:
         return _FILLS[name]
@@ -121,7 +121,7 @@ def _number(call):
 
 
 def as_number(value):
-    """Return a number that can fill a tensor, None if it is none, or not finite."""
+    """Return a finite number that can fill a tensor; None for any other value."""
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
