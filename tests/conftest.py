@@ -10,10 +10,10 @@ import time
 from collections import Counter
 
 import pytest
-from support.crashed_once import pytest_xdist_make_scheduler  # noqa: F401 (a hook)
 
 from simgpu.ranks.process.modules import own_modules
 
+pytest_plugins = ["support.suite.crashed_once", "support.suite.proved"]
 START = time.monotonic()
 NO_TIME_LEFT = "no time left"
 ALLOWED_SKIPS = (
