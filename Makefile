@@ -94,9 +94,12 @@ SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
 check: lint  ## a minute and a half, for every save: lint and unit tests
 	$(PYTEST) $(TWO) -p no:nbval -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
 
-test: lint  ## for every commit: unit tests, jobs, doctests, every notebook, the book
+# Notebooks that passed, and whose outputs depend on nothing that has changed since, are skipped
+# (tests/support/suite/proved.py); `make test AGAIN=1` runs them, too.
+test: lint  ## for every commit: unit tests, jobs, doctests, notebooks that changed, the book
 	$(PYTEST) $(TWO) -m "not (browser or exhaustive)" --doctest-modules $(SCRIPTS) \
-	  $(NOTEBOOKS) --nbval-sanitize-with tests/sanitise.cfg chapters d2lmini simgpu tests $(ARGS)
+	  $(NOTEBOOKS) --nbval-sanitize-with tests/sanitise.cfg $(if $(AGAIN),,--skip-proved) \
+	  chapters d2lmini simgpu tests $(ARGS)
 
 # `make test-all PARTS="tests/simgpu/races tests/book"` runs a part of it.
 PARTS ?= tests

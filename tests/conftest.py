@@ -1,6 +1,6 @@
-"""Rules for the whole test run: its tiers, its order, what it may not skip.
+"""Rules for the whole test run: what it may start, what it may not skip; fixtures for all tests.
 
-pyproject.toml says what the markers mean, the Makefile which command runs which of them.
+``support/suite/`` has more: which tests run, and in which order.
 """
 
 import os
@@ -10,8 +10,8 @@ import time
 from collections import Counter
 
 import pytest
-from support.crashed_once import pytest_xdist_make_scheduler  # noqa: F401 (a hook)
 
+pytest_plugins = [f"support.suite.{name}" for name in ("tiers", "proved", "crashed_once")]
 START = time.monotonic()
 NO_TIME_LEFT = "no time left"
 ALLOWED_SKIPS = (
@@ -24,27 +24,6 @@ ALLOWED_SKIPS = (
     NO_TIME_LEFT,
 )
 NO_BROWSER = "no browser: install Chromium or Chrome (on Debian: apt-get install chromium)"
-DEAREST = [  # begun first, so that parallel workers end together
-    *("multiple-gpus.ipynb", "overlap-and-scaling.ipynb", "accuracies.ipynb"),
-    *("pipeline-parallelism.ipynb", "test_built_book.py", "memory-and-sharding.ipynb"),
-    *("tensor-parallelism.ipynb", "multiple-gpus-concise.ipynb", "experts.ipynb"),
-    *("long-sequences.ipynb", "putting-it-together.ipynb"),
-    *("test_chapters_on_gpus.py", "test_pages.py", "test_failures.py", "test_another_day.py"),
-]
-SLOW = (  # folders and files whose tests run whole jobs: not for `make check`
-    *("simgpu/compare", "simgpu/plan", "simgpu/programs", "simgpu/run", "simgpu/ranks/modules"),
-    *("checks/capstone", "checks/one_job", "checks/split_models", "checks/test_checks_ddp.py"),
-    *("checks/test_checks_collectives.py", "checks/test_checks_parallelism.py"),
-    *("checks/test_checks_scratch.py", "checks/test_checks_bad_arguments.py"),
-    *("simgpu/races/test_races_collectives", "simgpu/ranks/test_rank_clusters.py"),
-    *("simgpu/ranks/test_rank_threads.py", "simgpu/hardware/test_calibrate.py"),
-    *("benchmarks/test_benchmarks.py", "benchmarks/test_published.py"),
-    *("benchmarks/test_sweeps.py", "benchmarks/test_trust_page.py"),
-    *("book/test_front_page.py", "chapters/test_experts_page.py", "test_damaged_files.py"),
-    *("editions/test_editions_of_the_book.py", "networks/test_whole_models.py"),
-    *("test_training.py", "tools/test_figures.py"),
-)
-CELL_SECONDS = 400  # nbval gives up a cell before that, and shows where it was
 MAY_START_PROCESSES = ("process", "browser", "exhaustive")
 STARTS = {"os.fork", "os.posix_spawn", "os.system", "subprocess.Popen"}  # audit events
 RUNNING = []  # the test that runs, if one does
@@ -68,30 +47,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser):
     """Let a run end in time, with what it has."""
     parser.addoption("--minutes", type=float, help="skip the tests that would begin later")
-
-
-@pytest.hookimpl(tryfirst=True)  # before markers are selected
-def pytest_collection_modifyitems(items):
-    """Mark what drives a browser, what is slow, and what is a cell; begin with what is dearest.
-
-    Of the cases of a test with the marker ``sample(n)``, all but every n-th are exhaustive.
-    """
-    cases = Counter()
-    for item in items:
-        test = item.nodeid.partition("[")[0]
-        if sample := item.get_closest_marker("sample"):
-            if cases[test] % sample.args[0]:
-                item.add_marker("exhaustive")
-            cases[test] += 1
-        if test.removeprefix("tests/").startswith(SLOW):
-            item.add_marker("slow")
-        if "chromium" in getattr(item, "fixturenames", ()):
-            item.add_marker("browser")
-        if item.path.suffix == ".ipynb":
-            item.add_marker("process")
-            item.add_marker(pytest.mark.timeout(CELL_SECONDS))
-    places = {name: place for place, name in enumerate(DEAREST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(DEAREST)))
 
 
 def refuse_processes(event, arguments):

@@ -4,12 +4,11 @@ import ast
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
 from importlib import import_module
 
-import nbformat
 import pytest
 from support.paths import ROOT, TESTS
+from support.suite.imports import FOLDERS, imports, modules_in, source
 
 # Each line may import what stands above it, and its own line.
 LAYERS = """
@@ -55,7 +54,6 @@ SLOW_TO_IMPORT |= {
     "simgpu.search.command",
     "simgpu.compare.command",
 }  # torch.distributed.pipelining
-FOLDERS = ("simgpu", "d2lmini", "benchmarks", "tools", "chapters")
 MOST_MODULES = 14  # in one folder, __init__.py included
 
 
@@ -66,16 +64,8 @@ def place(module):
     return PLACES.get(module)
 
 
-def name_of(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {name_of(path): path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
-SUPPORT = {
-    ".".join(path.relative_to(TESTS).with_suffix("").parts): path
-    for path in (TESTS / "support").rglob("*.py")
-}
+MODULES = modules_in(ROOT)
+SUPPORT = modules_in(TESTS, ["support"])
 PLAIN = {"torch", "numpy", "pytest", "simgpu", "support"} | sys.stdlib_module_names
 # What only chapters, pages and tests need.
 EXTRAS = {
@@ -84,25 +74,7 @@ EXTRAS = {
 }  # fmt: skip
 
 
-@cache
-def imports(path):
-    """Return (module, whether it stands inside a function) for each import in a file."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inside = {id(node) for function in functions for node in ast.walk(function)}
-    all_found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} has a relative import"
-            full = [f"{node.module}.{alias.name}" for alias in node.names]
-            files = MODULES | SUPPORT
-            found = [name if name in files else node.module for name in full]
-        else:
-            continue
-        all_found += [(name, id(node) in inside) for name in found]
-    return all_found
+FILES = MODULES | SUPPORT
 
 
 def may_import(module, imported):
@@ -118,7 +90,7 @@ def test_modules_import_only_from_their_own_layer_and_those_before_it():
     offenders = [
         f"{module} imports {imported}"
         for module, path in MODULES.items()
-        for imported, _ in imports(path)
+        for imported, _ in imports(path, FILES)
         if not may_import(module, imported)
     ]
     assert offenders == []
@@ -135,7 +107,7 @@ def graph(packages, node_of=lambda module: module):
     own = [module for module in MODULES if module.split(".")[0] in packages]
     found = {node_of(module): set() for module in own}
     for module in own:
-        for imported, _ in imports(MODULES[module]):
+        for imported, _ in imports(MODULES[module], FILES):
             if imported in own and node_of(imported) != node_of(module):
                 found[node_of(module)].add(node_of(imported))
     return found
@@ -170,7 +142,7 @@ def test_imports_stand_at_the_top_except_those_that_are_slow():
     offenders = [
         f"{module} imports {imported}"
         for module, path in MODULES.items()
-        for imported, in_function in imports(path)
+        for imported, in_function in imports(path, FILES)
         if in_function and module.startswith(("simgpu", "d2lmini"))
         if not {imported, imported.split(".")[0]} & SLOW_TO_IMPORT
     ]
@@ -181,15 +153,6 @@ PUBLIC = ["simgpu", "simgpu.hardware", "simgpu.network", "simgpu.timeline", "sim
 PUBLIC += ["simgpu.units", "simgpu.naming", "simgpu.plan"]
 OUTSIDE = [path for name, path in MODULES.items() if name.startswith(("d2lmini", "chapters"))]
 OUTSIDE += sorted((ROOT / "chapters").glob("*.ipynb"))
-
-
-def source(path):
-    """Return the text of a module, or of a notebook's cells of code."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".py":
-        return text
-    cells = nbformat.reads(text, as_version=4).cells
-    return "\n".join(cell.source for cell in cells if cell.cell_type == "code")
 
 
 def deep_imports(path):
@@ -243,7 +206,7 @@ def test_tests_of_simgpu_need_torch_numpy_and_pytest_alone():
     while left:
         path = left.pop()
         done.add(path)
-        for imported, in_function in imports(path):
+        for imported, in_function in imports(path, FILES):
             if in_function and path.name in ("conftest.py", "crashed_once.py"):
                 continue  # of a fixture or hook that these tests do not use
             name = imported.split(".")[0]

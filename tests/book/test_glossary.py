@@ -5,6 +5,7 @@ from functools import cache
 
 import nbformat
 import pytest
+from support.each import each
 from support.paths import ROOT
 
 from tools.pages.inflected import forms
@@ -52,9 +53,8 @@ def is_used(name):
     return any(re.search(word, all_text()) for word in words)
 
 
-def entry_parameters():
-    pairs = list(zip(NAMES, DEFINITIONS, strict=True))
-    return pytest.mark.parametrize(("names", "said"), pairs, ids=[names[0] for names in NAMES])
+def each_entry():
+    return each(zip(NAMES, DEFINITIONS, strict=True), lambda entry: entry[0][0])
 
 
 def test_terms_are_in_alphabetical_order():
@@ -70,16 +70,18 @@ def test_a_name_stands_in_one_entry():
 
 
 @pytest.mark.slow
-@entry_parameters()
-def test_a_term_is_used_or_said_to_be_missing(names, said):
+@each_entry()
+def test_a_term_is_used_or_said_to_be_missing(entry):
+    names, said = entry
     used = any(map(is_used, names))
     missing = re.search(r"not (called this|covered|used) in (this|the) book", said)
     # A term that the book leaves out may be named in passing, where it says so.
     assert used or missing
 
 
-@entry_parameters()
-def test_a_definition_is_one_sentence_and_a_link_that_leads_somewhere(names, said):
+@each_entry()
+def test_a_definition_is_one_sentence_and_a_link_that_leads_somewhere(entry):
+    names, said = entry
     definition, _, rest = said.partition(". See ")
     assert rest.count("](") == 1
     assert not re.search(r"[.!?] [A-Z]", definition), "one sentence"
@@ -110,15 +112,18 @@ def test_what_people_search_for_is_there(query):
 NOTATION = re.findall(r"^\| (\$.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
 
 
-@pytest.mark.parametrize("row", NOTATION, ids=lambda row: row[0])
+@each(NOTATION, lambda row: row[0])
 def test_letters_are_those_of_the_pages(row):
     letters, _, where = row
-    assert len(NOTATION) > 12
     for path, _ in LINK.findall(where):
         formulas = " ".join(re.findall(r"\$\$?([^$]+)\$", text_of(ROOT / path)))
         plain = re.sub(r"\\text\{[^}]*\}|\\[A-Za-z]+|_\w", " ", formulas)
         for letter in re.findall(r"\$(.*?)\$", letters):
             assert letter in (formulas if letter.startswith("\\") else plain), (path, letter)
+
+
+def test_the_notation_is_found():
+    assert len(NOTATION) > 12
 
 
 def test_most_entries_lead_to_a_section_and_not_to_a_page():

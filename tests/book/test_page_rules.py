@@ -6,8 +6,8 @@ from collections import Counter
 
 import matplotlib
 import nbformat
-import pytest
 import yaml
+from support.each import each
 from support.paths import ROOT
 
 from simgpu.units import BLUE, GREEN, MUTED, ORANGE, PURPLE, SKY, VERMILION
@@ -24,8 +24,8 @@ CORE = [ROOT / f"{entry['file']}.ipynb" for part in TEACHING for entry in part["
 LAYERED = [path for path in CORE if "## Going deeper" in path.read_text(encoding="utf-8")]
 
 
-def page_parameters(pages=PAGES):
-    return pytest.mark.parametrize("path", pages, ids=lambda path: path.stem)
+def each_page(pages=PAGES):
+    return each(pages, lambda path: path.stem)
 
 
 def read(path):
@@ -61,7 +61,7 @@ def printed(cell):
     return [line for text in texts for line in text.splitlines() if line.strip()]
 
 
-@page_parameters(CORE)
+@each_page(CORE)
 def test_chapter_is_short_enough_to_be_read(path):
     code = code_cells(path)
     text = [cell for cell in read(path).cells if cell.cell_type == "markdown"]
@@ -69,7 +69,7 @@ def test_chapter_is_short_enough_to_be_read(path):
     assert max(len(printed(cell)) for cell in code) <= LONGEST_OUTPUT
 
 
-@page_parameters(CORE)
+@each_page(CORE)
 def test_chapter_opens_with_a_puzzle_and_ends_with_exercises(path):
     first, *_ = read(path).cells
     opening = first.source.partition("\n## ")[0]
@@ -80,14 +80,14 @@ def test_chapter_opens_with_a_puzzle_and_ends_with_exercises(path):
     assert re.search(r"^:::+\{dropdown\} Prerequisites$", text, re.MULTILINE)
 
 
-@page_parameters(CORE)
+@each_page(CORE)
 def test_overview_is_four_lines_at_most(path):
     text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
     overview = re.search(r"^## Overview\n(.*?)(?=^:::|^## |\Z)", text, re.MULTILINE | re.DOTALL)[1]
     assert 1 <= len([line for line in overview.splitlines() if line.strip()]) <= 4
 
 
-@page_parameters()
+@each_page()
 def test_machinery_is_not_seen(path):
     cells = code_cells(path)
     assert not any("glue(" in seen_code(cell) for cell in cells)
@@ -96,7 +96,7 @@ def test_machinery_is_not_seen(path):
     assert "hide-input" in notebooks.tags(first) or "hide-cell" in notebooks.tags(first)
 
 
-@page_parameters()
+@each_page()
 def test_a_folded_cell_says_what_is_in_it(path):
     for cell in code_cells(path):
         if notebooks.tags(cell) & {"hide-cell", "hide-input"}:
@@ -106,7 +106,7 @@ def test_a_folded_cell_says_what_is_in_it(path):
             assert notebooks.tags(cell) & kinds, cell.source[:80]
 
 
-@page_parameters()
+@each_page()
 def test_a_check_is_folded(path):
     for cell in code_cells(path):
         body = ast.parse(re.sub(r"^[%!].*$", "pass", cell.source, flags=re.MULTILINE)).body
@@ -114,7 +114,7 @@ def test_a_check_is_folded(path):
             assert notebooks.tags(cell) & FOLDED, f"only checks, and seen: {cell.source[:80]}"
 
 
-@page_parameters()
+@each_page()
 def test_a_plot_says_what_it_shows_to_those_who_cannot_see_it(path):
     for cell in code_cells(path):
         if any("image/png" in output.get("data", {}) for output in cell.outputs):
@@ -122,7 +122,7 @@ def test_a_plot_says_what_it_shows_to_those_who_cannot_see_it(path):
             assert len(image.get("alt", "")) > 40, f"no alt text in metadata: {cell.source[:80]}"
 
 
-@page_parameters()
+@each_page()
 def test_a_section_has_one_banner_at_most(path):
     banners, data = 0, 0
     for cell in read(path).cells:
@@ -136,7 +136,7 @@ def test_a_section_has_one_banner_at_most(path):
     assert data <= 1, "one line about the data is enough"
 
 
-@page_parameters()
+@each_page()
 def test_every_exercise_has_one_folded_solution(path):
     text = "\n".join(cell.source for cell in read(path).cells)
     exercises = re.findall(r"^### Exercise (\d+)", text, re.MULTILINE)
@@ -145,7 +145,7 @@ def test_every_exercise_has_one_folded_solution(path):
     assert len(solutions) == len(exercises)
 
 
-@page_parameters()
+@each_page()
 def test_time_to_read_stands_under_the_title(path):
     notebook = read(path)
     stored = notebook.cells[0].source
@@ -163,7 +163,7 @@ def test_plots_have_the_colours_of_the_figures():
     assert style["axes.edgecolor"] == MUTED
 
 
-@page_parameters(LAYERED)
+@each_page(LAYERED)
 def test_exercises_say_their_kind_difficulty_and_minutes(path):
     text = "\n".join(c.source for c in read(path).cells if c.cell_type == "markdown")
     exercises = re.split(r"^### Exercise \d+:", text, flags=re.MULTILINE)[1:]
@@ -189,7 +189,7 @@ def names_of(source):
     return defined, used
 
 
-@page_parameters(LAYERED)
+@each_page(LAYERED)
 def test_code_in_sight_uses_no_name_that_only_a_fold_defines(path):
     seen, folded = set(), set()
     for cell in code_cells(path):
@@ -203,7 +203,7 @@ def test_code_in_sight_uses_no_name_that_only_a_fold_defines(path):
             assert not (used & folded) - seen, cell.source[:80]
 
 
-@page_parameters(LAYERED)
+@each_page(LAYERED)
 def test_few_cells_are_folded(path):
     folds = [
         cell for cell in code_cells(path)

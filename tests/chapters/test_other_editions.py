@@ -9,6 +9,7 @@ import nbformat
 import pytest
 import torch
 import torch.distributed as dist
+from support.each import each
 from support.mxnet_values import VALUES
 from support.mxnet_values.today import COMPARED, labels, linear, pattern
 from support.paths import CHAPTERS
@@ -105,10 +106,6 @@ def first_of_today(today):
     return (spans(today) or [today])[0]
 
 
-def row_parameters():
-    return pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
-
-
 def names(devices):
     """Return what the calls of today name, with tensors on the first device."""
     d, other, found = devices[0], devices[-1], {}
@@ -178,13 +175,13 @@ def small_data(monkeypatch):
     monkeypatch.setattr(d2lmini, "load_data_fashion_mnist", lambda *args: (batches, batches))
 
 
-@pytest.mark.parametrize("call", OLD_CALLS)
+@each(OLD_CALLS)
 def test_every_old_call_has_a_row(call):
     whole = rf"(?<!\w){re.escape(call)}(?!\w)"
     assert any(re.search(whole, span) for row in ROWS for span in spans(row[0]))
 
 
-@row_parameters()
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
 def test_each_rows_call_of_today_runs(row, small_data):
     today = row[1]
     if re.search(r"\bdist\.|DistributedDataParallel", today):
@@ -203,7 +200,7 @@ def called(source):
     return {*attributes, *(func.id for func in calls if isinstance(func, ast.Name))}
 
 
-@row_parameters()
+@each(ROWS, lambda row: row[0])
 def test_the_cells_of_the_section_call_it(row):
     _, today, _, section = row
     there = called("\n".join(section))

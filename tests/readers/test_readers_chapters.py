@@ -9,6 +9,7 @@ import re
 
 import nbformat
 import pytest
+from support.each import each
 from support.paths import ROOT
 
 from tools import notebooks
@@ -34,28 +35,24 @@ def pages():
     return {page.page: page for page in build.build_all(book, ROOT / "_build" / "pictures")}
 
 
-def page_parameters():
-    return pytest.mark.parametrize("name", NAMES)
-
-
 def sources(page, kind):
     return [cell.source for cell in page.notebook.cells if cell.cell_type == kind]
 
 
-@page_parameters()
+@each(NAMES)
 def test_the_notebook_is_valid(name, pages):
     nbformat.validate(pages[name].notebook)
     assert json.loads(pages[name].content)["nbformat"] == 4
 
 
-@page_parameters()
+@each(NAMES)
 def test_nothing_is_left_of_the_books_markup(name, pages):
     for source in sources(pages[name], "markdown"):
         left = MARKUP.search(CODE.sub("", source))
         assert not left, f"{left[0]!r} in {source[:200]}"
 
 
-@page_parameters()
+@each(NAMES)
 def test_every_name_that_a_cell_uses_is_bound_in_the_notebook(name, pages):
     used, bound = set(), {*dir(builtins), "__name__", "display"}
     for source in sources(pages[name], "code"):
@@ -79,7 +76,7 @@ def test_markup_that_is_left_would_be_found(left):
     assert MARKUP.search(CODE.sub("", f"a `{{cite}}` b\n```\n{{eq}}\n```\n\n{left}\nb"))
 
 
-@page_parameters()
+@each(NAMES)
 def test_every_picture_is_beside_the_notebook_and_every_link_leads_somewhere(name, pages):
     page, notebooks = pages[name], {page.file for page in pages.values()}
     folder = posixpath.dirname(page.file)
@@ -107,7 +104,7 @@ def test_the_title_of_a_chapter_has_its_number(pages):
         assert not number or title.startswith(f"# {number[1]}. ")
 
 
-@page_parameters()
+@each(NAMES)
 def test_every_timeline_has_a_picture(name, pages):
     for cell in pages[name].notebook.cells:
         for output in cell.get("outputs", []):
@@ -139,7 +136,7 @@ def exercises(page):
             yield cells[start + 1 : end]
 
 
-@page_parameters()
+@each(NAMES)
 def test_every_exercise_has_an_empty_cell_and_its_solution_is_folded(name, pages):
     page = pages[name]
     text = "\n".join(sources(page, "markdown"))
@@ -154,13 +151,13 @@ def test_every_exercise_has_an_empty_cell_and_its_solution_is_folded(name, pages
         assert all(c.metadata.jupyter.get("outputs_hidden") for c in code[first:] if c.outputs)
 
 
-@page_parameters()
+@each(NAMES)
 def test_no_cell_needs_the_books_tools(name, pages):
     assert not any("myst_nb" in source for source in sources(pages[name], "code"))
 
 
 @pytest.mark.sample(3)
-@page_parameters()
+@pytest.mark.parametrize("name", NAMES)
 def test_scaffolding_is_folded_as_on_the_page(name, pages):
     source = Book().pages[name].notebook
     source.cells = without_numbers(without_answers(source.cells))

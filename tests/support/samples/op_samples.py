@@ -6,6 +6,7 @@ import sys
 import types
 import unittest
 import warnings
+from functools import cache
 from unittest import mock
 
 import numpy
@@ -15,24 +16,27 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 import simgpu as sim
 
-# PyTorch's samples come with its test classes, whose base is in a package that nobody needs here.
-sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
-if not hasattr(sys.modules["expecttest"], "TestCase"):
-    sys.modules["expecttest"].TestCase = unittest.TestCase
-# They also forbid, for good, to set PyTorch's flags such as those of TF32.
-with warnings.catch_warnings(), mock.patch.object(torch.backends, "disable_global_flags"):
-    warnings.simplefilter("ignore")
-    from torch.testing._internal import common_utils
-    from torch.testing._internal.common_methods_invocations import op_db
-    from torch.testing._internal.opinfo import core
-
-OPS = {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
+INTERNAL = "torch.testing._internal"
 LAYOUTS = ("plain", "strided", "channels_last")
+
+
+@cache
+def ops():
+    """Return PyTorch's operations that have samples, by name; to import them takes seconds."""
+    # They come with its test classes, whose base is in a package that nobody needs here.
+    stand_in = sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
+    stand_in.TestCase = getattr(stand_in, "TestCase", unittest.TestCase)
+    # They also forbid, for good, to set PyTorch's flags such as those of TF32.
+    with warnings.catch_warnings(), mock.patch.object(torch.backends, "disable_global_flags"):
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+
+    return {f"{op.name}.{op.variant_test_name}".rstrip("."): op for op in op_db}
 
 
 def samples(name, dtype, count):
     """Return the first `count` samples of an operation; none if the CPU does not have the type."""
-    op = OPS[name]
+    op = ops()[name]
     if dtype not in op.supported_dtypes("cpu"):
         return []
     floating = dtype.is_floating_point or dtype.is_complex
@@ -41,8 +45,8 @@ def samples(name, dtype, count):
     # PyTorch looks for its own test in the list of callers, which pytest makes long.
     no_test = {"extract_test_fn": lambda: None}
     with (
-        mock.patch.multiple(common_utils, **no_test, set_rng_seed=seed),
-        mock.patch.multiple(core, **no_test),
+        mock.patch.multiple(f"{INTERNAL}.common_utils", **no_test, set_rng_seed=seed),
+        mock.patch.multiple(f"{INTERNAL}.opinfo.core", **no_test),
     ):
         found = op.sample_inputs("cpu", dtype, requires_grad=needs_grad)
         return list(itertools.islice(found, count))
@@ -80,7 +84,7 @@ def run(name, sample, layout, device):
     leaves = [t for t in tree_leaves((first, args, kwargs)) if isinstance(t, torch.Tensor)]
     leaves = [t for t in leaves if t.requires_grad and t.is_leaf]
     with sdpa_kernel(SDPBackend.MATH):  # products and a softmax, not a fused kernel
-        outs = OPS[name](first, *args, **kwargs)
+        outs = ops()[name](first, *args, **kwargs)
     outs = [o for o in tree_leaves(outs) if isinstance(o, torch.Tensor)]
     ends = [o for o in outs if o.requires_grad]
     if ends and leaves:
