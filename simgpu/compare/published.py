@@ -21,8 +21,24 @@ NEAR = 3.0  # for instance, twice as much in each of the three sizes
 
 
 @dataclass(frozen=True)
-class Run:
-    """What the distance is about: `billions` of parameters, whether with `experts`, and so on."""
+class TrainingRun:
+    """A run: its sizes, by which runs are near or far, and what a published one reached.
+
+    Attributes
+    ----------
+    billions : float
+        Of parameters.
+    experts : bool
+        Whether the model is a mixture of experts.
+    gpu : str
+        Name of the preset.
+    gpus, sequence : int
+        GPUs in all; tokens of a sequence.
+    tokens_per_second_per_gpu : float
+    mfu_percent : float, optional
+    source, what, reference : str
+        Who published it, how it ran, and where it stands.
+    """
 
     billions: float
     experts: bool
@@ -58,7 +74,7 @@ def published() -> tuple:
 
 def _run(row):
     mfu = row["mfu_percent"]
-    return Run(
+    return TrainingRun(
         float(row["billions"]), row["experts"] == "1", row["gpu"], int(row["gpus"]),
         int(row["sequence"]), float(row["tokens_per_second_per_gpu"]), float(mfu) if mfu else None,
         row["source"], row["what"], row["reference"],
