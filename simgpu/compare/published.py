@@ -1,8 +1,9 @@
 """Published steps, and which of them are near to a run.
 
 The distance of two runs is the sum of the logarithms, to base 2, of how many times they differ in
-parameters, GPUs and length of sequences. Another GPU adds `OTHER_GPU`, experts in one of them only
-`OTHER_KIND`: more than sizes ever add, so the same GPU comes first, then the same kind of model.
+parameters, GPUs and length of sequences. Another GPU adds `OTHER_GPU`, and if only one of the two
+has experts, `OTHER_KIND`: more than sizes ever add, so the same GPU comes first, then the same kind
+of model.
 """
 
 import csv

@@ -173,7 +173,7 @@ def _check_imbalance(job):
 
 
 def work_of(model):
-    """Return what a sequence counts, and the unit: its tokens, or one sample."""
+    """Return how much a sequence counts in a rate, and the unit: its tokens, or one sample."""
     if isinstance(model, Model):
         return model.seq, "tokens"
     return (1, "samples") if model.tokens is None else (model.tokens, "tokens")

@@ -238,10 +238,10 @@ def make_request(model, **options) -> Request:
         if value is not None:
             given[OPTIONS[name]][name] = value
     hardware, plan, workload = (part(**values) for part, values in given.items())
-    found = _find(model)
+    model = _find(model)
     if workload.sequence is not None:
-        found = found.with_sequence(workload.sequence)
-    return Request(found, hardware.find_cluster(), plan, workload)
+        model = model.with_sequence(workload.sequence)
+    return Request(model, hardware.find_cluster(), plan, workload)
 
 
 def _find(model):

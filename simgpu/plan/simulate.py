@@ -1,7 +1,7 @@
 """The time and the memory of a job's step: folded ranks, a few layers, micro-batches and stages.
 
-A step has many equal layers, micro-batches and stages, and its time grows by the same for each
-further one. So it is simulated with two small numbers of each, and extrapolated linearly. The
+A step has many equal layers, micro-batches and stages, and each further one adds the same time. So
+steps with two small numbers of each are simulated, and extrapolated linearly. The
 layers of a model that a Python file makes are not known: all of them run.
 Stages and micro-batches add up: a pipeline of p stages and m micro-batches takes the time of
 p + m - 1 of them, so more of both at once are not simulated.
@@ -65,7 +65,7 @@ class Simulated:
 def run(job):
     """Simulate a step in full, on one rank of each pipeline stage."""
     cluster, size = job.cluster, job.tensor * job.data
-    # PyTorch stops once all is there that the backward pass needs. The switch is one for all ranks.
+    # By default PyTorch recomputes up to the last input that is needed. The switch is global.
     stops = set_checkpoint_early_stop(job.program.recompute != "all")
     is_known = isinstance(job.model, Model)
     step = program.step if is_known else user_model.step
@@ -125,7 +125,7 @@ def simulate(job):
     # So few never keep all stages busy at once, and their time is not on the line of more.
     if job.micro_batches <= max(few[1], job.pipeline - 1):
         stages, counts = [job.pipeline], [job.micro_batches]
-    if job.pipeline == 1:  # gradients of one are there while the next runs; no more with further
+    if job.pipeline == 1:  # two have the peak of more: gradients of the first while the second runs
         counts.reverse()
     axes, parts = (stages, counts, layers), {}
     for pair in _corner(stages, counts):
@@ -219,7 +219,7 @@ def _part(cluster, gpus) -> Cluster:
 
 
 def _corner(stages, counts):
-    """Return the first size of both, and the others of each with the first one of the other."""
+    """Return pairs: all numbers of stages with the first count, and the first with the others."""
     return [(n, counts[0]) for n in stages] + [(stages[0], n) for n in counts[1:]]
 
 

@@ -14,9 +14,9 @@ from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import Job, Model, PlanError
 from simgpu.search.bounds import bounds_of, probe, probe_key
 
-MANY = 64  # GPUs: a search on so many or more is long enough for several processes
+MANY = 64  # GPUs: with this many or more, a search is worth several processes
 GAIN = 0.05  # a plan that can be faster than the best by less is not simulated
-# What bounds usually are of the time, by formula and by probe: they decide the order alone.
+# The usual ratio of a bound to the time, by formula and by probe: it decides the order alone.
 USUAL = {"formula": 0.63, "one stage": 0.97, "pipeline": 0.92}
 ROOM = 0.9  # of a GPU's memory; the rest is for the CUDA context, NCCL, and errors of the peak
 TOO_LARGE = f"needs more than {ROOM:.0%} of a GPU's memory"
@@ -49,7 +49,7 @@ class Search:
     rejected : collections.Counter
         How many plans cannot be, or do not fit, by reason.
     skipped : int
-        Plans that can be faster than one that was simulated by less than `GAIN`: not simulated.
+        Plans that were not simulated: they are faster than the best by less than `GAIN`, at most.
     too_large : dict
         Bytes that plans need at least, of those that do not fit.
     simulated : int
@@ -100,7 +100,7 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     rejected : collections.Counter
         Reasons of those that cannot be.
     workers : int
-        Processes; 1: this one, in which a model that a Python file makes stays in any case.
+        Processes; 1: this one. A model that a Python file makes always stays in this one.
     top : int
         The least number of plans to simulate, if that many fit.
     everything : bool

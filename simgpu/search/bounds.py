@@ -3,7 +3,7 @@
 *By formula*: FLOPs over the best share of the peak, the bubble of the pipeline, messages that are
 waited for, bytes of the states. *By a probe*: what a layer really takes for a micro-batch, and
 what it keeps, from small steps on one pipeline stage. Neither is shown as a time of a plan. Both
-are meant never to exceed what is simulated; nothing proves it, and tests compare them on samples.
+should never exceed what is simulated; that is not proved, but tests compare them on samples.
 """
 
 import math
@@ -68,8 +68,8 @@ def bounds_of(job, layer=None) -> Bounds:
 def probe_key(job):
     """Return the job that `probe` simulates parts of; jobs with the same one share a probe.
 
-    None if there is none: its ranks would leave a node partly filled, which the whole job does not,
-    or a Python file makes the model.
+    None if there is none: a Python file makes the model, or the probe's ranks would fill a node
+    only in part, unlike those of the whole job.
     """
     if not isinstance(job.model, Model):
         return None

@@ -35,7 +35,7 @@ class Model:
     biases : bool
         Products and norms have biases.
     experts, active : int
-        Feed-forward parts of a layer, and how many of them work on a token; 0 and 0: one for all.
+        Feed-forward parts of a layer, and how many of them work on a token; 0 and 0: not split.
     shared : int
         Width of a further feed-forward part, beside the experts, that works on every token.
     head : int, optional
@@ -174,9 +174,9 @@ class Program:
     dtype : str
         Of parameters and activations: ``"bfloat16"``, ``"float16"`` or ``"float32"``.
     zero_group : int, optional
-        Among how many data parallel ranks ZeRO-1 splits the optimiser's states, where each group of
-        so many has all of them, and gradients are summed by all-reduces over all ranks, as in
-        InternEvo. None: among all, and each rank gets the sum of its part alone.
+        Among how many data parallel ranks ZeRO-1 splits the optimiser's states. Each group of that
+        many ranks has all of them, and gradients are summed by all-reduces over all ranks, as in
+        InternEvo. None: among all ranks, each of which gets only the sum of its own part.
     imbalance : float
         Tokens of the busiest of the ranks among which experts are split, over their mean.
     """

@@ -449,12 +449,21 @@ OWN = """
 import torch
 from torch import nn
 
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(1024, 1024) for _ in range(4))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x).relu()
+        return x
+
 def model():
-    layers = [nn.Sequential(nn.Linear(1024, 1024), nn.ReLU()) for _ in range(4)]
-    return nn.Sequential(nn.ModuleList(layers)[0], *layers[1:], nn.Linear(1024, 8))
+    return Net()
 
 def batch(size):
-    return torch.zeros(size * 256, 1024)
+    return torch.zeros(size * 4096, 1024)
 """
 
 
@@ -467,7 +476,7 @@ def own(tmp_path):
 
 @pytest.mark.slow
 def test_a_model_of_ones_own_is_searched_in_the_same_way(own, capsys):
-    machine = (own, "--gpus", 2, "--gpu", "a100", "--memory", "45MB", "--batch", 8)
+    machine = (own, "--gpus", 2, "--gpu", "a100", "--memory", "200MB", "--batch", 8)
     code, text = command(capsys, *machine, "--search")
     assert code == 0
     for words in ("unchanged: batch 8 samples, bfloat16; searched: micro-batch, recomputation",
@@ -475,8 +484,10 @@ def test_a_model_of_ones_own_is_searched_in_the_same_way(own, capsys):
                   "best", "plans rejected", "needs more than 90% of a GPU's memory"):  # fmt: skip
         assert words in text, words
     found = json.loads(command(capsys, *machine, "--search", "--json")[1])
-    assert found["simulated"] == len(found["plans"]) + found["rejected"][TOO_LARGE] == 12
-    options = {"gpus": 2, "gpu": "a100", "memory": "45MB", "global_batch": 8}
+    assert found["rejected"] == {TOO_LARGE: 8}
+    assert {parse(row["plan"]).micro_batch for row in found["plans"]} == {1}
+    assert found["simulated"] == 8, "of twelve: four have twice the micro-batch of one too large"
+    options = {"gpus": 2, "gpu": "a100", "memory": "200MB", "global_batch": 8}
     alone = sim.plan(own, **options, **vars(parse(found["best"])))
     assert alone.step_time_seconds == found["plans"][0]["step_time_seconds"]
     assert alone.mfu_share == pytest.approx(found["plans"][0]["mfu_share"])
@@ -499,7 +510,7 @@ def test_what_a_search_of_ones_own_model_refuses(own, capsys, options, message):
 
 
 def test_if_no_program_runs_its_error_is_shown(own, capsys):
-    own.write_text(OWN.replace("size * 256, 1024", "size * 256, 1000"), encoding="utf-8")
+    own.write_text(OWN.replace("size * 4096, 1024", "size * 4096, 1000"), encoding="utf-8")
     code, text = command(capsys, own, "--gpus", 2, "--search")
     assert code == 2
     assert "the model does not run" in text
