@@ -42,6 +42,8 @@ Examples
 True
 """
 
+from importlib import import_module as _import_module
+
 from simgpu import saving as _saving
 from simgpu.backend.check_races import check_races
 from simgpu.backend.operations.host_ops import host_ops
@@ -90,6 +92,14 @@ from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.spawn import spawn
 
 _saving.register()
+
+
+def __getattr__(name):
+    """Import `simgpu.plan` and `simgpu.compare` when they are first used."""
+    if name in ("plan", "compare"):
+        return _import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "CPU",

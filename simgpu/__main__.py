@@ -23,9 +23,10 @@ usage: simgpu COMMAND ...
 
 def plan(arguments) -> int:
     """Run the command ``simgpu plan``; importing PyTorch's pipelines takes a second."""
-    from simgpu.search.command import main
+    from simgpu.plan.command import main
+    from simgpu.search.command import print_search
 
-    return main(arguments)
+    return main(arguments, print_search)
 
 
 def compare(arguments) -> int:

@@ -13,6 +13,7 @@ from support.suite.imports import FOLDERS, imports, modules_in, source
 # Each line may import what stands above it, and its own line.
 LAYERS = """
 simgpu.units  simgpu.rates_and_sizes  simgpu.hardware  simgpu.naming  simgpu.user_frame
+simgpu.callable_module
 simgpu.races
 simgpu.network
 simgpu.clock
@@ -50,10 +51,9 @@ PLACES = {name: i for i, line in enumerate(LAYERS.split("\n")) for name in line.
 SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "torch.utils.benchmark"}
 SLOW_TO_IMPORT |= {"d2lmini.data.cache"}  # pooch
 SLOW_TO_IMPORT |= {
-    "simgpu.plan.command",
-    "simgpu.search.command",
-    "simgpu.compare.command",
-}  # torch.distributed.pipelining
+    "simgpu.plan.command", "simgpu.plan.report", "simgpu.plan.request",
+    "simgpu.search.command", "simgpu.compare.command", "simgpu.compare.comparison",
+}  # torch.distributed.pipelining  # fmt: skip
 MOST_MODULES = 14  # in one folder, __init__.py included
 
 
@@ -150,7 +150,7 @@ def test_imports_stand_at_the_top_except_those_that_are_slow():
 
 
 PUBLIC = ["simgpu", "simgpu.hardware", "simgpu.network", "simgpu.timeline", "simgpu.run"]
-PUBLIC += ["simgpu.units", "simgpu.naming", "simgpu.plan"]
+PUBLIC += ["simgpu.units", "simgpu.naming", "simgpu.plan", "simgpu.compare"]
 OUTSIDE = [path for name, path in MODULES.items() if name.startswith(("d2lmini", "chapters"))]
 OUTSIDE += sorted((ROOT / "chapters").glob("*.ipynb"))
 

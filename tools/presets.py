@@ -163,7 +163,7 @@ def sizes(name):
 def published_rows():
     """Return the published steps and the models as plain data."""
     return {
-        "columns": [field.name for field in fields(published.Run)],
+        "columns": [field.name for field in fields(published.TrainingRun)],
         "rows": [astuple(row) for row in published.published()],
         "near": published.NEAR,
         "other": {"gpu": published.OTHER_GPU, "kind": published.OTHER_KIND},

@@ -1,8 +1,9 @@
 """Published steps, and which of them are near to a run.
 
 The distance of two runs is the sum of the logarithms, to base 2, of how many times they differ in
-parameters, GPUs and length of sequences. Another GPU adds `OTHER_GPU`, experts in one of them only
-`OTHER_KIND`: more than sizes ever add, so the same GPU comes first, then the same kind of model.
+parameters, GPUs and length of sequences. Another GPU adds `OTHER_GPU`, and if only one of the two
+has experts, `OTHER_KIND`: more than sizes ever add, so the same GPU comes first, then the same kind
+of model.
 """
 
 import csv
@@ -21,8 +22,24 @@ NEAR = 3.0  # for instance, twice as much in each of the three sizes
 
 
 @dataclass(frozen=True)
-class Run:
-    """What the distance is about: `billions` of parameters, whether with `experts`, and so on."""
+class TrainingRun:
+    """A run: its sizes, by which runs are near or far, and what a published one reached.
+
+    Attributes
+    ----------
+    billions : float
+        Of parameters.
+    experts : bool
+        Whether the model is a mixture of experts.
+    gpu : str
+        Name of the preset.
+    gpus, sequence : int
+        GPUs in all; tokens of a sequence.
+    tokens_per_second_per_gpu : float
+    mfu_percent : float, optional
+    source, what, reference : str
+        Who published it, how it ran, and where it stands.
+    """
 
     billions: float
     experts: bool
@@ -58,7 +75,7 @@ def published() -> tuple:
 
 def _run(row):
     mfu = row["mfu_percent"]
-    return Run(
+    return TrainingRun(
         float(row["billions"]), row["experts"] == "1", row["gpu"], int(row["gpus"]),
         int(row["sequence"]), float(row["tokens_per_second_per_gpu"]), float(mfu) if mfu else None,
         row["source"], row["what"], row["reference"],

@@ -1,6 +1,11 @@
 """What the time of a run says beside the predicted one."""
 
+import math
+
 from simgpu.plan.errors import UNKNOWN, band_of
+from simgpu.plan.step.job import PlanError
+
+REACHED = ("tokens_per_second", "step_time", "mfu")  # what a run can be known by
 
 ACCOUNT = "check how tokens, padding, GPUs and FLOPs are counted, and that the options are yours"
 
@@ -23,13 +28,28 @@ def judge(ratio, experts, gpus=1, context=1) -> str:
     return f"reasonable: {ratio:.2f} times the predicted time, within the band"
 
 
-def measured_time(args, report) -> float:
-    """Return the seconds of the run's step, from the one number that is given."""
-    if args.step_time is not None:
-        return args.step_time
-    if args.tokens_per_second is not None:
-        return report.tokens_per_step / args.tokens_per_second
-    return report.step_time_seconds * 100 * report.mfu_share / args.mfu
+def measured_time(reached, report) -> float:
+    """Return the seconds of the run's step, from the one number that it reached.
+
+    Raises
+    ------
+    PlanError
+        If there is not exactly one, or it is not valid.
+    """
+    given = [(name, value) for name, value in reached.items() if value is not None]
+    if len(given) != 1:
+        raise PlanError(f"{len(given)} numbers of the run; give one of {', '.join(REACHED)}")
+    ((name, value),) = given
+    option = name.replace("_", "-")
+    if not (value > 0 and math.isfinite(value)):
+        raise PlanError(f"--{option} {value}: give a number above 0")
+    if name == "mfu" and not 1 <= value <= 100:
+        raise PlanError(f"--mfu {value}: give per cent, 1 to 100, such as 45")
+    if name == "step_time":
+        return value
+    if name == "tokens_per_second":
+        return report.tokens_per_step / value
+    return report.step_time_seconds * 100 * report.mfu_share / value
 
 
 def bubble(job) -> float:

@@ -23,21 +23,26 @@ def add_machine(parser) -> None:
     )  # fmt: skip
 
 
-def gpu_and_link(args) -> tuple:
-    """Return the specs of the GPU and the link that were asked for.
+def find_parts(gpu=None, link=None, memory=None) -> tuple:
+    """Return the specs of a GPU, with another memory if one is given, and of a link.
 
     Raises
     ------
     ValueError
-        If there is no such preset or file, or ``--memory`` is no size.
+        If there is no such preset or file, or `memory` is no size.
     """
-    gpu, link = find_gpu_and_link(args.gpu, args.link)
-    if args.memory is not None:
+    gpu, link = find_gpu_and_link(gpu, link)
+    if memory is not None:
         try:
-            gpu = replace(gpu, memory=memory_size(args.memory))
+            gpu = replace(gpu, memory=memory_size(memory))
         except ValueError as error:
             raise ValueError(f"--memory: {error}") from None
     return gpu, link
+
+
+def gpu_and_link(args) -> tuple:
+    """Return the specs of the GPU and the link that were asked for."""
+    return find_parts(args.gpu, args.link, args.memory)
 
 
 def gpus_on_board(args) -> int:

@@ -25,7 +25,7 @@ UNKNOWN = (
 # If one of two plans for the same job is predicted to be slower by this share or more, it was
 # slower in nineteen of twenty published pairs (in steps of 5 %).
 COMPARED = 0.15
-# Of those that are predicted to differ by `COMPARED` to twice as much, so many were in that order.
+# The share of pairs in that order, of those predicted to differ by `COMPARED` to twice as much.
 ORDER = 0.89
 
 
@@ -45,7 +45,7 @@ def has_band(plan):
 
 
 def in_words(seconds, band) -> str:
-    """Say how long a step may really take that is predicted to take `seconds`.
+    """Return how long a step may really take that is predicted to take `seconds`.
 
     Examples
     --------

@@ -1,20 +1,19 @@
 """The command ``simgpu plan`` as a function."""
 
-from simgpu.plan.options import make_parser
-from simgpu.plan.step.job import PlanError
 
+def plan(model, **options):
+    """Return what a training step of a model takes on many GPUs, as ``simgpu plan`` prints it.
 
-def predict(model, **options):
-    """Return what a training step of a model takes, as ``simgpu plan`` prints it.
+    Also callable as ``simgpu.plan(...)``.
 
     Parameters
     ----------
-    model : str
+    model : str or path-like
         A preset, or the path of a ``.json`` or ``.py`` file.
     **options
-        The options of ``simgpu plan``, with underscores: ``gpus=64``, ``tp=8``,
-        ``global_batch=256``, ``recompute="full"``; a switch such as ``compiled`` is True or False.
-        None and False leave an option out.
+        The options of ``simgpu plan``, with underscores, such as ``gpus=64``, ``gpu="h100"``,
+        ``tp=8``, ``global_batch=256``, ``recompute="full"``, ``compiled=True``. They are the fields
+        of `Hardware`, `Plan` and `Workload` in ``simgpu/plan/``; None is the default.
 
     Returns
     -------
@@ -30,22 +29,13 @@ def predict(model, **options):
 
     Examples
     --------
-    >>> found = predict("gpt2-124m", gpus=8, gpu="a100", micro_batch=4)
-    >>> found.fits, found.tokens_per_step
+    >>> import simgpu
+    >>> report = simgpu.plan("gpt2-124m", gpus=8, gpu="a100", micro_batch=4)
+    >>> report.fits, report.tokens_per_step
     (True, 32768)
     """
-    from simgpu.plan.command import report_of  # PyTorch's pipelines take a second to import
+    # PyTorch's pipelines take a second to import.
+    from simgpu.plan.report import report_of
+    from simgpu.plan.request import make_request
 
-    words = []
-    for name, value in options.items():
-        if value is None or value is False:
-            continue
-        words.append(f"--{name.replace('_', '-')}")
-        words += [] if value is True else [str(value)]
-    parser = make_parser()
-
-    def refuse(message):
-        raise PlanError(message)
-
-    parser.error = refuse
-    return report_of(parser.parse_args([model, *words]))
+    return report_of(make_request(model, **options))

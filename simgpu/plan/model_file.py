@@ -1,7 +1,7 @@
 """A model in a JSON file: names of fields as in Hugging Face's configurations."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.step.job import Model, PlanError
@@ -41,7 +41,7 @@ def find_model(name) -> Model:
         If there is none; the message says which there are, or what the file lacks.
     """
     if name.lower() in PRESETS:
-        return PRESETS[name.lower()]
+        return replace(PRESETS[name.lower()], name=name)
     if not name.endswith(".json"):
         raise PlanError(
             f"unknown model {name!r}; give one of {', '.join(PRESETS)}, a .json file with the "
@@ -58,12 +58,12 @@ def read(config, name) -> Model:
     """Return the `Model` that a configuration, a dict, describes; `name` is for messages."""
     if not isinstance(config, dict):
         raise PlanError(f"{name} holds no object; give one such as {{{_example()}}}")
-    found = {}
+    sizes = {}
     for key, others in NAMES.items():
         value = next((config[n] for n in (key, *others) if config.get(n) is not None), None)
         if value is not None:
-            found[key] = value
-    missing = [key for key in NEEDED if key not in found]
+            sizes[key] = value
+    missing = [key for key in NEEDED if key not in sizes]
     if missing:
         words = (" or ".join((key, *NAMES[key])) for key in missing)
         raise PlanError(f"{name} lacks {'; '.join(words)}; add it")
@@ -73,49 +73,49 @@ def read(config, name) -> Model:
             f"{name} has {unknown}: {UNKNOWN[unknown]} cannot be simulated from sizes alone; "
             "describe the model as a .py file with a function model()"
         )
-    if found.get("experts") and config.get("moe_intermediate_size"):
-        found["inner"] = config["moe_intermediate_size"]
+    if sizes.get("experts") and config.get("moe_intermediate_size"):
+        sizes["inner"] = config["moe_intermediate_size"]
         if config.get("n_shared_experts"):
-            found["shared"] = config["n_shared_experts"] * found["inner"]
-    _check(found, name)
-    _check_heads(found, name)
-    _check_experts(found, name)
+            sizes["shared"] = config["n_shared_experts"] * sizes["inner"]
+    _check(sizes, name)
+    _check_heads(sizes, name)
+    _check_experts(sizes, name)
     if "model_type" in config or "hidden_act" in config:
-        found.setdefault("gated", config.get("model_type") not in GPT)
-        found.setdefault("tied", not found["gated"])
-        found.setdefault("biases", not found["gated"] and config.get("model_type") != "mpt")
-    return Model(**found)
+        sizes.setdefault("gated", config.get("model_type") not in GPT)
+        sizes.setdefault("tied", not sizes["gated"])
+        sizes.setdefault("biases", not sizes["gated"] and config.get("model_type") != "mpt")
+    return Model(**sizes, name=name)
 
 
-def _check(found, name):
+def _check(sizes, name):
     flags = {f.name for f in fields(Model) if f.type is bool}
-    for key, value in found.items():
+    for key, value in sizes.items():
         wanted = bool if key in flags else int
         if type(value) is not wanted or (wanted is int and value < (key not in OPTIONAL)):
-            word = "true or false" if wanted is bool else "a whole number from 1 on"
+            word = "true or false" if wanted is bool else "a positive integer"
             raise PlanError(f"{name}: {key} is {value!r}; give {word}")
 
 
 OPTIONAL = ("experts", "active", "shared")
 
 
-def _check_heads(found, name):
-    hidden, heads = found["hidden"], found["heads"]
-    if not found.get("head") and hidden % heads:
+def _check_heads(sizes, name):
+    hidden, heads = sizes["hidden"], sizes["heads"]
+    if not sizes.get("head") and hidden % heads:
         raise PlanError(
             f"{name}: {heads} heads do not divide the hidden size {hidden}; change one of them, or "
             "give the size of a head (head_dim)"
         )
-    if found.get("head", 0) * heads == hidden:
-        del found["head"]
+    if sizes.get("head", 0) * heads == hidden:
+        del sizes["head"]
 
 
-def _check_experts(found, name):
-    if bool(found.get("experts")) != bool(found.get("active")):
+def _check_experts(sizes, name):
+    if bool(sizes.get("experts")) != bool(sizes.get("active")):
         raise PlanError(f"{name}: give both experts and active (num_experts_per_tok), or neither")
-    if found.get("active", 0) > found.get("experts", 0):
+    if sizes.get("active", 0) > sizes.get("experts", 0):
         raise PlanError(
-            f"{name}: {found['active']} of {found['experts']} experts cannot work on a token; "
+            f"{name}: {sizes['active']} of {sizes['experts']} experts cannot work on a token; "
             "lower active"
         )
 

@@ -3,9 +3,15 @@
 from dataclasses import asdict, dataclass
 
 from simgpu.network import nccl_memory
-from simgpu.plan.errors import in_words
+from simgpu.plan.errors import MEMORY_SPLIT, band_of, in_words
+from simgpu.plan.plans import SHARDS
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.experts import most_imbalance
+from simgpu.plan.step.job import Model, PlanError
 from simgpu.run.shares import CAUSES
 from simgpu.units import number, percent, quantity, size
+
+BALANCED = "every expert gets as many tokens as the others"
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,7 @@ class Report:
 
     def to_dict(self) -> dict:
         """Return all numbers, for JSON; the end of a key is its unit."""
-        found = asdict(self)
-        return found | {
+        return asdict(self) | {
             f"{self.unit}_per_second": self.rate,
             f"{self.unit}_per_second_per_gpu": self.rate / self.gpus,
             "limited_by": self.limit,
@@ -120,3 +125,123 @@ class Report:
             *(f"note: {note}" for note in self.notes),
         ]
         return "\n".join(lines)
+
+
+def report_of(request) -> Report:
+    """Simulate a step of a request's plan, and return what it takes.
+
+    Raises
+    ------
+    PlanError
+        If the plan cannot be, or the model does not run.
+    """
+    job = request.job()
+    _check_imbalance(job)
+    step, model, gpus = simulate(job), job.model, request.gpus
+    tokens, unit = work_of(model)
+    return Report(
+        model=model_in_words(model) + _length_in_words(model),
+        hardware=hardware_in_words(job.cluster), program=_program_in_words(request.plan, job),
+        step_time_seconds=step.seconds,
+        tokens_per_step=job.sequences * tokens, unit=unit, gpus=gpus,
+        mfu_share=step.flops / (gpus * job.peak * step.seconds), peak_flop_per_second=job.peak,
+        dtype=job.dtype, parameters=model.parameters, peak_memory_bytes=step.memory,
+        peak_reserved_bytes=step.reserved, uncounted_memory_bytes=step.context_bytes,
+        gpu_memory_bytes=job.cluster.gpu.memory,
+        time_shares={cause: seconds / step.seconds for cause, seconds in step.causes.items()},
+        error_of_time=band_of(model.experts, job.context), notes=(*_notes(job, step),),
+        imbalance=job.program.imbalance if model.experts else None,
+    )  # fmt: skip
+
+
+def _check_imbalance(job):
+    """Refuse an imbalance that no routing can have among the ranks of the plan."""
+    given, model, ranks = job.program.imbalance, job.model, job.expert
+    if given == 1:
+        return
+    if ranks == 1:
+        raise PlanError(
+            f"--imbalance {given:g} needs --ep 2 or more: every rank has all experts, so none gets "
+            "more tokens than the others"
+        )
+    most = most_imbalance(model, ranks)
+    if given > most:
+        raise PlanError(
+            f"--imbalance {given:g}: a token goes to {model.active} of {model.experts} experts, so "
+            f"the busiest of {ranks} ranks has at most {most:g} times the mean; give 1 to {most:g}"
+        )
+
+
+def work_of(model):
+    """Return how much a sequence counts in a rate, and the unit: its tokens, or one sample."""
+    if isinstance(model, Model):
+        return model.seq, "tokens"
+    return (1, "samples") if model.tokens is None else (model.tokens, "tokens")
+
+
+def _notes(job, step):
+    """Yield what was assumed, or is known to be predicted too low."""
+    if max(job.tensor, job.pipeline) > 1:
+        yield (
+            "published peaks of jobs with tensor parallelism or pipelines were up to "
+            f"{MEMORY_SPLIT:g} times the predicted ones: here up to "
+            f"{size(MEMORY_SPLIT * step.memory)}"
+        )
+    if job.model.experts:
+        yield routing_in_words(job.program.imbalance)
+
+
+def routing_in_words(imbalance):
+    """Return what is assumed of the tokens of experts."""
+    if imbalance == 1:
+        return BALANCED
+    return (
+        f"assumed: the busiest of the ranks among which experts are split gets {imbalance:g} times "
+        "the mean's tokens, in every layer and micro-batch; time and memory are that rank's"
+    )
+
+
+def model_in_words(model):
+    """Return the name of a model and the number of its parameters."""
+    count, word = model.parameters, ""
+    if count >= 1e9:
+        count, word = count / 1e9, " billion"
+    elif count >= 1e6:
+        count, word = count / 1e6, " million"
+    return f"{model.name}, {number(count)}{word} parameters"
+
+
+def hardware_in_words(cluster):
+    """Return a cluster in words."""
+    text = f"{cluster.gpus_per_node} x {cluster.gpu.name} on {cluster.link.name}"
+    if cluster.nodes > 1:
+        text = f"{cluster.nodes} nodes of {text}, joined by {cluster.network.name}"
+    return text
+
+
+def _length_in_words(model):
+    return f", sequences of {model.seq:,} tokens" if isinstance(model, Model) else ""
+
+
+def _program_in_words(plan, job):
+    program, batches = job.program, f"{job.micro_batches} x micro-batch {job.micro_batch} on"
+    if not isinstance(job.model, Model):
+        wrapper = "FSDP2" if program.sharded else "DDP"
+        return (
+            f"{wrapper}, {job.dtype}, recompute {plan.recompute}, {batches} each of "
+            f"{job.replicas} GPUs"
+        )
+    degrees = {
+        "TP": job.tensor, "PP": job.pipeline, "CP": job.context, "EP": job.expert,
+        "DP": job.replicas,
+    }  # fmt: skip
+    split = " ".join(f"{name} {count}" for name, count in degrees.items() if count > 1)
+    split += f" ETP {job.expert_split}" if job.expert_split != job.tensor else ""
+    stage = SHARDS.index(program.shard)
+    words = [split or "one GPU", f"ZeRO stage {stage}" if job.data > 1 else ""]
+    if job.pipeline > 1:
+        chunks = f" with {program.chunks} stages a rank" if program.chunks > 1 else ""
+        words.append(f"schedule {plan.schedule}{chunks}")
+    words += [f"recompute {plan.recompute}",
+              f"batch {job.sequences}: {batches} {job.replicas} replicas"]  # fmt: skip
+    return ", ".join(word for word in words if word)

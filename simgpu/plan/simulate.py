@@ -1,13 +1,15 @@
 """The time and the memory of a job's step: folded ranks, a few layers, micro-batches and stages.
 
-A step has many equal layers, micro-batches and stages, and its time grows by the same for each
-further one. So it is simulated with two small numbers of each, and extended in a straight line.
+A step has many equal layers, micro-batches and stages, and each further one adds the same time. So
+steps with two small numbers of each are simulated, and extrapolated linearly. The
+layers of a model that a Python file makes are not known: all of them run.
 Stages and micro-batches add up: a pipeline of p stages and m micro-batches takes the time of
 p + m - 1 of them, so more of both at once are not simulated.
 Tests compare this with steps that are simulated in full. Interleaved on 8 and 16 ranks, with 2 to 8
 stages each, extended steps take 1 to 3 % less, and ranks wait in up to 3 % less of the time.
 """
 
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import fmean
@@ -17,9 +19,9 @@ from torch.utils.checkpoint import set_checkpoint_early_stop
 import simgpu as sim
 from simgpu.clock.current import find_device
 from simgpu.network.cluster import Cluster
-from simgpu.plan.step.job import PlanError
-from simgpu.plan.step.peaks import PARTS
-from simgpu.plan.step.program import step
+from simgpu.plan import user_model
+from simgpu.plan.step import program
+from simgpu.plan.step.job import Model, PlanError
 from simgpu.run.shares import CAUSES, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
@@ -45,8 +47,10 @@ class Simulated:
         up to `seconds`.
     peaks : tuple
         Of each rank that ran what `Peaks.take` returns.
-    uncounted : tuple
+    context_bytes : tuple
         The least and the most bytes of `simgpu.network.nccl_memory`, of the rank with the most.
+    flops : float
+        Of the model, on all GPUs, without recomputation.
     """
 
     seconds: float
@@ -54,40 +58,54 @@ class Simulated:
     reserved: float = 0.0
     causes: dict = field(default_factory=dict, compare=False)
     peaks: tuple = ()
-    uncounted: tuple = (0, 0)
+    context_bytes: tuple = (0, 0)
+    flops: float = 0.0
 
 
 def run(job):
     """Simulate a step in full, on one rank of each pipeline stage."""
     cluster, size = job.cluster, job.tensor * job.data
-    # PyTorch stops once all is there that the backward pass needs. The switch is one for all ranks.
+    # By default PyTorch recomputes up to the last input that is needed. The switch is global.
     stops = set_checkpoint_early_stop(job.program.recompute != "all")
+    is_known = isinstance(job.model, Model)
+    step = program.step if is_known else user_model.step
+    failures = (ValueError, RuntimeError, AssertionError, *(() if is_known else (TypeError,)))
     try:
-        with stops:
-            found = sim.spawn(
-                with_uncounted(step), (job,), cluster.world_size,
+        with stops, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+            results = sim.spawn(
+                _with_context_bytes(step), (job,), cluster.world_size,
                 gpu=replace(cluster.gpu, memory=ROOMY),
                 link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
                 ranks=[size * stage for stage in range(job.pipeline)],
             )  # fmt: skip
-    except (ValueError, RuntimeError, AssertionError) as error:
-        raise PlanError(f"its program does not run: {error or type(error).__name__}") from None
-    found, unknown = zip(*found, strict=True)
-    starts, ends, *peaks = zip(*found, strict=True)
+    except failures as error:
+        raise PlanError(f"the model does not run: {error or type(error).__name__}") from None
+    results, context_bytes = zip(*results, strict=True)
+    starts, ends, *peaks = zip(*results, strict=True)
     start, end = min(starts), max(ends)
-    causes = causes_between(job.cluster.gpu, start, end)
+    causes = causes_between(cluster.gpu, start, end)
     *parts, reserved = map(max, peaks)
     peaks = tuple(zip(*peaks, strict=True))
-    return Simulated(end - start, max(parts), reserved, causes, peaks, max(unknown))
+    flops = job.model.flops(job.sequences) if is_known else _count_flops(start, end, cluster)
+    return Simulated(
+        end - start, max(parts), reserved, causes, peaks, max(context_bytes), flops
+    )  # fmt: skip
 
 
-def with_uncounted(step):
+def _with_context_bytes(step):
     """Return a function that also returns what no allocator counts on a rank's device."""
 
     def run(rank, job):
         return step(rank, job), find_device().connections.num_bytes()
 
     return run
+
+
+def _count_flops(start, end, cluster):
+    """Return the FLOPs of all GPUs between two times: as many as those of the rank that ran."""
+    spans = (s for s in sim.trace() if s.engine == "compute" and start <= s.start <= end)
+    return sum(s.flops for s in spans) * cluster.world_size
 
 
 def causes_between(gpu, start, end):
@@ -104,32 +122,50 @@ def simulate(job):
     stages = _sizes(job.pipeline, STAGES) if _can_shrink(job) else [job.pipeline]
     few = [n * stages[-1] for n in _fillings(job)]
     counts = _sizes(job.micro_batches, few)
-    if job.micro_batches <= max(few[1], job.pipeline - 1):  # they fill more stages in another way
+    # So few never keep all stages busy at once, and their time is not on the line of more.
+    if job.micro_batches <= max(few[1], job.pipeline - 1):
         stages, counts = [job.pipeline], [job.micro_batches]
-    if job.pipeline == 1:  # gradients of one are there while the next runs; no more with further
+    if job.pipeline == 1:  # two have the peak of more: gradients of the first while the second runs
         counts.reverse()
-    axes, found = (stages, counts, layers), {}
+    axes, parts = (stages, counts, layers), {}
     for pair in _corner(stages, counts):
-        found |= {(*pair, n): run(_reduced(job, *pair, n)) for n in layers}
+        parts |= {(*pair, n): run(_reduced(job, *pair, n)) for n in layers}
     wanted = job.pipeline, job.micro_batches, job.model.layers // job.stages
-    seconds = _extend({sizes: f.seconds for sizes, f in found.items()}, axes, wanted)
+    seconds = _extend({sizes: part.seconds for sizes, part in parts.items()}, axes, wanted)
+    memory, reserved = _memory_of(job, parts, axes, wanted)
+    causes = _causes_of(parts, axes, wanted, seconds)
+    context_bytes = max(part.context_bytes for part in parts.values())
+    flops = _flops(job, parts[stages[0], counts[0], layers[0]], counts[0])
+    return Simulated(seconds, memory, reserved, causes, (), context_bytes, flops)
+
+
+def _memory_of(job, parts, axes, wanted):
+    """Return the highest peaks of a rank: of what is allocated, and of what is reserved."""
     # PyTorch's pipelines have a buffer for each message that a micro-batch receives.
-    filled = wanted[0], wanted[1] if job.pipeline > 1 else counts[0], wanted[2]
+    filled = wanted[0], wanted[1] if job.pipeline > 1 else axes[1][0], wanted[2]
+    kinds = range(len(next(iter(parts.values())).peaks[0]))
     # The first rank keeps most micro-batches, and the last has the logits; others have less.
-    *parts, reserved = (
-        max(_extend({sizes: f.peaks[rank][i] for sizes, f in found.items()}, axes, filled)
+    *allocated, reserved = (
+        max(_extend({sizes: part.peaks[rank][kind] for sizes, part in parts.items()}, axes, filled)
             for rank in (0, -1))
-        for i in range(len(PARTS) + 1)
+        for kind in kinds
     )  # fmt: skip
-    memory = max(parts)
+    memory = max(allocated)
     # Segments grow in steps; no less is unused than in the parts that ran.
-    reserved = max(reserved, memory + max(f.reserved - f.memory for f in found.values()))
-    causes = _causes_of(found, axes, wanted, seconds)
-    most = max(f.uncounted for f in found.values())
-    return Simulated(seconds, memory, reserved, causes, uncounted=most)
+    return memory, max(reserved, memory + max(p.reserved - p.memory for p in parts.values()))
 
 
-def _causes_of(found, axes, wanted, seconds):
+def _flops(job, part, count):
+    """Return the FLOPs of a job's model; a `part` with some micro-batches has counted them."""
+    if isinstance(job.model, Model):
+        return job.model.flops(job.sequences)
+    if job.program.recompute != "none":  # what is recomputed is no work of the model
+        plain = replace(job.program, recompute="none")
+        part = run(replace(job, micro_batches=count, program=plain))
+    return part.flops * job.micro_batches / count
+
+
+def _causes_of(parts, axes, wanted, seconds):
     """Extend each cause; a rank waits for others in the time that is left.
 
     With more stages, the share of the first and the last, which do other work, becomes smaller in
@@ -137,8 +173,10 @@ def _causes_of(found, axes, wanted, seconds):
     """
     stages, counts, _ = axes
     causes = {}
-    for cause in CAUSES.keys() - {WAITING}:
-        at = _at({sizes: f.causes[cause] for sizes, f in found.items()}, axes, wanted)
+    for cause in CAUSES:
+        if cause == WAITING:
+            continue
+        at = _at({sizes: part.causes[cause] for sizes, part in parts.items()}, axes, wanted)
         inverse = [1 / n for n in stages]
         means = [at(n, counts[0]) for n in stages]
         more = _line(inverse, means, 1 / wanted[0]) - at(stages[0], counts[0])
@@ -160,13 +198,14 @@ def _fillings(job):
 
 
 def _can_shrink(job):
-    """Say whether fewer stages fill nodes as the whole job does."""
+    """Return whether jobs with fewer stages, too, leave no node partly filled."""
     size = job.tensor * job.data
     return size % job.cluster.gpus_per_node == 0
 
 
 def _reduced(job, stages, micro_batches, layers):
-    model = replace(job.model, layers=layers * stages * job.program.chunks)
+    layers *= stages * job.program.chunks
+    model = job.model if layers == job.model.layers else replace(job.model, layers=layers)
     cluster = job.cluster
     if stages != job.pipeline:
         cluster = _part(cluster, job.tensor * job.data * stages)
@@ -180,7 +219,7 @@ def _part(cluster, gpus) -> Cluster:
 
 
 def _corner(stages, counts):
-    """Return the first size of both, and the others of each with the first one of the other."""
+    """Return pairs: all numbers of stages with the first count, and the first with the others."""
     return [(n, counts[0]) for n in stages] + [(stages[0], n) for n in counts[1:]]
 
 

@@ -1,8 +1,9 @@
-"""A model of the user's own, made by a Python file: its step, data parallel, on folded ranks."""
+"""A model that a Python file makes, and its training step, data parallel, on each rank."""
 
 import functools
 import runpy
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,53 +14,79 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 import simgpu as sim
-from simgpu.network.cluster import Cluster
-from simgpu.plan.simulate import ROOMY, Simulated, causes_between, with_uncounted
+from simgpu.plan.plans import RECOMPUTE, SHARDS
 from simgpu.plan.step.job import PlanError
-
-COUNTS = 1, 2  # micro-batches that are simulated; a step of more goes on in a straight line
 
 
 @dataclass(frozen=True)
-class OwnJob:
-    """A step of a model that a Python file makes.
+class UserModel:
+    """A model of the user's own: what it computes is known only by running it.
 
     Attributes
     ----------
+    name : str
+        The path of the file.
     make, batch : callable
-        The file's ``model()`` and ``batch(size)``.
-    cluster : Cluster
-    shard : str
-        ``"full"`` (FSDP2) or ``"none"`` (DDP).
-    recompute : bool
-        Every block (child of a `ModuleList`) runs again in the backward pass.
-    dtype : str
-        Of the products.
-    micro_batch, micro_batches : int
+        Its ``model()`` and ``batch(size)``.
+    parameters : int
+    tokens : int, optional
+        Of a sample; None: a sample has no tokens.
+    experts, layers : int
+        0 and 1: it is neither routed nor shortened.
     """
 
-    make: object
-    batch: object
-    cluster: Cluster
-    shard: str
-    recompute: bool
-    dtype: str
-    micro_batch: int
-    micro_batches: int
+    name: str
+    make: Callable
+    batch: Callable
+    parameters: int
+    tokens: int | None
+    experts = 0
+    layers = 1
 
     @property
-    def replicas(self):
-        """How many samples are processed at the same time: every GPU is a replica."""
-        return self.cluster.world_size
+    def no_experts(self):
+        """Why its tokens cannot be routed to experts, in words."""
+        return f"{self.name} routes its tokens itself"
+
+    def with_sequence(self, tokens):
+        """Refuse another length of sequences."""
+        raise PlanError(f"--sequence {tokens}: batch(size) in {self.name} says how long")
+
+    def broken_rules(self, job):
+        """Yield an error for each rule that a job of this model breaks."""
+        for option, ways in (
+            ("tp", job.tensor), ("pp", job.pipeline), ("cp", job.context), ("ep", job.expert),
+            ("etp", job.expert_split),
+        ):  # fmt: skip
+            if ways != 1:
+                yield PlanError(
+                    f"--{option} {ways} cannot split {self.name}, which says itself what it "
+                    "computes; leave it out, or describe the sizes in a .json file",
+                    f"a .py file has no {option}",
+                )
+        recompute = {value: option for option, value in RECOMPUTE.items()}[job.program.recompute]
+        for option, value, known in (
+            ("shard", SHARDS.index(job.program.shard), (0, 3)),
+            ("recompute", recompute, ("full", "none")),
+            ("dtype", job.dtype, ("bfloat16", "float16")),
+        ):
+            if value not in known:
+                give = " or ".join(map(str, known))
+                yield PlanError(
+                    f"--{option} {value} comes later for a .py file; give {give}",
+                    f"a .py file has no {option} {value}",
+                )
+        if job.program.compiled:
+            yield PlanError("--compiled comes later for a .py file; leave it out")
 
 
-def load(path):
-    """Return the functions ``model`` and ``batch`` of a Python file.
+def load(path) -> UserModel:
+    """Return the model that the functions ``model`` and ``batch`` of a Python file make.
 
     Raises
     ------
     PlanError
-        If the file is not there, or lacks one of them.
+        If the file is not there, or lacks one of them, or they return something else.
     """
     if not Path(path).is_file():
         raise PlanError(f"{path} is not there; give a Python file with model() and batch(size)")
@@ -73,81 +100,38 @@ def load(path):
     ):
         if not callable(names.get(name)):
             raise PlanError(f"{path} has no function {name}; add {what}")
-    return names["model"], names["batch"]
-
-
-def describe(make, batch, size):
-    """Return the number of parameters, and of tokens of a micro-batch (None: it has samples)."""
+    make, batch = names["model"], names["batch"]
     with torch.device("meta"):
-        net, inputs = make(), _inputs(batch, size)
+        net, (first, *_) = make(), _inputs(batch, 1)
     if not isinstance(net, nn.Module):
         raise PlanError(f"model() returned {type(net).__name__}; return a torch.nn.Module")
-    first = inputs[0]
+    parameters = sum(parameter.numel() for parameter in net.parameters())
     tokens = None if first.is_floating_point() else first.numel()
-    return sum(p.numel() for p in net.parameters()), tokens
+    return UserModel(path, make, batch, parameters, tokens)
 
 
 def _inputs(batch, size):
-    found = batch(size)
-    found = found if isinstance(found, (tuple, list)) else (found,)
-    if not found or not all(isinstance(x, torch.Tensor) for x in found):
+    inputs = batch(size)
+    inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    if not inputs or not all(isinstance(x, torch.Tensor) for x in inputs):
         raise PlanError("batch(size) returned no tensor; return one, or a tuple of tensors")
-    return found
+    return inputs
 
 
-def simulate(job):
-    """Return what a step takes (`Simulated`), and the FLOPs of all its GPUs."""
-    counts = [n for n in COUNTS if n <= job.micro_batches] if job.micro_batches > 2 else [
-        job.micro_batches
-    ]  # fmt: skip
-    found = [_run(replace(job, micro_batches=n)) for n in counts]
-    flops = found[-1][1]
-    if job.recompute:  # what is computed again is no work of the model
-        flops = _run(replace(job, micro_batches=counts[-1], recompute=False))[1]
-    flops *= job.micro_batches / counts[-1] * job.cluster.world_size
-    if len(counts) == 1:
-        return found[0][0], flops
-    first, second = (one for one, _ in found)
-    more = job.micro_batches - counts[-1]
-    causes = {
-        cause: max(seconds + more * (seconds - first.causes[cause]), 0.0)
-        for cause, seconds in second.causes.items()
-    }
-    seconds = second.seconds + more * (second.seconds - first.seconds)
-    return replace(second, seconds=seconds, causes=causes), flops
-
-
-def _run(job):
-    cluster = job.cluster
-    try:
-        (((start, end, *memory), unknown),) = sim.spawn(
-            with_uncounted(_step), (job,), cluster.world_size,
-            gpu=replace(cluster.gpu, memory=ROOMY),
-            link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
-            ranks=[0],
-        )  # fmt: skip
-    except (ValueError, RuntimeError, AssertionError, TypeError) as error:
-        raise PlanError(f"the model does not run: {error or type(error).__name__}") from None
-    spans = [s for s in sim.trace() if s.engine == "compute" and start <= s.start <= end]
-    causes = causes_between(cluster.gpu, start, end)
-    found = Simulated(end - start, *memory, causes, uncounted=unknown)
-    return found, sum(s.flops for s in spans)
-
-
-def _step(rank, job):
+def step(rank, job):
     """Run one step after one to warm up; return its start, end, and peaks of memory."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
-    half = getattr(torch, job.dtype)
+    low_precision = job.program.half
     with torch.device("meta"):
-        net = job.make()
+        net = job.model.make()
     blocks = [b for m in net.modules() if isinstance(m, nn.ModuleList) for b in m]
-    if job.recompute:
+    if job.program.recompute == "full":
         for block in blocks:
             block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
-    sharded = job.shard == "full"
+    sharded = job.program.sharded
     if sharded:
-        policy = MixedPrecisionPolicy(half, torch.float32)
+        policy = MixedPrecisionPolicy(low_precision, torch.float32)
         for module in (*blocks, net):
             fully_shard(module, mp_policy=policy)
     net.to_empty(device=device)
@@ -159,8 +143,8 @@ def _step(rank, job):
         start = sim.now()
         for _ in range(job.micro_batches):
             with torch.device(device):
-                inputs = _inputs(job.batch, job.micro_batch)
-            with torch.autocast(device.type, half, enabled=not sharded):
+                inputs = _inputs(job.model.batch, job.micro_batch)
+            with torch.autocast(device.type, low_precision, enabled=not sharded):
                 out = net(*inputs)
             _loss(out).backward()
         optimizer.step()

@@ -4,19 +4,19 @@ import heapq
 import multiprocessing
 import os
 import sys
-import warnings
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from simgpu.plan.errors import has_band
+from simgpu.plan.plans import Plan
 from simgpu.plan.simulate import Simulated, simulate
-from simgpu.plan.step.job import PlanError
-from simgpu.search.floors import floor, probe, probe_key
+from simgpu.plan.step.job import Job, Model, PlanError
+from simgpu.search.bounds import bounds_of, probe, probe_key
 
-MANY = 64  # GPUs: from here on a search is long enough for several processes
+MANY = 64  # GPUs: with this many or more, a search is worth several processes
 GAIN = 0.05  # a plan that can be faster than the best by less is not simulated
-# What bounds usually are of the time, by formula and by probe: they decide the order alone.
+# The usual ratio of a bound to the time, by formula and by probe: it decides the order alone.
 USUAL = {"formula": 0.63, "one stage": 0.97, "pipeline": 0.92}
 ROOM = 0.9  # of a GPU's memory; the rest is for the CUDA context, NCCL, and errors of the peak
 TOO_LARGE = f"needs more than {ROOM:.0%} of a GPU's memory"
@@ -26,16 +26,16 @@ NOT_KNOWN = "context parallelism, whose error is not known: others fit (--cp N s
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan that was simulated: what it is, its job, and what it takes."""
+    """A plan that was simulated: what it is, its job, and what its step takes."""
 
-    plan: object
-    job: object
-    found: Simulated
+    plan: Plan
+    job: Job
+    step: Simulated
 
     @property
     def fits(self):
         """Whether the peak of what tensors take leaves room."""
-        return self.found.memory <= ROOM * self.job.cluster.gpu.memory
+        return self.step.memory <= ROOM * self.job.cluster.gpu.memory
 
 
 @dataclass
@@ -49,13 +49,13 @@ class Search:
     rejected : collections.Counter
         How many plans cannot be, or do not fit, by reason.
     skipped : int
-        Plans that can be faster than one that was simulated by less than `GAIN`: not simulated.
+        Plans that were not simulated: they are faster than the best by less than `GAIN`, at most.
     too_large : dict
         Bytes that plans need at least, of those that do not fit.
-    least : float
-        The lowest bound of those, in seconds.
     simulated : int
         How many steps were simulated, those that did not fit included.
+    failure : PlanError, optional
+        Of the last plan whose program does not run.
     """
 
     tried: list = field(default_factory=list)
@@ -63,10 +63,10 @@ class Search:
     skipped: int = 0
     too_large: dict = field(default_factory=dict)
     simulated: int = 0
-    least: float = float("inf")
+    failure: PlanError | None = None
 
 
-class _Here:
+class _InProcess:
     """An executor that runs what is submitted immediately."""
 
     def submit(self, call, *arguments):
@@ -100,15 +100,22 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     rejected : collections.Counter
         Reasons of those that cannot be.
     workers : int
-        Processes; 1: this one.
+        Processes; 1: this one. A model that a Python file makes always stays in this one.
     top : int
-        So many plans are simulated at least, if so many fit.
+        The least number of plans to simulate, if that many fit.
     everything : bool
         Simulate every plan, whatever its bounds: for tests.
+
+    Raises
+    ------
+    PlanError
+        If no plan's program runs.
     """
     result = Search(rejected=Counter(rejected))
-    pool = _Here() if workers == 1 else ProcessPoolExecutor(
-        workers, multiprocessing.get_context("spawn"), _quiet
+    if not all(isinstance(job.model, Model) for job in jobs.values()):
+        workers = 1  # its functions cannot be sent to another process
+    pool = _InProcess() if workers == 1 else ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn")
     )  # fmt: skip
     try:
         for known in (True, False):
@@ -119,53 +126,52 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
                 _Loop(part, result, pool, workers, top, everything).run()
     finally:
         pool.shutdown(cancel_futures=True)
-        _show("")
-    result.tried.sort(key=lambda one: (one.found.seconds, str(one.plan)))
+        _show_progress("")
+    if result.failure and result.rejected[NOT_RUN] == result.simulated:
+        raise result.failure
+    result.tried.sort(key=lambda one: (one.step.seconds, str(one.plan)))
     return result
 
 
-def _quiet():
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
-
-
-def _show(progress):
+def _show_progress(text):
     """Show how far the search is, on a terminal; the next text takes its place."""
     if sys.stderr.isatty():
-        print(f"\r{progress:<50}\r", end="", file=sys.stderr, flush=True)
+        print(f"\r{text:<50}\r", end="", file=sys.stderr, flush=True)
 
 
 class _Loop:
+    """Simulates the plan with the lowest expected time, as long as one can be much faster."""
+
     def __init__(self, jobs, result, pool, workers, top, everything):
         self.jobs, self.result, self.pool, self.workers = jobs, result, pool, workers
-        self.top, self.later = top, []  # plans that are simulated only if too few fit
-        self.everything, self.best = everything, float("inf")
-        self.running, self.layers, self.heap = {}, {}, []
-        self.asked = {}  # plans that wait for a probe, by what is probed
+        self.top, self.everything, self.best = top, everything, float("inf")
+        self.skipped = []  # simulated only if too few others fit: (expected, least, plan)
+        self.running, self.probes, self.heap = {}, {}, []
+        self.waiting = {}  # plans that wait for a probe, by its key
         for plan, job in jobs.items():
-            self._add(plan, floor(job), probed=False)
+            self._add(plan, bounds_of(job), probed=False)
 
     def run(self):
-        while self.running or self.heap or self._fewer():
+        while self.running or self.heap or self._too_few_fit():
             while self.heap and len(self.running) < self.workers:
-                self._next()
-            if not self.heap and not self.running and self._fewer():
-                self._once_more()
+                self._take_next()
+            if not self.heap and not self.running and self._too_few_fit():
+                self._simulate_skipped()
             if self.running:
                 self._collect()
-                waiting = len(self.heap) + sum(map(len, self.asked.values()))
-                _show(f"{self.result.simulated} plans simulated, {waiting} to decide on")
-        left = [least for _, least, _ in self.later]
-        self.result.skipped, self.result.least = len(left), min(left, default=float("inf"))
+                left = len(self.heap) + sum(map(len, self.waiting.values()))
+                _show_progress(f"{self.result.simulated} plans simulated, {left} to decide on")
+        self.result.skipped = len(self.skipped)
 
-    def _once_more(self):
-        """Simulate the most promising ones of those that cannot gain enough, for the table."""
-        self.later.sort(key=lambda one: one[:2])
-        for _ in range(min(self.workers, len(self.later))):
-            plan = self.later.pop(0)[2]
+    def _simulate_skipped(self):
+        """Simulate those that are expected to be the fastest, to fill the table."""
+        self.skipped.sort(key=lambda one: one[:2])
+        for _ in range(min(self.workers, len(self.skipped))):
+            *_, plan = self.skipped.pop(0)
             self._start(("step", plan), simulate, self.jobs[plan])
 
-    def _fewer(self):
-        return self.later and len(self.result.tried) < self.top
+    def _too_few_fit(self):
+        return self.skipped and len(self.result.tried) < self.top
 
     def _add(self, plan, bounds, probed):
         memory = self.jobs[plan].cluster.gpu.memory
@@ -173,63 +179,67 @@ class _Loop:
             self._reject(plan, bounds.memory)
         else:
             kind = "formula" if not probed else "pipeline" if plan.pp > 1 else "one stage"
-            promise = bounds.seconds / USUAL[kind]
-            heapq.heappush(self.heap, (promise, str(plan), probed, bounds.seconds, plan))
+            expected = bounds.seconds / USUAL[kind]
+            entry = expected, plan.micro_batch, str(plan), probed, bounds.seconds, plan
+            heapq.heappush(self.heap, entry)
 
     def _reject(self, plan, memory):
         self.result.rejected[TOO_LARGE] += 1
         self.result.too_large[plan] = memory
 
-    def _next(self):
-        """Take the most promising plan: skip it, tighten its bound, or simulate it."""
-        promise, _, probed, least, plan = heapq.heappop(self.heap)
+    def _take_next(self):
+        """Take the plan with the lowest expected time: skip it, tighten its bound, or simulate."""
+        expected, *_, probed, least, plan = heapq.heappop(self.heap)
         if least >= self.best * (1 - GAIN) and not self.everything:
-            self.later.append((promise, least, plan))
+            self.skipped.append((expected, least, plan))
             return
-        job = self.jobs[plan]
+        job, smaller = self.jobs[plan], replace(plan, micro_batch=max(plan.micro_batch // 2, 1))
+        if smaller in self.result.too_large and not isinstance(job.model, Model):
+            self._reject(plan, self.result.too_large[smaller])  # it has no other bound
+            return
         key = None if probed or self.everything else probe_key(job)
         if key is None:
             self._start(("step", plan), simulate, job)
-        elif key in self.layers:
-            self._better(plan, self.layers[key])
-        elif key in self.asked:
-            self.asked[key].append(plan)
+        elif key in self.probes:
+            self._tighten(plan, self.probes[key])
+        elif key in self.waiting:
+            self.waiting[key].append(plan)
         else:
-            self.asked[key] = [plan]
-            self._start(("layer", key), probe, key)
+            self.waiting[key] = [plan]
+            self._start(("probe", key), probe, key)
 
     def _start(self, what, call, job):
         self.running[self.pool.submit(call, job)] = what
 
-    def _better(self, plan, layer):
-        bounds = floor(self.jobs[plan], layer)
-        self._add(plan, bounds, probed=True)
+    def _tighten(self, plan, layer):
+        self._add(plan, bounds_of(self.jobs[plan], layer), probed=True)
 
     def _collect(self):
         for future in wait(self.running, return_when=FIRST_COMPLETED).done:
             kind, what = self.running.pop(future)
-            if kind == "layer":
+            if kind == "probe":
                 self._probed(what, future)
             else:
                 self._simulated(what, future)
 
     def _probed(self, key, future):
         try:
-            self.layers[key] = future.result()
+            self.probes[key] = future.result()
         except PlanError:
-            self.layers[key] = None
-        for plan in self.asked.pop(key):
-            self._better(plan, self.layers[key])
+            self.probes[key] = None
+        for plan in self.waiting.pop(key):
+            self._tighten(plan, self.probes[key])
 
     def _simulated(self, plan, future):
         self.result.simulated += 1
         try:
             tried = Tried(plan, self.jobs[plan], future.result())
-        except PlanError:
+        except PlanError as error:
             self.result.rejected[NOT_RUN] += 1
+            self.result.failure = error
             return
         if not tried.fits:
-            self._reject(plan, tried.found.memory)
+            self._reject(plan, tried.step.memory)
             return
         self.result.tried.append(tried)
-        self.best = min(self.best, tried.found.seconds)
+        self.best = min(self.best, tried.step.seconds)

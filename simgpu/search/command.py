@@ -1,26 +1,145 @@
-"""The command ``simgpu plan``: one plan, or with ``--search`` the search for the best."""
+"""Runs ``simgpu plan --search``: from the request to what is printed."""
 
-import argparse
-import warnings
+import json
+from dataclasses import replace
 
-from simgpu.plan import command, options
-from simgpu.search.own import print_own
-from simgpu.search.run import print_search
-from simgpu.search.space import CHOSEN
+from simgpu.plan import errors
+from simgpu.plan.options import plan_options
+from simgpu.plan.plans import Plan, parse
+from simgpu.plan.report import hardware_in_words, model_in_words, routing_in_words, work_of
+from simgpu.plan.simulate import simulate
+from simgpu.plan.step.job import Model, PlanError
+from simgpu.search.best_first import ROOM, Tried, search, workers_for
+from simgpu.search.bounds import bounds_of
+from simgpu.search.export import flags
+from simgpu.search.report import SearchReport, explain
+from simgpu.search.space import jobs_of, possible
+from simgpu.units import size
 
 
-def main(argv=None) -> int:
-    """Print what a plan's step takes, or which plan is the fastest; return the exit code."""
-    parser = options.make_parser()
-    args = parser.parse_args(argv)
-    if not (args.search or args.why or args.export):
-        return command.main(argv)
-    blank = argparse.Namespace(**dict.fromkeys(CHOSEN))  # options that are not given stay None
-    found = vars(parser.parse_args(argv, blank))
-    given = {name: found[name] for name in CHOSEN if found[name] is not None}
-    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+def print_search(request, args):
+    """Search, and print the report, or what else the options ask for.
+
+    Parameters
+    ----------
+    request : Request
+    args : argparse.Namespace
+        Options of ``simgpu plan``: those of its plan that were given are not searched.
+    """
+    if args.export and not isinstance(request.model, Model):
+        raise PlanError(f"--export {args.export} needs the sizes of a model, not a .py file")
+    wanted = args.why and parse(args.why)
+    report = search_report(request, plan_options(args), args.jobs, args.top)
+    if wanted:
+        print(why(wanted, request, report))
+    elif args.export:
+        print(_exported(args.export, report))
+    else:
+        print(json.dumps(report.to_dict()) if args.json else report)
+
+
+def search_report(request, fixed=None, workers=None, top=5) -> SearchReport:
+    """Return what a search among the plans of a request finds.
+
+    Parameters
+    ----------
+    request : Request
+        Without a batch: of one sequence a GPU.
+    fixed : dict, optional
+        Fields of `Plan` that are not searched, and their values.
+    workers : int, optional
+        Processes; None: as many as `workers_for` says.
+    top : int
+        Rows of the table.
+    """
+    request = _with_batch(request)
+    model, imbalance = request.model, request.workload.imbalance
+    if not isinstance(model, Model):
+        _check_options(request)
+    jobs, reasons = jobs_of(request, fixed)
+    result = search(jobs, reasons, workers or workers_for(request.gpus), top)
+    length, _ = work_of(model)
+    batch = request.workload.global_batch
+    if isinstance(model, Model):
+        task = (f"unchanged: batch {batch:,} sequences of {length:,} tokens, {request.dtype}; "
+                "searched: mesh, micro-batch, schedule, recomputation, ZeRO stage")  # fmt: skip
+    else:
+        task = (f"unchanged: batch {batch:,} samples, {request.dtype}; searched: micro-batch, "
+                "recomputation, ZeRO stage 0 or 3; data parallel only")  # fmt: skip
+    if imbalance != 1:
+        task += f"; {routing_in_words(imbalance)}"
+    return SearchReport(
+        model_in_words(model), hardware_in_words(request.cluster), task, result, request.gpus,
+        batch * length, baseline(request, result), top, errors.band_of(model.experts),
+    )  # fmt: skip
+
+
+def _with_batch(request):
+    batch = request.workload.global_batch or request.gpus
+    return replace(request, workload=replace(request.workload, global_batch=batch))
+
+
+def _check_options(request):
+    """Refuse given options that no plan of the model can have, whatever the batch."""
+    replace(request, workload=replace(request.workload, global_batch=None)).job()
+
+
+def baseline(request, result):
+    """Return the plan by rule of thumb, simulated; None if none of its kind fits.
+
+    Tensor parallel as far as a node reaches, then the smallest pipeline that fits, in micro-batches
+    of one sequence, with 1F1B and ZeRO-1; every layer is recomputed only if nothing fits otherwise.
+    Of a model that a Python file makes: data parallel alone, by DDP.
+    """
+    node = request.cluster.gpus_per_node if isinstance(request.model, Model) else 1
+    for tp in reversed(range(1, node + 1)):
+        jobs, _ = possible(request, _simple_plans(request, tp))
+        if jobs:
+            tries = (_tried(plan, job, result) for plan, job in jobs.items())
+            return next((one for one in tries if one and one.fits), None)
+    return None
+
+
+def _simple_plans(request, tp):
+    gpus = request.gpus
+    if not isinstance(request.model, Model):
+        yield Plan(shard=0)
+        return
+    for recompute in ("none", "full"):
+        for pp in range(1, gpus // tp + 1):
+            yield Plan(tp, pp, recompute=recompute, shard=1 if gpus > tp * pp else 0)
+
+
+def _tried(plan, job, result):
+    """Simulate a plan; return None if it cannot fit or run."""
+    known = next((one for one in result.tried if one.plan == plan), None)
+    if known:
+        return known
+    if bounds_of(job).memory > ROOM * job.cluster.gpu.memory or plan in result.too_large:
+        return None
     try:
-        (print_own if args.model.endswith(".py") else print_search)(args, given)
-    except ValueError as error:
-        parser.error(str(error))
-    return 0
+        return Tried(plan, job, simulate(job))
+    except PlanError:
+        return None
+
+
+def why(plan, request, report):
+    """Return why a plan is not the best: its constraint, its memory, or its time."""
+    if plan.shard is None:
+        data = request.gpus // (plan.tp * plan.pp)
+        plan = replace(plan, shard=0 if data == 1 else plan.zero)
+    try:
+        job = replace(_with_batch(request), plan=plan).job()
+    except PlanError as error:
+        return f"{plan} is impossible: {error.reason}\n  {error}"
+    least, memory = bounds_of(job).memory, job.cluster.gpu.memory
+    if least > memory:
+        return f"{plan}: does not fit: needs at least {size(round(least))} of {size(memory)}"
+    known = next((one for one in report.search.tried if one.plan == plan), None)
+    return explain(report, known or Tried(plan, job, simulate(job)))
+
+
+def _exported(program, report):
+    if report.best is None:
+        raise PlanError("no plan fits; leave --export out to see why")
+    return flags(program, report.best.plan, report.best.job)

@@ -19,35 +19,35 @@ def _flag(pair):
 
 
 def _torchtitan(plan, job):
-    p, sharded = "parallelism.", plan.zero in (2, 3)
+    p, sharded = "parallelism.", plan.shard in (2, 3)
     replicas, core = job.replicas, plan.recompute == "core_attn"
     schedule = {"1f1b": "1F1B", "gpipe": "GPipe", "interleaved": "Interleaved1F1B"}[plan.schedule]
     pairs = [
         (p + "tensor_parallel_degree", plan.tp), (p + "context_parallel_degree", plan.cp),
         (p + "expert_parallel_degree", plan.ep), (p + "pipeline_parallel_degree", plan.pp),
-        (p + "data_parallel_replicate_degree", 1 if plan.zero else replicas),
-        (p + "data_parallel_shard_degree", replicas if plan.zero else 1),
+        (p + "data_parallel_replicate_degree", 1 if plan.shard else replicas),
+        (p + "data_parallel_shard_degree", replicas if plan.shard else 1),
         ("training.seq_len", job.model.seq), ("training.global_batch_size", job.sequences),
-        ("training.local_batch_size", plan.mb * (job.micro_batches if plan.pp > 1 else 1)),
+        ("training.local_batch_size", plan.micro_batch * (job.micro_batches if plan.pp > 1 else 1)),
     ]  # fmt: skip
     mode = "none" if core else plan.recompute
     remarks = [f"activation-checkpoint:{mode} ends the flags: write others before it"]
     if plan.pp > 1:
         pairs += [(p + "pipeline_parallel_schedule", schedule),
-                  (p + "pipeline_parallel_microbatch_size", plan.mb),
+                  (p + "pipeline_parallel_microbatch_size", plan.micro_batch),
                   (p + "pipeline_parallel_layers_per_stage", job.model.layers // job.stages),
                   (p + "pipeline_parallel_first_stage_less_layers", 0),
                   (p + "pipeline_parallel_last_stage_less_layers", 0)]  # fmt: skip
     if plan.pp > 1 or plan.ep > 1:
         pairs.append(("training.disable_cuda_graphs", None))
     if sharded:
-        always = "always" if plan.zero == 3 else "never"
+        always = "always" if plan.shard == 3 else "never"
         pairs.append((p + "fsdp_reshard_after_forward", always))
     if plan.ep > 1 and (plan.etp or plan.tp) > 1:
         remarks.append("torchtitan keeps each expert whole (etp1)")
     if core:
         remarks.append("torchtitan cannot recompute attention alone; it recomputes nothing here")
-    if plan.zero == 1:
+    if plan.shard == 1:
         remarks.append("torchtitan has no ZeRO-1; it shards gradients and parameters, too, and may")
         remarks.append("take longer: `simgpu plan` with --shard 3 simulates that")
     return [*map(_flag, pairs), f"activation-checkpoint:{mode}"], remarks
@@ -56,7 +56,7 @@ def _torchtitan(plan, job):
 def _megatron(plan, job):
     pairs = [
         ("tensor-model-parallel-size", plan.tp), ("pipeline-model-parallel-size", plan.pp),
-        ("context-parallel-size", plan.cp), ("micro-batch-size", plan.mb),
+        ("context-parallel-size", plan.cp), ("micro-batch-size", plan.micro_batch),
         ("global-batch-size", job.sequences), ("seq-length", job.model.seq),
         ("fp16" if job.program.dtype == "float16" else "bf16", None),
     ]  # fmt: skip
@@ -68,14 +68,14 @@ def _megatron(plan, job):
             ("expert-model-parallel-size", plan.ep),
             ("expert-tensor-parallel-size", plan.etp or plan.tp),
         ]
-    if plan.chunks > 1:
+    if job.program.chunks > 1:
         each = job.model.layers // job.stages
         pairs.append(("num-layers-per-virtual-pipeline-stage", each))
-    if plan.zero:
+    if plan.shard:
         pairs += [("use-distributed-optimizer", None), ("overlap-grad-reduce", None),
                   ("overlap-param-gather", None)]  # fmt: skip
-    if plan.zero in (2, 3):
-        kind = "optim_grads" if plan.zero == 2 else "optim_grads_params"
+    if plan.shard in (2, 3):
+        kind = "optim_grads" if plan.shard == 2 else "optim_grads_params"
         pairs += [("use-megatron-fsdp", None), ("data-parallel-sharding-strategy", kind),
                   ("ckpt-format", "fsdp_dtensor")]  # fmt: skip
         remarks.append("Megatron's FSDP refuses CUDA_DEVICE_MAX_CONNECTIONS=1: unset it")

@@ -21,8 +21,6 @@ class SearchReport:
     search : Search
     gpus, tokens : int
         GPUs in all; tokens of a step.
-    flops : float
-        FLOPs of the model in a step over what all peaks allow a second: seconds at an MFU of 1.
     baseline : Tried, optional
         The plan by rule of thumb; None if none of its kind fits.
     top : int
@@ -38,7 +36,6 @@ class SearchReport:
     search: Search
     gpus: int
     tokens: int
-    flops: float
     baseline: object = None
     top: int = 5
     error: tuple = errors.TIME
@@ -50,29 +47,29 @@ class SearchReport:
 
     def row(self, tried) -> dict:
         """Return the numbers of a plan, for JSON; the end of a key is its unit."""
-        found, memory = tried.found, tried.job.cluster.gpu.memory
-        cause = max(found.causes, key=found.causes.get)
+        step, memory = tried.step, tried.job.cluster.gpu.memory
+        cause = max(step.causes, key=step.causes.get)
         return {
             "plan": str(tried.plan),
             "data_parallel": tried.job.replicas,
-            "step_time_seconds": found.seconds,
+            "step_time_seconds": step.seconds,
             "expected_seconds": self._expected(tried),
-            "tokens_per_second_per_gpu": self.tokens / found.seconds / self.gpus,
-            "mfu_share": self.flops / found.seconds,
-            "peak_memory_bytes": found.memory,
-            "peak_reserved_bytes": found.reserved,
-            "memory_share": found.memory / memory,
+            "tokens_per_second_per_gpu": self.tokens / step.seconds / self.gpus,
+            "mfu_share": step.flops / tried.job.peak / self.gpus / step.seconds,
+            "peak_memory_bytes": step.memory,
+            "peak_reserved_bytes": step.reserved,
+            "memory_share": step.memory / memory,
             "fits": tried.fits,
             "limited_by": cause,
-            "time_shares": {c: s / found.seconds for c, s in found.causes.items()},
+            "time_shares": {c: s / step.seconds for c, s in step.causes.items()},
             "cannot_tell": tried is not self.best and self.is_unsure(tried),
         }
 
     def _expected(self, tried):
-        """Return between which times nine of ten such steps would be; None if nobody knows."""
+        """Return between which times nine of ten such steps would be; None if that is unknown."""
         if not errors.has_band(tried.plan):
             return None
-        return [tried.found.seconds * bound for bound in self.error]
+        return [tried.step.seconds * bound for bound in self.error]
 
     def is_unsure(self, tried) -> bool:
         """Return whether published steps do not say which is faster, a plan or the best one."""
@@ -81,22 +78,22 @@ class SearchReport:
 
     def slower(self, tried) -> float:
         """Return by what share of the best time a plan takes longer."""
-        return tried.found.seconds / self.best.found.seconds - 1
+        return tried.step.seconds / self.best.step.seconds - 1
 
     def to_dict(self) -> dict:
         """Return all numbers, for JSON."""
-        found = self.search
+        result = self.search
         known = self.best and errors.has_band(self.best.plan)
         return {
             "model": self.model, "hardware": self.hardware, "task": self.task,
             "best": str(self.best.plan) if self.best else None,
-            "plans": [self.row(tried) for tried in found.tried],
+            "plans": [self.row(tried) for tried in result.tried],
             "baseline": self.row(self.baseline) if self.baseline else None,
             "error_of_time": list(self.error) if known else None,
             "error_of_comparison_share": errors.COMPARED,
             "error_source": errors.SOURCE,
-            "simulated": found.simulated, "not_simulated": found.skipped,
-            "rejected": dict(found.rejected),
+            "simulated": result.simulated, "not_simulated": result.skipped,
+            "rejected": dict(result.rejected),
         }  # fmt: skip
 
     def __str__(self):
@@ -129,7 +126,7 @@ class SearchReport:
         rule = "tensor parallel in the node, the smallest pipeline that fits, the rest data"
         if self.baseline is None:
             return [f"baseline ({rule}): none fits"]
-        best, base = self.best.found.seconds, self.baseline.found.seconds
+        best, base = self.best.step.seconds, self.baseline.step.seconds
         change = f"{abs(1 - best / base):.0%}"
         if self.baseline.plan == self.best.plan:
             verdict = "it is the best plan"
@@ -144,19 +141,19 @@ class SearchReport:
                 "given"
             )
         return [f"baseline ({rule}): {self.baseline.plan}, "
-                f"{quantity(self.baseline.found.seconds, 's')}; {verdict}"]  # fmt: skip
+                f"{quantity(self.baseline.step.seconds, 's')}; {verdict}"]  # fmt: skip
 
     def _sure(self):
-        found = self.search
+        result = self.search
         lines = [
             *self._band(),
             f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best. Published pairs "
             f"that were predicted to differ by more: 19 of 20 were in that order; those by "
             f"{errors.COMPARED:.0%} to {2 * errors.COMPARED:.0%}: {errors.ORDER:.0%}",
         ]
-        if found.skipped:
+        if result.skipped:
             lines.append(
-                f"{found.simulated} plans simulated; {found.skipped} more cannot be "
+                f"{result.simulated} plans simulated; {result.skipped} more cannot be "
                 f"{GAIN:.0%} faster than the best of them, by a lower bound (not a prediction)"
             )
         return lines
@@ -165,40 +162,40 @@ class SearchReport:
         """Return how wrong the time of the best plan may be."""
         if not errors.has_band(self.best.plan):
             return [f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}"]
-        return [f"how sure: {errors.in_words(self.best.found.seconds, self.error)}"]
+        return [f"how sure: {errors.in_words(self.best.step.seconds, self.error)}"]
 
     def _rejected(self):
-        found = self.search.rejected
-        if not found:
+        rejected = self.search.rejected
+        if not rejected:
             return []
-        lines = [f"{found.total():,} plans rejected (--why PLAN explains one)"]
-        return lines + [f"  {count:>7,}  {reason}" for reason, count in found.most_common()]
+        lines = [f"{rejected.total():,} plans rejected (--why PLAN explains one)"]
+        return lines + [f"  {count:>7,}  {reason}" for reason, count in rejected.most_common()]
 
 
 def explain(report, tried) -> str:
     """Return what a plan takes against the best one, cause by cause."""
     row, best = report.row(tried), report.best
     memory = tried.job.cluster.gpu.memory
-    line = f"{tried.plan}: {quantity(tried.found.seconds, 's')} a step, MFU {row['mfu_share']:.0%}"
+    line = f"{tried.plan}: {quantity(tried.step.seconds, 's')} a step, MFU {row['mfu_share']:.0%}"
     unsure = "" if errors.has_band(tried.plan) else f"\n{errors.UNKNOWN}"
-    needs = f"{size(round(tried.found.memory))} of {size(memory)}"
+    needs = f"{size(round(tried.step.memory))} of {size(memory)}"
     if not tried.fits:
         return (f"{tried.plan}: does not fit: needs {needs}; a plan may need {ROOM:.0%} of it\n"
-                f"  (its step would take {quantity(tried.found.seconds, 's')})")  # fmt: skip
+                f"  (its step would take {quantity(tried.step.seconds, 's')})")  # fmt: skip
     if best is None or tried.plan == best.plan:
         return f"{line}, memory {needs}: the best plan"
     more = report.slower(tried)
     word = f"{more:+.0%}" + (": cannot tell" if report.is_unsure(tried) else "")
-    took = quantity(best.found.seconds, "s")
+    took = quantity(best.step.seconds, "s")
     lines = [f"{line}, memory {needs}; fits", f"against the best, {best.plan}, {took}: {word}"]
     causes = sorted(
-        tried.found.causes,
-        key=lambda c: best.found.causes[c] - tried.found.causes[c],
+        tried.step.causes,
+        key=lambda c: best.step.causes[c] - tried.step.causes[c],
     )  # fmt: skip
     for cause in causes:
-        ours, theirs = tried.found.causes[cause], best.found.causes[cause]
-        if max(ours, theirs) < LITTLE * best.found.seconds:
+        ours, theirs = tried.step.causes[cause], best.step.causes[cause]
+        if max(ours, theirs) < LITTLE * best.step.seconds:
             continue
         lines.append(f"  {cause:<20} {quantity(ours, 's'):>9}  best {quantity(theirs, 's'):>9}  "
-                     f"{(ours - theirs) / best.found.seconds:+.1%} of its step")  # fmt: skip
+                     f"{(ours - theirs) / best.step.seconds:+.1%} of its step")  # fmt: skip
     return "\n".join(lines) + unsure

@@ -20,7 +20,8 @@ PAGES = sorted((ROOT / "api").glob("*.md"))
 BLOCK = re.compile(r"```\{eval-rst\}\n(.*?)```", re.DOTALL)
 NAME = re.compile(r"^\.\. (?:autofunction|autoclass|data):: (\w+)$|^   (\w+)$", re.MULTILINE)
 MODULES = ("d2lmini", "d2lmini.ddp", "d2lmini.data")
-MODULES += ("simgpu", "simgpu.hardware", "simgpu.network", "simgpu.plan", "simgpu.timeline")
+MODULES += ("simgpu", "simgpu.hardware", "simgpu.network", "simgpu.timeline")
+MODULES += ("simgpu.plan", "simgpu.compare")
 
 
 def shown():

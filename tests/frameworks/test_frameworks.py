@@ -10,15 +10,14 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
 
-from simgpu.plan.model_file import find_model
-from simgpu.plan.options import make_parser
-from simgpu.search import space
+from simgpu.plan.plans import parse
+from simgpu.plan.request import make_request
 from simgpu.search.export import flags
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(900)]
@@ -208,9 +207,8 @@ def test_torchtitan_takes_the_flags_of_a_plan(model, name, base, recomputes):
     need("torchtitan")
     from torchtitan.config.manager import ConfigManager
 
-    args = make_parser().parse_args(f"{model} --gpus 64 --gpu h100 --global-batch 64".split())
-    plan = space.parse(name)
-    job = space.job_of(plan, args, find_model(model))
+    plan = parse(name)
+    job = replace(make_request(model, gpus=64, gpu="h100", global_batch=64), plan=plan).job()
     lines = flags("torchtitan", plan, job).splitlines()
     words = " ".join(line for line in lines if not line.startswith("#")).split()
     found = ConfigManager().parse_args(["--module", base[0], "--config", base[1], *words])
@@ -218,18 +216,18 @@ def test_torchtitan_takes_the_flags_of_a_plan(model, name, base, recomputes):
     assert (split.tensor_parallel_degree, split.pipeline_parallel_degree) == (plan.tp, plan.pp)
     assert (split.context_parallel_degree, split.expert_parallel_degree) == (plan.cp, plan.ep)
     degrees = split.data_parallel_shard_degree, split.data_parallel_replicate_degree
-    assert degrees == ((job.replicas, 1) if plan.zero else (1, job.replicas))
+    assert degrees == ((job.replicas, 1) if plan.shard else (1, job.replicas))
     assert (training.seq_len, training.global_batch_size) == (job.model.seq, 64)
-    kept = {2: "never", 3: "always"}.get(plan.zero, "default")
+    kept = {2: "never", 3: "always"}.get(plan.shard, "default")
     assert split.fsdp_reshard_after_forward == kept
     if plan.pp > 1:
-        assert training.local_batch_size == plan.mb * job.micro_batches
-        assert split.pipeline_parallel_microbatch_size == plan.mb
+        assert training.local_batch_size == plan.micro_batch * job.micro_batches
+        assert split.pipeline_parallel_microbatch_size == plan.micro_batch
         assert job.model.layers == split.pipeline_parallel_layers_per_stage * job.stages
-        kind = "Interleaved1F1B" if plan.chunks > 1 else "1F1B"
+        kind = "Interleaved1F1B" if job.program.chunks > 1 else "1F1B"
         assert split.pipeline_parallel_schedule == kind
     else:  # gradients of several are added up to the global batch
-        assert training.local_batch_size == plan.mb
+        assert training.local_batch_size == plan.micro_batch
     assert type(found.activation_checkpoint).__qualname__ == recomputes
 
 

@@ -172,7 +172,8 @@ def model(gpu, link, words, than, network=None, sizes=SMALL):
 
 
 def _planned(gpu, link, words, network, sizes):
-    job = options.job_of(options.make_parser().parse_args(["model", *words.split()]), sizes)
+    args = options.make_parser().parse_args(["model", *words.split()])
+    job = options.request_of(args, sizes).job()
     joined = None if network is None else _network(network)
     cluster = build_cluster(job.cluster.world_size, gpu, link, job.cluster.nodes, joined)
     return simulate(replace(job, cluster=cluster)).seconds / job.sequences

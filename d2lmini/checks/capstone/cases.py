@@ -4,8 +4,8 @@ import random
 import textwrap
 from dataclasses import dataclass, replace
 
+import simgpu as sim
 from d2lmini.checks.capstone.jobs import JOBS, Job
-from simgpu.plan import predict
 from simgpu.units import number, percent, quantity, size
 
 ROOM = 0.9  # of a GPU's memory is for tensors; the CUDA context, NCCL and gaps need the rest
@@ -111,7 +111,7 @@ class Case:
         if gpus not in COUNTS:
             raise ValueError(f"gpus is {gpus!r}; one can rent {', '.join(map(str, COUNTS))}")
         offer = self.job.offers[name]
-        report = predict(
+        report = sim.plan(
             self.job.model, gpus=gpus, global_batch=self.job.batch, **offer.hardware, **plan
         )
         days = self.tokens / report.rate / DAY

@@ -1,16 +1,18 @@
 """What a job is: a model, a program that trains it, how it is split, on which GPUs."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 
 import torch
 
 from simgpu.network.cluster import Cluster
+from simgpu.plan.step import rules
+from simgpu.plan.step.rules import PlanError
 
-HYBRID = 8  # ranks that share the shards, with replicas across
-
-
-class PlanError(ValueError):
-    """A job that cannot be simulated; the message says why."""
+HYBRID = 8  # ranks of a group that shards parameters (HSDP); the groups hold replicas
+NUMBERS = (
+    "tensor", "data", "pipeline", "micro_batch", "micro_batches", "context", "expert",
+    "expert_tensor",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,13 @@ class Model:
     biases : bool
         Products and norms have biases.
     experts, active : int
-        Feed-forward parts of a layer, and how many of them work on a token; 0 and 0: one for all.
+        Feed-forward parts of a layer, and how many of them work on a token; 0 and 0: not split.
     shared : int
         Width of a further feed-forward part, beside the experts, that works on every token.
     head : int, optional
         Numbers of a head, by default `hidden` / `heads`.
+    name : str
+        What messages call it.
     """
 
     hidden: int
@@ -55,6 +59,12 @@ class Model:
     active: int = 0
     shared: int = 0
     head: int | None = None
+    name: str = field(default="the model", compare=False)
+
+    @property
+    def no_experts(self):
+        """Why its tokens cannot be routed to experts, in words."""
+        return f"{self.name} has no experts"
 
     @property
     def head_size(self):
@@ -110,6 +120,14 @@ class Model:
         head = 6 * self.vocabulary * self.hidden
         return sequences * self.seq * (layers * (4 if recompute else 3) / 3 + head)
 
+    def with_sequence(self, tokens):
+        """Return the model with sequences of another length."""
+        return replace(self, seq=tokens)
+
+    def broken_rules(self, job):
+        """Yield an error for each rule that a job of this model breaks."""
+        return rules.broken_rules(job)
+
 
 @dataclass(frozen=True)
 class Program:
@@ -156,11 +174,11 @@ class Program:
     dtype : str
         Of parameters and activations: ``"bfloat16"``, ``"float16"`` or ``"float32"``.
     zero_group : int, optional
-        Among how many data parallel ranks ZeRO-1 splits the optimiser's states, where each group of
-        so many has all of them, and gradients are summed by all-reduces over all ranks, as in
-        InternEvo. None: among all, and each rank gets the sum of its part alone.
+        Among how many data parallel ranks ZeRO-1 splits the optimiser's states. Each group of that
+        many ranks has all of them, and gradients are summed by all-reduces over all ranks, as in
+        InternEvo. None: among all ranks, each of which gets only the sum of its own part.
     imbalance : float
-        Tokens of the rank with most, over the mean of the ranks among which experts are split.
+        Tokens of the busiest of the ranks among which experts are split, over their mean.
     """
 
     shard: str = "full"
@@ -203,6 +221,7 @@ class Job:
     Attributes
     ----------
     model : Model
+        Or one that a Python file makes (`simgpu.plan.user_model.UserModel`).
     program : Program
     cluster : Cluster
     tensor, data, pipeline : int
@@ -216,6 +235,11 @@ class Job:
         Sequences that go through at once.
     micro_batches : int
         How many of these each pipeline has in a step.
+
+    Raises
+    ------
+    PlanError
+        If the job cannot be split or computed like this.
     """
 
     model: Model
@@ -231,56 +255,23 @@ class Job:
     expert_tensor: int | None = None
 
     def __post_init__(self):
-        self._check_numbers()
-        world = self.tensor * self.data * self.pipeline
-        if world != self.cluster.world_size:
-            raise ValueError(
+        for name in NUMBERS:
+            value = getattr(self, name)
+            if value is None and name == "expert_tensor":
+                continue
+            if not isinstance(value, int) or value < 1:
+                raise PlanError(f"{name} is {value!r}; give a positive integer")
+        if self.tensor * self.data * self.pipeline != self.cluster.world_size:
+            raise PlanError(
                 f"{self.tensor} x {self.data} x {self.pipeline} is not "
                 f"{self.cluster.world_size} GPUs; change the split or the cluster"
             )
         if self.program.shard == "hybrid" and self.data % HYBRID:
-            raise ValueError(
+            raise PlanError(
                 f"{self.data} data parallel ranks are no multiple of the {HYBRID} that share shards"
             )
-        for what, size, parts in (
-            ("data parallel ranks", self.data, self.program.zero_group or 1),
-            ("layers", self.model.layers, self.pipeline * self.program.chunks),
-            ("heads", self.model.heads, self.tensor),
-            ("heads of keys", self.model.keys, self.tensor),
-            ("positions", self.model.seq, self.tensor * self.context),
-            ("columns of a feed-forward part", self.model.width, self.tensor),
-            ("experts", self.model.experts, self.expert),
-            ("data parallel ranks", self.data, self.context),
-            ("columns of an expert", self.model.width, self.expert_split),
-            (
-                "data and tensor parallel ranks",
-                self.data * self.tensor,
-                self.expert * self.expert_split,
-            ),
-        ):
-            if size % parts:
-                raise ValueError(f"{size} {what} cannot be split in {parts}; give a multiple")
-        if self.expert > 1 and not self.model.experts:
-            raise ValueError(f"a model without experts cannot split them in {self.expert}; give 1")
-        if self.model.experts and self.tensor > 1 and not self.program.sequence_parallel:
-            raise ValueError(
-                "experts with tensor parallelism need sequence parallelism: each rank sends tokens "
-                "of its own; turn it on"
-            )
-        apart = self.expert > 1 or self.expert_split != self.tensor
-        if apart and self.program.sharded and self.program.recompute == "products":
-            raise ValueError(
-                "experts that are gathered inside a layer cannot be recomputed selectively, since "
-                "PyTorch wants the same operations again; recompute nothing or all, or use ZeRO-1"
-            )
-
-    def _check_numbers(self):
-        for item in fields(self)[3:]:
-            value = getattr(self, item.name)
-            if value is None and item.name == "expert_tensor":
-                continue
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{item.name} is {value!r}; give a whole number from 1 on")
+        for error in self.model.broken_rules(self):
+            raise error
 
     @property
     def expert_split(self):
@@ -296,6 +287,16 @@ class Job:
     def sequences(self):
         """Sequences of a step."""
         return self.replicas * self.micro_batch * self.micro_batches
+
+    @property
+    def dtype(self):
+        """Name of the type of products."""
+        return "float8" if self.program.float8 else self.program.dtype
+
+    @property
+    def peak(self):
+        """FLOP/s of one GPU, by its data sheet, in that type."""
+        return self.cluster.gpu.flops[self.dtype]
 
     @property
     def stages(self):

@@ -10,7 +10,6 @@ import torch.distributed as dist
 import simgpu as sim
 from simgpu.__main__ import main
 from simgpu.network.cluster import build_cluster
-from simgpu.plan import predict
 from simgpu.plan.simulate import run
 from simgpu.plan.step.experts import Experts, Places, most_imbalance
 from simgpu.plan.step.job import Job, Model, PlanError, Program
@@ -125,16 +124,16 @@ def test_the_report_says_what_is_assumed(small, capsys):
     main([*words, "--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["imbalance"] == 1.5
-    even = predict(small, gpus=8, ep=4)
+    even = sim.plan(small, gpus=8, ep=4)
     assert found["step_time_seconds"] > even.step_time_seconds
     assert found["peak_memory_bytes"] > even.peak_memory_bytes
     assert even.imbalance == 1.0
-    assert predict("gpt2-124m", gpus=1).imbalance is None
+    assert sim.plan("gpt2-124m", gpus=1).imbalance is None
 
 
 REFUSED = {
-    "0.5": (4, "give a number from 1"),
-    "nan": (4, "give a number from 1"),
+    "0.5": (4, "give a number of at least 1"),
+    "nan": (4, "give a number of at least 1"),
     "1.5": (1, "needs --ep 2 or more"),
     "3": (2, "has at most 2 times the mean; give 1 to 2"),
     "4.5": (8, "has at most 4 times the mean"),
@@ -145,10 +144,10 @@ REFUSED = {
 def test_what_no_routing_can_be(small, factor):
     ep, message = REFUSED[factor]
     with pytest.raises(PlanError, match=message) as error:
-        predict(small, gpus=8, ep=ep, imbalance=factor)
+        sim.plan(small, gpus=8, ep=ep, imbalance=float(factor))
     assert f"--imbalance {factor}" in str(error.value)
 
 
 def test_a_model_without_experts_has_no_imbalance():
     with pytest.raises(PlanError, match="--imbalance 2: gpt2-124m has no experts; leave it out"):
-        predict("gpt2-124m", gpus=1, imbalance=2)
+        sim.plan("gpt2-124m", gpus=1, imbalance=2)

@@ -1,12 +1,14 @@
 """The command ``simgpu plan``: its report, JSON, models from files, and what it refuses."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
+import simgpu
 from simgpu.__main__ import main
 from simgpu.network.nccl_memory import CONTEXT, GROUP
-from simgpu.plan import predict
 from simgpu.plan.model_file import find_model, read
 from simgpu.plan.presets import PRESETS, SOURCES
 from simgpu.plan.step.job import PlanError
@@ -92,15 +94,15 @@ def test_any_machine(small, tmp_path, capsys):
 
 REFUSED = {
     "--tp 3": "--tp 3 x --pp 1 x --cp 1 = 3 does not divide --gpus 8; give 9 GPUs",
-    "--tp 8 --gpus 0": "--gpus 0: give a whole number",
+    "--tp 8 --gpus 0": "--gpus 0: give a positive integer",
     "--tp 8 --pp 2": "= 16 does not divide --gpus 8; give 16 GPUs",
-    "--tp 0": "--tp 0: give a whole number from 1 on",
+    "--tp 0": "--tp 0: give a positive integer",
+    "--global-batch 0": "--global-batch 0: give a positive integer",
     "--gpus 12": "--gpus 12 does not fill nodes of 8; give a multiple, or --gpus-per-node",
     "--pp 8": "4 layers cannot be split in 8 (--pp); give one of 1, 2, 4",
     "--tp 4 --heads": "unrecognized arguments",
     "--ep 2": "has no experts; leave it out",
     "--etp 2": "has no experts; leave it out",
-    "--ep 3": "--ep 3: 3 groups of 1 ranks, which split an expert (--etp), do not divide the 8",
     "--global-batch 12": "--global-batch 12 is no multiple of 8: 8 replicas x --micro-batch 1; "
     "give 16",
     "--pp 4 --global-batch 4": "--schedule 1f1b needs 4 micro-batches, one for each stage (--pp 4)"
@@ -120,6 +122,12 @@ def test_what_does_not_fit_together(small, capsys, options):
     code, text = plan(capsys, small, *options.split())
     assert code == 2
     assert REFUSED[options] in text
+
+
+def test_experts_that_ranks_cannot_share(capsys):
+    code, text = plan(capsys, "mixtral-8x7b", "--gpus", 4, "--ep", 8)
+    assert code == 2
+    assert "--ep 8: 8 groups of 1 ranks, which split an expert (--etp), do not divide the 4" in text
 
 
 def test_experts_on_a_mesh_of_their_own(capsys):
@@ -168,8 +176,8 @@ def test_models_have_the_parameters_that_their_names_say():
     ("changes", "message"),
     [
         ({"vocab_size": None}, "lacks vocabulary or vocab_size; add it"),
-        ({"num_hidden_layers": 0}, "layers is 0; give a whole number from 1 on"),
-        ({"hidden_size": "512"}, "hidden is '512'; give a whole number"),
+        ({"num_hidden_layers": 0}, "layers is 0; give a positive integer"),
+        ({"hidden_size": "512"}, "hidden is '512'; give a positive integer"),
         ({"num_attention_heads": 7}, "7 heads do not divide the hidden size 512"),
         ({"kv_lora_rank": 512}, "kv_lora_rank: latent attention"),
         ({"first_k_dense_replace": 1}, "first_k_dense_replace: some layers without experts"),
@@ -265,18 +273,51 @@ def test_what_a_file_must_have(tmp_path, capsys, text, options, message):
     assert message in printed
 
 
+def test_all_times_of_a_model_of_ones_own_have_a_cause(own):
+    """Also where more micro-batches are extrapolated."""
+    for options in ({"shard": 0}, {"recompute": "full"}, {"micro_batch": 2}):
+        report = simgpu.plan(own, gpus=4, global_batch=32, **options)
+        assert sum(report.time_shares.values()) == pytest.approx(1)
+
+
 def test_the_command_as_a_function(capsys):
     options = {"gpus": 4, "gpu": "a100", "tp": 2, "global_batch": 8, "recompute": "full"}
-    found = predict("gpt2-124m", **options, compiled=True, network=None)
+    report = simgpu.plan("gpt2-124m", **options, compiled=True, network=None)
     words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     assert main(["plan", "gpt2-124m", *words, "--compiled", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.to_dict()))
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(report.to_dict()))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"tpp": 2}, "--tpp"), ({"tp": 5}, "--tp 5"), ({"gpu": "a101"}, "a101")],
+    [
+        ({"microbatch": 2}, "unknown option 'microbatch'; did you mean 'micro_batch'"),
+        ({"search": True}, "unknown option 'search'"),
+        ({"tp": 5}, "--tp 5"),
+        ({"tp": "2"}, "--tp 2: give a positive integer"),
+        ({"recompute": "some"}, "--recompute some: give one of none, core_attn, selective, full"),
+        ({"shard": 4}, "--shard 4: give one of 0, 1, 2, 3"),
+        ({"dtype": "int4"}, "--dtype int4: a100 has no such units"),
+        ({"gpu": "a101"}, "a101"),
+    ],
 )
 def test_the_function_raises_errors(options, message):
-    with pytest.raises(ValueError, match=message):
-        predict("gpt2-124m", gpus=4, **options)
+    with pytest.raises(simgpu.plan.PlanError if "gpu" not in options else ValueError) as error:
+        simgpu.plan("gpt2-124m", **({"gpus": 4} | options))
+    assert message in str(error.value)
+
+
+@pytest.mark.process
+def test_the_packages_are_functions_and_are_imported_when_they_are_used():
+    program = """
+import sys, simgpu
+assert not {"simgpu.plan", "simgpu.compare"} & sys.modules.keys()
+assert callable(simgpu.compare) and callable(simgpu.plan)
+assert "torch.distributed.pipelining" not in sys.modules
+from simgpu.plan import PlanError
+assert simgpu.plan.PlanError is PlanError
+assert simgpu.plan("gpt2-124m", gpus=1).gpus == 1
+assert "model" in str(__import__("inspect").signature(simgpu.plan))
+assert not hasattr(simgpu, "plans")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,49 +1,49 @@
 """``simgpu plan --search``: names, constraints, bounds, the search itself, its report."""
 
-import copy
 import json
 import random
 import re
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+import simgpu as sim
 from simgpu.__main__ import main
 from simgpu.network.cluster import build_cluster
 from simgpu.plan import errors
-from simgpu.plan.options import make_parser
+from simgpu.plan.plans import Plan, parse
+from simgpu.plan.request import make_request
 from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import Job, Model, PlanError, Program
 from simgpu.search import best_first, space
 from simgpu.search.best_first import GAIN, ROOM, TOO_LARGE, Tried, search
+from simgpu.search.bounds import Bounds, bounds_of, probe, probe_key
 from simgpu.search.export import flags
-from simgpu.search.floors import Floor, floor, probe, probe_key
 from simgpu.search.report import SearchReport, explain
-from simgpu.search.space import Plan, obstacle, parse
 
 SMALL = Model(1024, 8, 4, 1024, 8192, kv_heads=4, inner=2816, gated=True, tied=False)
 EXPERTS = Model(1024, 8, 4, 1024, 8192, inner=1024, gated=True, tied=False, experts=8, active=2)
 
 
-def options(text):
-    return make_parser().parse_args(["x", *text.split()])
+REQUEST = make_request(SMALL, gpus=16, gpu="a100", memory="4GB", global_batch=16)
 
 
-ARGS = options("--gpus 16 --gpu a100 --memory 4GB --global-batch 16")
+def jobs_of(model=SMALL, request=REQUEST, **fixed):
+    return space.jobs_of(replace(request, model=model), fixed)
 
 
-def jobs_of(model=SMALL, args=ARGS, **given):
-    found, reasons = space.plans(model, args.gpus, 8, args.global_batch, given)
-    return {plan: space.job_of(plan, args, model) for plan in found}, reasons
+def job_of(plan, model=SMALL):
+    return replace(REQUEST, model=model, plan=plan).job()
 
 
 @pytest.mark.parametrize(
     "plan",
     [
-        Plan(), Plan(tp=8, pp=4, mb=2, recompute="full", zero=1),
-        Plan(pp=2, zero=1, schedule="interleaved", chunks=2), Plan(pp=2, schedule="gpipe"),
-        Plan(cp=4, ep=2, mb=16, recompute="selective", zero=3),
+        Plan(), Plan(tp=8, pp=4, micro_batch=2, recompute="full", shard=1),
+        Plan(pp=2, shard=1, schedule="interleaved", chunks=2), Plan(pp=2, schedule="gpipe"),
+        Plan(cp=4, ep=2, micro_batch=16, recompute="selective", shard=3),
     ],
 )  # fmt: skip
 def test_names_of_plans(plan):
@@ -52,41 +52,78 @@ def test_names_of_plans(plan):
 
 @pytest.mark.parametrize("text", ["tp", "tp8;pp2", "mb=two", "recompute=some", "dp8", "schedule=x"])
 def test_names_that_are_no_plans(text):
-    with pytest.raises(PlanError, match="is no part of a plan; give tp, pp"):
+    with pytest.raises(PlanError, match=r"unknown plan option '.*'; give tp, pp"):
         parse(text)
 
 
-def accepted(plan, model):
-    """Say whether the options accept a plan."""
-    try:
-        space.job_of(plan, ARGS, model)
-    except ValueError:
-        return False
-    return True
+IMPOSSIBLE = {
+    "tp3": "tp x pp x cp does not divide the GPUs",
+    "tp16": "fewer heads than tp",
+    "tp8": "fewer heads of keys and values than tp",
+    "pp8": "fewer layers than pp x chunks",
+    "pp2,chunks4": "fewer layers than pp x chunks",
+    "ep2": "ep without experts",
+    "etp2": "etp without experts",
+    "mb2": "the batch is too small for one micro-batch a replica",
+    "tp4,mb3": "replicas x micro-batch does not divide the batch",
+    "pp2,mb2": "fewer micro-batches than stages",
+}
+IMPOSSIBLE_EXPERTS = {
+    "tp2,ep16": "fewer experts than ep",
+    "tp2,ep3": "ep does not divide the experts",
+    "tp4,pp4,ep8": "ep x etp does not divide the ranks of a stage",
+    "ep2,zero3,recompute=selective": "PyTorch cannot recompute sharded experts selectively",
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "reason"),
+    [(SMALL, *row) for row in IMPOSSIBLE.items()]
+    + [(EXPERTS, *row) for row in IMPOSSIBLE_EXPERTS.items()],
+)
+def test_an_impossible_plan_has_a_reason_and_a_remedy(model, name, reason):
+    with pytest.raises(PlanError) as error:
+        job_of(parse(name), model)
+    assert error.value.reason == reason
+    assert re.search("; (give|leave|recompute) ", str(error.value))
 
 
 @pytest.mark.parametrize("model", [SMALL, EXPERTS])
-def test_what_cannot_be_is_what_the_options_refuse(model):
-    """The two rules agree on random plans, most of which cannot be."""
-    draw, agreed = random.Random(0), Counter()
+def test_random_plans_are_possible_or_have_a_reason(model):
+    """What divides what is said once more here, in the simplest way."""
+    draw, possible = random.Random(0), Counter()
     for _ in range(600):
-        degrees = {name: draw.choice((1, 1, 2, 3, 4, 8, 16)) for name in ("tp", "pp", "cp", "mb")}
-        chunks = draw.choice((1, 1, 2)) if degrees["pp"] > 1 else 1
+        tp, pp, cp, mb = (draw.choice((1, 1, 2, 3, 4, 8, 16)) for _ in range(4))
+        ep, chunks = draw.choice((1, 1, 2, 3)), draw.choice((1, 1, 2)) if pp > 1 else 1
+        schedule = "interleaved" if chunks > 1 else draw.choice(("1f1b", "gpipe"))
         plan = Plan(
-            **degrees, ep=draw.choice((1, 1, 2, 3)), zero=draw.choice((0, 1, 2, 3)), chunks=chunks,
-            schedule="interleaved" if chunks > 1 else draw.choice(("1f1b", "gpipe")),
+            tp, pp, cp, ep, mb, shard=draw.choice((0, 1, 2, 3)), schedule=schedule,
+            chunks=chunks if chunks > 1 else None,
         )  # fmt: skip
-        reason = obstacle(plan, model, 16, 16)
-        assert (reason is None) == accepted(plan, model), f"{plan}: {reason}"
-        agreed[reason is None] += 1
-    assert min(agreed.values()) > 20
+        data, replicas = 16 // (tp * pp), 16 // (tp * pp * cp)
+        wanted = (
+            tp * pp * cp in (1, 2, 4, 8, 16)
+            and model.keys % tp == model.layers % (pp * chunks) == model.seq % (tp * cp) == 0
+            and (ep == 1 or (model.experts > 0 and ep == 2 and data % ep == 0))
+            and 16 % (replicas * mb) == 0
+            and (schedule == "gpipe" or 16 // (replicas * mb) >= pp)
+            and (chunks == 1 or 16 // (replicas * mb) % pp == 0)
+        )
+        try:
+            found = job_of(plan, model).sequences == 16
+        except PlanError as error:
+            found, reason = False, error.reason
+            assert len(reason) < 60
+        assert found == wanted, plan
+        possible[found] += 1
+    assert min(possible.values()) > 20
 
 
 def test_plans_train_the_same_batch_in_the_same_type():
     jobs, reasons = jobs_of()
     assert reasons["fewer layers than pp x chunks"]
     for job in jobs.values():
-        assert job.sequences == ARGS.global_batch
+        assert job.sequences == REQUEST.workload.global_batch
         assert (job.model, job.program.dtype) == (SMALL, "bfloat16")
         assert job.cluster.world_size == 16
         assert job.tensor <= 8
@@ -97,16 +134,19 @@ def test_plans_train_the_same_batch_in_the_same_type():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "hardware"),
-    [(SMALL, "--gpu a100"), (SMALL, "--gpu h100 --compiled"), (EXPERTS, "--gpu h100")],
+    [
+        (SMALL, {"gpu": "a100"}),
+        (SMALL, {"gpu": "h100", "compiled": True}),
+        (EXPERTS, {"gpu": "h100"}),
+    ],
 )
 @pytest.mark.parametrize("most", [2, pytest.param(10, marks=pytest.mark.exhaustive)])
 def test_bounds_are_below_what_is_simulated(model, hardware, most):
-    args = options(f"--gpus 16 --global-batch 32 {hardware}")
-    jobs, _ = jobs_of(model, args)
+    jobs, _ = jobs_of(model, make_request(model, gpus=16, global_batch=32, **hardware))
     for plan in random.Random(1).sample(sorted(jobs, key=str), most):
         job = jobs[plan]
         found, key = simulate(job), probe_key(job)
-        bounds = [floor(job)] + ([floor(job, probe(key))] if key else [])
+        bounds = [bounds_of(job)] + ([bounds_of(job, probe(key))] if key else [])
         for one in bounds:
             assert one.seconds <= 1.001 * found.seconds, plan
             assert one.memory <= 1.01 * found.memory, plan
@@ -117,7 +157,7 @@ def made_up(seconds, memory):
     """Return `simulate` for jobs whose time and memory are made up from the plan's bounds."""
 
     def call(job):
-        least = floor(job)
+        least = bounds_of(job)
         return Simulated(seconds(job) * least.seconds, memory(job) * least.memory,
                          causes={"compute": least.seconds})  # fmt: skip
 
@@ -137,28 +177,28 @@ def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
         monkeypatch.setattr(best_first, "probe_key", lambda job: None)
         jobs, reasons = jobs_of()
         found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
-        best = every.tried[0].found.seconds
-        assert found.tried[0].found.seconds <= best / (1 - GAIN)
+        best = every.tried[0].step.seconds
+        assert found.tried[0].step.seconds <= best / (1 - GAIN)
         split = every.rejected[best_first.NOT_KNOWN]
         assert found.simulated < every.simulated == len(jobs) - split
         assert found.rejected.total() + len(found.tried) + found.skipped == (
             len(jobs) + reasons.total()
         )
-        assert all(one.found.memory <= ROOM * 4 * 2**30 for one in found.tried)
+        assert all(one.step.memory <= ROOM * 4 * 2**30 for one in found.tried)
 
 
 @pytest.mark.slow
 def test_a_tiny_search_finds_the_exhaustive_winner():
     """On four GPUs with so little memory that the plan that is fastest with more does not fit."""
-    args = options("--gpus 4 --gpu a100 --memory 1GB --global-batch 8")
-    jobs, reasons = jobs_of(SMALL, args, recompute="none", cp=1, pp=1)
+    request = make_request(SMALL, gpus=4, gpu="a100", memory="1GB", global_batch=8)
+    jobs, reasons = jobs_of(SMALL, request, recompute="none", cp=1, pp=1)
     found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
     assert every.simulated == len(jobs) > 3 * found.simulated
     assert every.rejected[TOO_LARGE] > reasons[TOO_LARGE]
-    best, second = (one.found.seconds for one in every.tried[:2])
-    assert found.tried[0].found.seconds <= best / (1 - GAIN)
-    assert found.tried[0].found == every.tried[0].found
-    assert every.tried[0].plan == Plan(mb=2, zero=3)
+    best, second = (one.step.seconds for one in every.tried[:2])
+    assert found.tried[0].step.seconds <= best / (1 - GAIN)
+    assert found.tried[0].step == every.tried[0].step
+    assert every.tried[0].plan == Plan(micro_batch=2, shard=3)
     assert best < 0.97 * second
 
 
@@ -166,10 +206,10 @@ def test_a_tiny_search_finds_the_exhaustive_winner():
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_small_search_finds_the_exhaustive_winner():
-    jobs, reasons = jobs_of(recompute="none", cp=1, mb=1, schedule="1f1b")
+    jobs, reasons = jobs_of(recompute="none", cp=1, micro_batch=1, schedule="1f1b")
     found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
     best = every.tried[0]
-    assert found.tried[0].found.seconds <= best.found.seconds / (1 - GAIN)
+    assert found.tried[0].step.seconds <= best.step.seconds / (1 - GAIN)
     assert found.simulated < len(jobs)
 
 
@@ -179,10 +219,10 @@ def test_a_small_search_finds_the_exhaustive_winner():
 def test_a_search_on_sixteen_gpus_finds_the_exhaustive_winner(model):
     jobs, reasons = jobs_of(model)
     found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
-    assert found.tried[0].found.seconds <= every.tried[0].found.seconds / (1 - GAIN)
-    known = {one.plan: one.found for one in every.tried}
+    assert found.tried[0].step.seconds <= every.tried[0].step.seconds / (1 - GAIN)
+    known = {one.plan: one.step for one in every.tried}
     for plan, taken in known.items():
-        assert floor(jobs[plan]).seconds <= 1.001 * taken.seconds, plan
+        assert bounds_of(jobs[plan]).seconds <= 1.001 * taken.seconds, plan
 
 
 @pytest.mark.exhaustive
@@ -191,25 +231,25 @@ def test_a_search_on_sixteen_gpus_finds_the_exhaustive_winner(model):
 def test_processes_find_the_same():
     jobs, reasons = jobs_of(pp=1, recompute="none", cp=1)
     here, there = (search(jobs, reasons, workers) for workers in (1, 2))
-    assert there.tried[0].found.seconds <= here.tried[0].found.seconds / (1 - GAIN)
-    times = {one.plan: one.found for one in here.tried}
-    assert all(times.get(one.plan, one.found) == one.found for one in there.tried)
+    assert there.tried[0].step.seconds <= here.tried[0].step.seconds / (1 - GAIN)
+    times = {one.plan: one.step for one in here.tried}
+    assert all(times.get(one.plan, one.step) == one.step for one in there.tried)
 
 
 def tried(plan, seconds, memory=2**30, **causes):
-    job = space.job_of(plan, ARGS, SMALL)
+    job = job_of(plan)
     return Tried(plan, job, Simulated(seconds, memory, memory, causes or {"compute": seconds}))
 
 
 def report(*found, baseline=None):
     result = best_first.Search(list(found), Counter({"fewer heads than tp": 3}), skipped=7)
-    return SearchReport("m", "h", "t", result, 16, 16 * 1024, 0.5, baseline or found[-1])
+    return SearchReport("m", "h", "t", result, 16, 16 * 1024, baseline or found[-1])
 
 
 def test_plans_closer_than_the_error_are_said_to_be():
     near, far = (1 + errors.COMPARED * factor for factor in (0.9, 1.1))
-    one = report(tried(Plan(zero=1), 1.0), tried(Plan(tp=2, zero=1), near),
-                 tried(Plan(tp=4, zero=1), far))  # fmt: skip
+    one = report(tried(Plan(shard=1), 1.0), tried(Plan(tp=2, shard=1), near),
+                 tried(Plan(tp=4, shard=1), far))  # fmt: skip
     flags_ = [row["cannot_tell"] for row in one.to_dict()["plans"]]
     assert flags_ == [False, True, False]
     text = str(one)
@@ -221,25 +261,25 @@ def test_plans_closer_than_the_error_are_said_to_be():
 
 
 def test_a_baseline_that_is_close_is_a_tie():
-    one = report(tried(Plan(zero=1), 1.0), baseline=tried(Plan(tp=4, zero=1), 1.05))
+    one = report(tried(Plan(shard=1), 1.0), baseline=tried(Plan(tp=4, shard=1), 1.05))
     assert "takes 5% less: cannot tell" in str(one)
 
 
 def test_a_baseline_can_be_faster_than_what_the_given_options_allow():
     slower = "slower by 100%, as the baseline ignores"
     for took, words in ((0.95, "takes 5% more: cannot tell"), (0.5, slower)):
-        one = report(tried(Plan(tp=1, zero=1), 1.0), baseline=tried(Plan(tp=4, zero=1), took))
+        one = report(tried(Plan(tp=1, shard=1), 1.0), baseline=tried(Plan(tp=4, shard=1), took))
         assert words in str(one)
 
 
 def test_a_baseline_that_nothing_beats_is_the_best():
-    one = str(report(tried(Plan(zero=1), 1.0)))
+    one = str(report(tried(Plan(shard=1), 1.0)))
     assert "mb1,zero1, 1 s; it is the best plan\n" in one
 
 
 def test_the_best_of_plans_that_all_split_contexts_has_no_band():
-    split = tried(Plan(cp=2, zero=1), 1.0)
-    one = report(split, baseline=tried(Plan(tp=4, zero=1), 3.0))
+    split = tried(Plan(cp=2, shard=1), 1.0)
+    one = report(split, baseline=tried(Plan(tp=4, shard=1), 3.0))
     assert one.best is split
     assert one.to_dict()["error_of_time"] is None
     assert f"no band for {split.plan}" in str(one)
@@ -249,20 +289,20 @@ def test_the_best_of_plans_that_all_split_contexts_has_no_band():
 @pytest.mark.parametrize("memory", [2**30, 2**33])
 def test_plans_that_split_contexts_are_searched_where_no_other_fits(monkeypatch, memory):
     """However fast they are predicted to be: nobody knows how wrong that is."""
-    seconds = {Plan(cp=2, zero=1): 1.0, Plan(zero=1): 3.0, Plan(cp=4, zero=1): 1.2,
-               Plan(tp=2, zero=1): 2.5}  # fmt: skip
-    jobs = {plan: space.job_of(plan, ARGS, SMALL) for plan in seconds}
+    seconds = {Plan(cp=2, shard=1): 1.0, Plan(shard=1): 3.0, Plan(cp=4, shard=1): 1.2,
+               Plan(tp=2, shard=1): 2.5}  # fmt: skip
+    jobs = {plan: job_of(plan) for plan in seconds}
     found = {
         id(jobs[plan]): Simulated(took, 2**30 if plan.cp > 1 else memory, 0, {"compute": took})
         for plan, took in seconds.items()
     }
-    monkeypatch.setattr(best_first, "floor", lambda job, *_: Floor(found[id(job)].seconds, 0))
+    monkeypatch.setattr(best_first, "bounds_of", lambda job, *_: Bounds(found[id(job)].seconds, 0))
     monkeypatch.setattr(best_first, "probe_key", lambda job: None)
     monkeypatch.setattr(best_first, "simulate", lambda job: found[id(job)])
     result = search(jobs, {"ep without experts": 5})
     fits = memory == 2**30
     assert [one.plan for one in result.tried] == [Plan(tp=2 if fits else 1, cp=1 if fits else 2,
-                                                       zero=1)]  # fmt: skip
+                                                       shard=1)]  # fmt: skip
     assert result.skipped == 1
     kind = best_first.NOT_KNOWN if fits else TOO_LARGE
     assert result.rejected == {"ep without experts": 5, kind: 2}
@@ -283,20 +323,20 @@ def test_a_terminal_sees_how_far_the_search_is(monkeypatch, capsys, terminal):
 
 
 def test_a_plan_that_splits_contexts_is_never_said_to_be_slower():
-    one = report(tried(Plan(zero=1), 1.0))
-    text = explain(one, tried(Plan(cp=2, zero=1), 9.0))
+    one = report(tried(Plan(shard=1), 1.0))
+    text = explain(one, tried(Plan(cp=2, shard=1), 9.0))
     assert ": cannot tell" in text
     assert text.endswith(errors.UNKNOWN)
 
 
 def test_why_compares_cause_by_cause():
-    best = tried(Plan(zero=1), 1.0, compute=0.9, communication=0.1)
-    other = tried(Plan(tp=4, zero=1), 1.5, compute=0.8, communication=0.7)
+    best = tried(Plan(shard=1), 1.0, compute=0.9, communication=0.1)
+    other = tried(Plan(tp=4, shard=1), 1.5, compute=0.8, communication=0.7)
     lines = explain(report(best), other).splitlines()
     assert lines[1].endswith("+50%")
     assert lines[2].split() == ["communication", "700", "ms", "best", "100", "ms", "+60.0%", "of",
                                 "its", "step"]  # fmt: skip
-    too_large = tried(Plan(tp=4, zero=1), 1.5, memory=2**33)
+    too_large = tried(Plan(tp=4, shard=1), 1.5, memory=2**33)
     assert "does not fit: needs 8 GiB of 4 GiB" in explain(report(best), too_large)
     assert explain(report(best), best).endswith("the best plan")
 
@@ -305,7 +345,9 @@ CLUSTER = build_cluster(64, "h100", "nvlink4", 8, "ndr")
 
 
 def test_flags_of_other_programs():
-    plan = Plan(tp=4, pp=2, mb=2, recompute="full", zero=1, schedule="interleaved", chunks=2)
+    plan = Plan(
+        tp=4, pp=2, micro_batch=2, recompute="full", shard=1, schedule="interleaved", chunks=2
+    )
     job = Job(SMALL, Program("optimizer", chunks=2), CLUSTER, 4, 8, 2, 2, 4)
     lines = flags("megatron", plan, job).splitlines()
     for line in ("--tensor-model-parallel-size 4", "--pipeline-model-parallel-size 2",
@@ -328,7 +370,7 @@ def test_flags_of_other_programs():
 def test_each_selective_recomputation_has_a_name_of_its_own():
     """Megatron's is attention alone; torchtitan's all but attention and every second product."""
     job = Job(SMALL, Program("optimizer"), CLUSTER, 1, 64, 1, 1, 1)
-    core, products = (Plan(zero=1, recompute=name) for name in ("core_attn", "selective"))
+    core, products = (Plan(shard=1, recompute=name) for name in ("core_attn", "selective"))
     assert "--recompute-granularity selective\n--recompute-modules core_attn" in flags(
         "megatron", core, job
     )
@@ -393,12 +435,82 @@ def test_the_command(small, capsys):
 def test_what_the_command_refuses(small, capsys):
     code, text = command(capsys, small, "--gpus", 4, "--why", "tp=x")
     assert code == 2
-    assert "'tp=x' is no part of a plan" in text
+    assert "unknown plan option 'tp=x'" in text
 
 
-def test_a_search_keeps_the_options_that_are_given():
-    args = copy.copy(ARGS)
-    job = space.job_of(Plan(tp=2, pp=2, mb=2, recompute="full", zero=1), args, SMALL)
+def test_a_request_of_a_plan_has_the_rest_of_another_request():
+    job = job_of(Plan(tp=2, pp=2, micro_batch=2, recompute="full", shard=1))
     assert (job.tensor, job.pipeline, job.micro_batch, job.data) == (2, 2, 2, 4)
     assert job.program.recompute == "full"
-    assert (args.tp, args.pp) == (1, 1)
+    assert job.cluster is REQUEST.cluster
+
+
+OWN = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Linear(1024, 1024) for _ in range(4))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x).relu()
+        return x
+
+def model():
+    return Net()
+
+def batch(size):
+    return torch.zeros(size * 4096, 1024)
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_a_model_of_ones_own_is_searched_in_the_same_way(own, capsys):
+    machine = (own, "--gpus", 2, "--gpu", "a100", "--memory", "200MB", "--batch", 8)
+    code, text = command(capsys, *machine, "--search")
+    assert code == 0
+    for words in ("unchanged: batch 8 samples, bfloat16; searched: micro-batch, recomputation",
+                  "million parameters",
+                  "best", "plans rejected", "needs more than 90% of a GPU's memory"):  # fmt: skip
+        assert words in text, words
+    found = json.loads(command(capsys, *machine, "--search", "--json")[1])
+    assert found["rejected"] == {TOO_LARGE: 8}
+    assert {parse(row["plan"]).micro_batch for row in found["plans"]} == {1}
+    assert found["simulated"] == 8, "of twelve: four have twice the micro-batch of one too large"
+    options = {"gpus": 2, "gpu": "a100", "memory": "200MB", "global_batch": 8}
+    alone = sim.plan(own, **options, **vars(parse(found["best"])))
+    assert alone.step_time_seconds == found["plans"][0]["step_time_seconds"]
+    assert alone.mfu_share == pytest.approx(found["plans"][0]["mfu_share"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--search --tp 2", "--tp 2 cannot split"),
+        ("--search --shard 1", "--shard 1 comes later for a .py file; give 0 or 3"),
+        ("--search --sequence 9", "--sequence 9: batch(size)"),
+        ("--search --dtype float8 --gpu h100", "--dtype float8 comes later"),
+        ("--export megatron", "--export megatron needs the sizes of a model, not a .py file"),
+    ],
+)
+def test_what_a_search_of_ones_own_model_refuses(own, capsys, options, message):
+    code, text = command(capsys, own, *options.split())
+    assert code == 2
+    assert message in text
+
+
+def test_if_no_program_runs_its_error_is_shown(own, capsys):
+    own.write_text(OWN.replace("size * 4096, 1024", "size * 4096, 1000"), encoding="utf-8")
+    code, text = command(capsys, own, "--gpus", 2, "--search")
+    assert code == 2
+    assert "the model does not run" in text

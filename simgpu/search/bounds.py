@@ -3,7 +3,7 @@
 *By formula*: FLOPs over the best share of the peak, the bubble of the pipeline, messages that are
 waited for, bytes of the states. *By a probe*: what a layer really takes for a micro-batch, and
 what it keeps, from small steps on one pipeline stage. Neither is shown as a time of a plan. Both
-are meant never to exceed what is simulated; nothing proves it, and tests compare them on samples.
+should never exceed what is simulated; that is not proved, but tests compare them on samples.
 """
 
 import math
@@ -13,14 +13,15 @@ from functools import lru_cache
 from simgpu.hardware.attention import attention_efficiency
 from simgpu.network.collective_costs import cost
 from simgpu.plan.simulate import run
+from simgpu.plan.step.job import Model
 
-HALF, FLOAT = 2, 4  # bytes of a number
+LOW, FLOAT = 2, 4  # bytes of a number: in low precision, and of float32
 PROBED = 1, 2  # layers, and micro-batches
-SURE = 0.98  # of a probed time: a host that launches late hides a little of it in a larger step
+SURE = 0.98  # of a probed time: in larger steps a little is hidden behind launches of the host
 
 
 @dataclass(frozen=True)
-class Floor:
+class Bounds:
     """What a step takes at least.
 
     Attributes
@@ -34,36 +35,44 @@ class Floor:
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerBounds:
     """What a layer takes at least for one micro-batch, and what embedding and loss take.
 
     Attributes
     ----------
     seconds, kept : float
         Of a layer: time, and bytes that it keeps until the backward pass.
-    ends : float
-        Seconds of embedding, output layer and loss together.
-    passing : float
+    outer_seconds : float
+        Of embedding, output layer and loss together.
+    temporary : float
         Bytes at the peak that belong to no layer and to no state, such as logits.
     """
 
     seconds: float
     kept: float
-    ends: float
-    passing: float
+    outer_seconds: float
+    temporary: float
 
 
-def floor(job, layer=None) -> Floor:
-    """Return the lower bounds of a job, by formula, or better ones with a probed `layer`."""
+def bounds_of(job, layer=None) -> Bounds:
+    """Return the lower bounds of a job, by formula, or better ones with a probed `layer`.
+
+    Nothing is known in advance of a model that a Python file makes: its bounds are 0.
+    """
+    if not isinstance(job.model, Model):
+        return Bounds(0.0, 0.0)
     layer = layer or _layer(job)
-    return Floor(_seconds(job, layer), _memory(job, layer))
+    return Bounds(_seconds(job, layer), _memory(job, layer))
 
 
 def probe_key(job):
     """Return the job that `probe` simulates parts of; jobs with the same one share a probe.
 
-    None if its ranks would not fill nodes as the whole job's do.
+    None if there is none: a Python file makes the model, or the probe's ranks would fill a node
+    only in part, unlike those of the whole job.
     """
+    if not isinstance(job.model, Model):
+        return None
     experts = job.expert * job.expert_split
     data = math.lcm(job.context, experts // math.gcd(experts, job.tensor))
     gpus, cluster = job.tensor * data, job.cluster
@@ -81,12 +90,12 @@ def probe_key(job):
 
 
 @lru_cache(maxsize=4096)
-def probe(job) -> Layer:
+def probe(job) -> LayerBounds:
     """Simulate four small steps, and return what a further layer takes for a further micro-batch.
 
     What a step does once, such as summing gradients, is not in it.
     """
-    found = {
+    steps = {
         (layers, count): run(
             replace(job, micro_batches=count, model=replace(job.model, layers=layers))
         )
@@ -95,15 +104,16 @@ def probe(job) -> Layer:
     }
 
     def grows(measure):
-        few, many = ([measure(found[n, count]) for n in PROBED] for count in PROBED)
+        few, many = ([measure(steps[n, count]) for n in PROBED] for count in PROBED)
         return (many[1] - many[0]) - (few[1] - few[0])
 
-    seconds = grows(lambda one: one.seconds)
-    ends = found[1, 2].seconds - found[1, 1].seconds - seconds
+    seconds = grows(lambda step: step.seconds)
+    outer = steps[1, 2].seconds - steps[1, 1].seconds - seconds
     each = _bytes_of_states(job)
-    kept = found[2, 1].memory - found[1, 1].memory - each * _weights(job, 1)
-    passing = found[1, 1].memory - kept - each * (_weights(job, 1) + _rows(job))
-    return Layer(*(max(value, 0.0) for value in (SURE * seconds, kept, SURE * ends, passing)))
+    kept = steps[2, 1].memory - steps[1, 1].memory - each * _weights(job, 1)
+    temporary = steps[1, 1].memory - kept - each * (_weights(job, 1) + _rows(job))
+    values = SURE * seconds, kept, SURE * outer, temporary
+    return LayerBounds(*(max(value, 0.0) for value in values))
 
 
 def _tokens(job):
@@ -112,9 +122,8 @@ def _tokens(job):
 
 
 def _rate(job):
-    gpu, program = job.cluster.gpu, job.program
-    peak = gpu.flops["float8" if program.float8 else program.dtype]
-    return peak * max(gpu.matmul_efficiency or 0.0, gpu.compute_efficiency)
+    gpu = job.cluster.gpu
+    return job.peak * max(gpu.matmul_efficiency or 0.0, gpu.compute_efficiency)
 
 
 def _layer(job):
@@ -124,16 +133,16 @@ def _layer(job):
         max(model.experts, 1) - max(model.active, 1)
     )
     scores = 2 * model.heads * model.head_size * model.seq  # of a causal half, a token
-    again = job.program.recompute in ("full", "all")
-    products = 6 * weights + (2 * (weights - model.hidden * model.width) if again else 0)
-    seconds = products / _rate(job) + (4.5 if again else 3.5) * scores / _attention_rate(job)
-    seconds = seconds * tokens / job.tensor + _messages(job) + _pointwise(job, again)
+    recomputed = job.program.recompute in ("full", "all")
+    products = 6 * weights + (2 * (weights - model.hidden * model.width) if recomputed else 0)
+    seconds = products / _rate(job) + (4.5 if recomputed else 3.5) * scores / _attention_rate(job)
+    seconds = seconds * tokens / job.tensor + _messages(job) + _pointwise(job, recomputed)
     kept = {"none": 3 * model.hidden + 2 * model.width * max(model.active, 1),
             "products": 2 * model.hidden}  # fmt: skip
-    kept = kept.get(job.program.recompute, model.hidden) * HALF * tokens / job.tensor
+    kept = kept.get(job.program.recompute, model.hidden) * LOW * tokens / job.tensor
     head = 6 * model.vocabulary * model.hidden * tokens / job.tensor
     logits = tokens * model.vocabulary / job.tensor * FLOAT
-    return Layer(seconds, kept, head / _rate(job), logits)
+    return LayerBounds(seconds, kept, head / _rate(job), logits)
 
 
 def _attention_rate(job):
@@ -143,13 +152,13 @@ def _attention_rate(job):
     return gpu.flops[program.dtype] * best
 
 
-def _pointwise(job, again):
+def _pointwise(job, recomputed):
     """Bytes of norms, of what is added, and of the activation: read and written once each."""
     model, gpu = job.model, job.cluster.gpu
     width = model.width * max(model.active, 1)
     numbers = 13 * model.hidden + (8 if model.gated else 5) * width
-    numbers += (6 * model.hidden + 3 * width) if again else 0
-    num_bytes = numbers * HALF * _tokens(job) / job.tensor / (2 if job.program.compiled else 1)
+    numbers += (6 * model.hidden + 3 * width) if recomputed else 0
+    num_bytes = numbers * LOW * _tokens(job) / job.tensor / (2 if job.program.compiled else 1)
     return num_bytes / (gpu.memory_bandwidth * gpu.memory_efficiency)
 
 
@@ -158,15 +167,15 @@ def _messages(job):
     model, tokens, ranks = job.model, _tokens(job), job.tensor
     total = 0.0
     if ranks > 1:
-        num_bytes = tokens * model.hidden * HALF
+        num_bytes = tokens * model.hidden * LOW
         for name in ("all_gather", "reduce_scatter"):  # attention, and a dense feed-forward part
             times = 1 if model.experts else 2
             total += times * _cost(name, num_bytes, (0, ranks, 1), job.cluster)
     if model.experts:
-        total += _messages_of_experts(job, tokens * model.active * model.hidden * HALF / ranks)
+        total += _messages_of_experts(job, tokens * model.active * model.hidden * LOW / ranks)
     if job.context > 1:
         keys = 2 * model.keys * model.head_size // ranks
-        num_bytes = tokens * job.context * keys * HALF
+        num_bytes = tokens * job.context * keys * LOW
         total += _cost("all_gather", num_bytes, (0, job.context * ranks, ranks), job.cluster)
     return total
 
@@ -190,12 +199,14 @@ def _cost(name, num_bytes, members, cluster):
 def _seconds(job, layer):
     model, count = job.model, job.micro_batches
     stage = layer.seconds * model.layers / job.pipeline
-    ends = layer.ends if job.pipeline == 1 else max(_layer(job).ends, layer.ends / 2)
+    outer = layer.outer_seconds
+    if job.pipeline > 1:
+        outer = max(_layer(job).outer_seconds, outer / 2)
     bubble = (job.pipeline - 1) * stage / job.program.chunks
     gpu, weights = job.cluster.gpu, _weights(job, model.layers // job.pipeline)
     share = 1 if job.program.shard == "none" else _sharing(job)
     adam = 30 * weights / share / (gpu.memory_bandwidth * gpu.memory_efficiency)
-    return max(count * (stage + ends) + bubble, _replicas(job, weights)) + adam
+    return max(count * (stage + outer) + bubble, _replicas(job, weights)) + adam
 
 
 def _replicas(job, weights):
@@ -203,11 +214,11 @@ def _replicas(job, weights):
     if job.data == 1 or job.model.experts:
         return 0.0
     members = (0, job.data * job.tensor, job.tensor)
-    gradients = weights * (FLOAT if job.program.reduce_bytes == FLOAT else HALF)
+    gradients = weights * (FLOAT if job.program.reduce_bytes == FLOAT else LOW)
     if job.program.shard == "none":
         return _cost("all_reduce", gradients, members, job.cluster)
     summed = _cost("reduce_scatter", gradients, members, job.cluster)
-    gathered = _cost("all_gather", weights * HALF, members, job.cluster)
+    gathered = _cost("all_gather", weights * LOW, members, job.cluster)
     if job.pipeline == 1 and job.program.shard == "full":
         return job.micro_batches * (2 * gathered + summed)
     if job.pipeline == 1 and job.program.shard == "grad_op":
@@ -233,13 +244,13 @@ def _sharing(job):
 def _bytes_of_states(job):
     """Bytes of a weight with its gradient and Adam's numbers, on one of the replicas."""
     shard, reduced = job.program.shard, job.program.reduce_bytes
-    whole = HALF + reduced
+    whole = LOW + reduced
     if shard == "none":
         return whole + 3 * FLOAT
     if shard == "optimizer":
         return whole + 3 * FLOAT / _sharing(job)
     if job.pipeline > 1:  # parameters stay gathered, and gradients whole until the last one
-        return 4 * FLOAT / _sharing(job) + HALF + (reduced if job.micro_batches > 1 else 0)
+        return 4 * FLOAT / _sharing(job) + LOW + (reduced if job.micro_batches > 1 else 0)
     return 4 * FLOAT / _sharing(job)
 
 
@@ -255,14 +266,14 @@ def _memory(job, layer):
     """Return the larger one of the first and the last stage's bytes."""
     model, depth = job.model, job.model.layers // job.pipeline
     each, weights = _bytes_of_states(job), _weights(job, depth)
-    ended = each * weights  # when the optimiser runs
+    at_end = each * weights  # when the optimiser runs
     if job.pipeline == 1:
         rows = _rows(job)
         if job.program.shard in ("full", "grad_op") and job.micro_batches == 1:
             each -= FLOAT / _sharing(job)  # no gradients yet when most activations are there
-        most = each * (weights + rows) + depth * layer.kept + layer.passing
-        most += HALF * weights if job.program.shard == "grad_op" else 0  # gathered
-        return max(most, ended + _bytes_of_states(job) * rows)
+        most = each * (weights + rows) + depth * layer.kept + layer.temporary
+        most += LOW * weights if job.program.shard == "grad_op" else 0  # gathered
+        return max(most, at_end + _bytes_of_states(job) * rows)
     table = model.vocabulary * model.hidden / job.tensor
     first = each * (weights + table) + depth * layer.kept * _waiting(job)
     logits = _tokens(job) * model.vocabulary / job.tensor * FLOAT

@@ -1,0 +1,261 @@
+"""What the planner is asked: a model, on which GPUs, split how, with which batch.
+
+`make_request` makes a `Request` from names and numbers, which are the options of ``simgpu plan``:
+each is a field of `Hardware`, `Plan` or `Workload`. A model and a cluster are looked up once, here.
+"""
+
+import math
+import os
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+
+from simgpu.network.boards import board_of
+from simgpu.network.cluster import Cluster, build_cluster, usual_network
+from simgpu.network.options import find_parts
+from simgpu.plan import user_model
+from simgpu.plan.model_file import find_model
+from simgpu.plan.plans import RECOMPUTE, SHARDS, Plan, check_positive
+from simgpu.plan.step.job import Job, Model, PlanError, Program
+
+PER_STAGE = 4  # micro-batches for each stage, if no batch is given
+DTYPES = ("bfloat16", "float16", "float8")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """The GPUs, by their names.
+
+    Attributes
+    ----------
+    gpus : int
+        In all.
+    gpu, link, network : str, optional
+        Presets, or a GPU's file; what joins nodes can be rates such as ``"25GB/s:8"``. None: an
+        A100, and what usually goes with the GPU.
+    memory : str, optional
+        Of a GPU, such as ``"40GB"``.
+    gpus_per_node : int, optional
+        None: a full board, at most `gpus`.
+    """
+
+    gpus: int = 8
+    gpu: str | None = None
+    memory: str | None = None
+    link: str | None = None
+    network: str | None = None
+    gpus_per_node: int | None = None
+
+    def find_cluster(self) -> Cluster:
+        """Return the cluster; raise `ValueError` if there is none like this."""
+        check_positive("gpus", self.gpus)
+        check_positive("gpus_per_node", self.gpus_per_node)
+        gpu, link = find_parts(self.gpu, self.link, self.memory)
+        each = self.gpus_per_node or min(board_of(link).gpus, self.gpus)
+        if self.gpus % each:
+            raise PlanError(
+                f"--gpus {self.gpus} does not fill nodes of {each}; give a multiple, or "
+                "--gpus-per-node"
+            )
+        nodes = self.gpus // each
+        network = self.network or (usual_network(link) if nodes > 1 else None)
+        return build_cluster(self.gpus, gpu, link, nodes, network)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a step computes, whatever the plan.
+
+    Attributes
+    ----------
+    global_batch : int, optional
+        Sequences a step. None: one micro-batch a replica, `PER_STAGE` for each stage of a pipeline.
+    sequence : int, optional
+        Tokens a sequence. None: the model's.
+    dtype : str, optional
+        One of `DTYPES`, of the products. None: bfloat16 if the GPU has it, else float16.
+    compiled : bool
+        Chains of pointwise operations are one kernel.
+    imbalance : float
+        Tokens of the busiest of the expert parallel ranks over their mean.
+    """
+
+    global_batch: int | None = None
+    sequence: int | None = None
+    dtype: str | None = None
+    compiled: bool = False
+    imbalance: float = 1.0
+
+    def __post_init__(self):
+        check_positive("global_batch", self.global_batch)
+        check_positive("sequence", self.sequence)
+        if not 1 <= self.imbalance < math.inf:
+            raise PlanError(
+                f"--imbalance {self.imbalance:g}: give a number of at least 1 (balanced)"
+            )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the planner is asked.
+
+    Attributes
+    ----------
+    model : Model or UserModel
+    cluster : Cluster
+    plan : Plan
+    workload : Workload
+
+    Raises
+    ------
+    PlanError
+        If they do not fit each other; the message names the option and the remedy.
+    """
+
+    model: Model | user_model.UserModel
+    cluster: Cluster
+    plan: Plan = field(default_factory=Plan)
+    workload: Workload = field(default_factory=Workload)
+
+    def __post_init__(self):
+        dtype, imbalance, gpu = self.workload.dtype, self.workload.imbalance, self.cluster.gpu
+        if dtype is not None and not (dtype in DTYPES and dtype in gpu.flops):
+            known = ", ".join(name for name in DTYPES if name in gpu.flops)
+            raise PlanError(f"--dtype {dtype}: {gpu.name} has no such units; give {known}")
+        if imbalance != 1 and not self.model.experts:
+            raise PlanError(f"--imbalance {imbalance:g}: {self.model.no_experts}; leave it out")
+
+    @property
+    def gpus(self):
+        """How many GPUs there are."""
+        return self.cluster.world_size
+
+    @property
+    def dtype(self):
+        """Name of the type of products."""
+        flops = self.cluster.gpu.flops
+        usual = "bfloat16" if flops["bfloat16"] > flops["float32"] else "float16"
+        return self.workload.dtype or usual
+
+    def job(self) -> Job:
+        """Return the job that a step of the plan is.
+
+        Raises
+        ------
+        PlanError
+            If the plan cannot be; its `reason` says why in a few words.
+        """
+        plan, size = self.plan, self.plan.tp * self.plan.pp * self.plan.cp
+        if self.gpus % size:
+            raise PlanError(
+                f"--tp {plan.tp} x --pp {plan.pp} x --cp {plan.cp} = {size} does not divide --gpus "
+                f"{self.gpus}; give {size * -(-self.gpus // size)} GPUs, or other degrees",
+                "tp x pp x cp does not divide the GPUs",
+            )
+        _check_schedule(plan)
+        data = self.gpus // (plan.tp * plan.pp)
+        count = self._micro_batches(data // plan.cp)
+        job = Job(
+            self.model, self._program(), self.cluster, plan.tp, data, plan.pp, plan.micro_batch,
+            max(count, 1), plan.cp, plan.ep, plan.etp,
+        )  # fmt: skip
+        self._check_batch(job)
+        return job
+
+    def _program(self):
+        plan, dtype = self.plan, self.dtype
+        return Program(
+            SHARDS[plan.zero], RECOMPUTE[plan.recompute], sequence_parallel=plan.tp > 1,
+            compiled=self.workload.compiled, float8=dtype == "float8", chunks=plan.stages_per_rank,
+            schedule="gpipe" if plan.schedule == "gpipe" else "1f1b",
+            dtype="float16" if dtype == "float16" else "bfloat16",
+            imbalance=self.workload.imbalance,
+        )  # fmt: skip
+
+    def _micro_batches(self, replicas):
+        """Return how many micro-batches each replica has in a step, rounded down."""
+        if self.workload.global_batch is None:
+            return PER_STAGE * self.plan.pp if self.plan.pp > 1 else 1
+        return self.workload.global_batch // (replicas * self.plan.micro_batch)
+
+    def _check_batch(self, job):
+        """Refuse a batch that the replicas or the pipeline cannot share."""
+        batch, plan = self.workload.global_batch, self.plan
+        if batch is None:
+            return
+        unit, count, pp = job.replicas * job.micro_batch, job.micro_batches, plan.pp
+        if batch != unit * count:
+            small = "the batch is too small for one micro-batch a replica"
+            raise PlanError(
+                f"--global-batch {batch} is no multiple of {unit}: {job.replicas} replicas x "
+                f"--micro-batch {plan.micro_batch}; give {unit * -(-batch // unit)}",
+                small if batch < unit else "replicas x micro-batch does not divide the batch",
+            )
+        if plan.schedule != "gpipe" and count < pp:
+            raise PlanError(
+                f"--schedule {plan.schedule} needs {pp} micro-batches, one for each stage (--pp "
+                f"{pp}), and --global-batch {batch} gives {count}; give --global-batch "
+                f"{unit * pp}, or --schedule gpipe",
+                "fewer micro-batches than stages",
+            )
+        if plan.schedule == "interleaved" and count % pp:
+            raise PlanError(
+                f"--schedule interleaved needs a multiple of {pp} micro-batches (--pp), and "
+                f"--global-batch {batch} gives {count}; give --global-batch "
+                f"{unit * pp * -(-count // pp)}",
+                "micro-batches are no multiple of pp, interleaved",
+            )
+
+
+OPTIONS = {item.name: part for part in (Hardware, Plan, Workload) for item in fields(part)}
+
+
+def make_request(model, **options) -> Request:
+    """Return the request that a model and options describe.
+
+    Parameters
+    ----------
+    model : str, path-like, Model or UserModel
+        A preset, or the path of a ``.json`` or ``.py`` file.
+    **options
+        Fields of `Hardware`, `Plan` and `Workload`; None: the default.
+
+    Raises
+    ------
+    PlanError
+        If an option is unknown, or options do not fit each other.
+
+    Examples
+    --------
+    >>> request = make_request("gpt2-124m", gpus=8, tp=2, global_batch=16)
+    >>> request.job().micro_batches
+    4
+    """
+    given = {part: {} for part in (Hardware, Plan, Workload)}
+    for name, value in options.items():
+        if name not in OPTIONS:
+            nearest = get_close_matches(name, OPTIONS, 1, cutoff=0)[0]
+            raise PlanError(f"unknown option {name!r}; did you mean {nearest!r}?")
+        if value is not None:
+            given[OPTIONS[name]][name] = value
+    hardware, plan, workload = (part(**values) for part, values in given.items())
+    model = _find(model)
+    if workload.sequence is not None:
+        model = model.with_sequence(workload.sequence)
+    return Request(model, hardware.find_cluster(), plan, workload)
+
+
+def _find(model):
+    if isinstance(model, (Model, user_model.UserModel)):
+        return model
+    name = os.fspath(model)
+    return user_model.load(name) if name.endswith(".py") else find_model(name)
+
+
+def _check_schedule(plan):
+    if plan.schedule != "interleaved":
+        if plan.chunks is not None:
+            raise PlanError(f"--chunks {plan.chunks} needs --schedule interleaved")
+    elif plan.pp == 1:
+        raise PlanError("--schedule interleaved needs --pp 2 or more")
+    elif plan.stages_per_rank < 2:
+        raise PlanError(f"--chunks {plan.chunks}: give 2 or more")
