@@ -181,7 +181,7 @@ def minutes_to_read(notebook, opening):
 
 
 def is_title(cell):
-    """Say whether a cell begins with the title of a page."""
+    """Return whether a cell begins with the title of a page."""
     return cell.cell_type == "markdown" and cell.source.startswith("# ")
 
 

@@ -82,7 +82,7 @@ def formats(device, settings):
 
 
 def can_compile(device):
-    """Say whether torch.compile finds the compiler that it needs."""
+    """Return whether torch.compile finds the compiler that it needs."""
     if device.type == "cpu":
         return bool(shutil.which("c++") or shutil.which("g++") or shutil.which("clang++"))
     from torch.utils._triton import has_triton

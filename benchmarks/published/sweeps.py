@@ -123,7 +123,7 @@ def left_out(found):
 
 
 def is_judged(one):
-    """Say whether a row tests a prediction.
+    """Return whether a row tests a prediction.
 
     Sends do not, nor small messages of the machine and the kinds that `measured.START` is fitted
     to, nor what one thread launched on eight GPUs and was over so soon that the launching decided.

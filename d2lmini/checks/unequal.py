@@ -47,7 +47,7 @@ def check_split_unequal(split_unequal):
             whole_number(count, f"{where}: a number of images that split_unequal returns")
             for count in counts
         ]
-        assert min(counts) >= 0, f"{where}: {counts} are not all whole numbers from 0 on"
+        assert min(counts) >= 0, f"{where}: {counts} are not all non-negative integers"
         assert sum(counts) == batch_size, (
             f"{where}: {counts} are {sum(counts)} images. Rounding every share by itself loses or "
             "adds some; hand out the rest where it costs least"

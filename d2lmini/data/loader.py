@@ -210,7 +210,7 @@ def _check_count(value: object) -> int:
 
 def _check_seed(value: object) -> int:
     if not _is_whole(value, 0) or int(value) >= 2**63:
-        raise ValueError(f"seed is {value!r}; give a whole number from 0 on, for example 0")
+        raise ValueError(f"seed is {value!r}; give a non-negative integer, for example 0")
     return int(value)
 
 

@@ -34,7 +34,7 @@ def save_checkpoint(path, model, optimizer, progress, config):
         Those of rank 0 are saved: data-parallel training keeps weights and optimiser state equal on
         all ranks, and `average_buffers` makes the buffers equal.
     progress : dict
-        How far the training is, as integers from 0 on; `load_checkpoint` returns it.
+        How far the training is, as non-negative integers; `load_checkpoint` returns it.
     config : dict
         Settings that must be the same when the run is resumed.
 

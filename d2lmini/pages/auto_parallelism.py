@@ -39,7 +39,7 @@ def engine_shares(timeline, device):
 
 
 def has_race(remedy):
-    """Say whether it is a race to drop a tensor while another stream copies it to the host.
+    """Return whether it is a race to drop a tensor while another stream copies it to the host.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def sum_seconds(allreduce, nbytes, nprocs=8, **machine):
 
 
 def is_exact_sum(allreduce, nprocs, numel, summed=None):
-    """Say whether each rank gets the exact sum of the ranks' numbers, which are whole.
+    """Return whether each rank gets the exact sum of the ranks' numbers, which are whole.
 
     Parameters
     ----------

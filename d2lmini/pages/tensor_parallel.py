@@ -105,7 +105,7 @@ def _one_step(module, x, finish=None):
 
 
 def is_gradient(function, in_one_process, nprocs=3):
-    """Say whether a function of ranks has the gradient that one process finds.
+    """Return whether a function of ranks has the gradient that one process finds.
 
     Parameters
     ----------

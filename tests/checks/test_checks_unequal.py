@@ -58,7 +58,7 @@ WRONG["split_unequal"] = {
     "must be a whole number": lambda b, devices: [b / 5, *[0] * (len(devices) - 2), 4 * b / 5],
     "but it is a tuple of 2": lambda b, devices: list(devices),
     "changed `devices`: it has 0": lambda b, devices: devices.clear() or [b],
-    "not all whole numbers": lambda b, devices: [b + 1, *[0] * (len(devices) - 2), -1],
+    "not all non-negative integers": lambda b, devices: [b + 1, *[0] * (len(devices) - 2), -1],
     "All devices should end at the same time": lambda b, devices: in_proportion(
         b, [1 / s**2 for _, s in devices]
     ),

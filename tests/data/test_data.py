@@ -158,7 +158,7 @@ def test_test_images_come_in_order():
     [
         ({"batch_size": [0, -1, 2.0, "8", None, True]}, "a whole number of at least 1"),
         ({"resize": [0, -4, 1.5, (8,), (8, 0), (8, 8, 8), "8", True]}, "a side in pixels"),
-        ({"seed": [-1, 0.5, None, 2**63]}, "a whole number from 0"),
+        ({"seed": [-1, 0.5, None, 2**63]}, "a non-negative integer"),
     ],
 )
 def test_bad_argument(arguments, remedy):

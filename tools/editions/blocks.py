@@ -95,7 +95,7 @@ def split(source):
 
 
 def has_words(block):
-    r"""Say whether there is something to translate in a block.
+    r"""Return whether there is something to translate in a block.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def has_words(block):
 
 
 def is_written_by_tools(block):
-    """Say whether it is a line of minutes: tools write it in the edition's words."""
+    """Return whether it is a line of minutes: tools write it in the edition's words."""
     return bool(_TIME_LINE.match(block) or _EXERCISE_LINE.match(block))
 
 

@@ -50,7 +50,7 @@ def of_cell(cell):
 
 
 def is_code(block):
-    """Say whether a block of Markdown is displayed code, of which comments are translated."""
+    """Return whether a block of Markdown is displayed code, of which comments are translated."""
     return block.startswith("```") and "\n" in block
 
 

@@ -36,7 +36,7 @@ def sample(name, root=ROOT):
 
 
 def is_chosen(block):
-    """Say whether a block is part of the sample."""
+    """Return whether a block is part of the sample."""
     is_delicate = DELICATE.search(block) or block.count(GLUED) >= 2
     return bool(is_delicate) or int(digest(block), 16) / 16**8 < SHARE
 
@@ -86,16 +86,16 @@ def points(review):
 
 
 def has_passed(review):
-    """Say whether a page with that review may be published."""
+    """Return whether a page with that review may be published."""
     return not review["critical"] and review["major"] <= 1 and points(review) <= MOST_POINTS
 
 
 def is_published(language, page, root=ROOT):
-    """Say whether a page is built in a language: its last review has passed."""
+    """Return whether a page is built in a language: its last review has passed."""
     found = [review for review in read(language, root) if review["page"] == page]
     return bool(found) and has_passed(found[-1])
 
 
 def is_draft(language, root=ROOT):
-    """Say whether no native reader has confirmed an edition yet."""
+    """Return whether no native reader has confirmed an edition yet."""
     return not any(NATIVE in review["reader"] for review in read(language, root))

@@ -61,7 +61,7 @@ def pieces(text):
 
 
 def is_paired(run):
-    """Say whether a word is one of Han or Hangul."""
+    """Return whether a word is one of Han or Hangul."""
     return bool(re.match(f"[{PAIRED}]", run))
 
 

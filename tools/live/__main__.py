@@ -25,7 +25,7 @@ def port(text):
 
 
 def is_taken(number):
-    """Say whether another program listens at a port of loopback."""
+    """Return whether another program listens at a port of loopback."""
     with socket.socket() as probe:
         if os.name != "nt":  # there it would mean something else
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -23,7 +23,7 @@ class BookHandler(JupyterHandler):
     """Hands out files to whoever has the token, and nothing to anybody else."""
 
     def initialize(self, folder):
-        """Note the folder of the files."""
+        """Record the folder of the files."""
         self.folder = folder.resolve()
 
     async def get(self, name):

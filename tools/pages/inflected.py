@@ -51,7 +51,7 @@ def capital(letter, language):
 
 
 def is_asian(name):
-    """Say whether a name has letters of Chinese or Korean."""
+    """Return whether a name has letters of Chinese or Korean."""
     return bool(re.search(f"[{LETTERS}]", name))
 
 

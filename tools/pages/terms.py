@@ -98,7 +98,7 @@ class Finder:
 
 
 def is_marked(name, entry, language):
-    """Say whether uses of a name are marked: English tells which words are everyday language."""
+    """Return whether uses of a name are marked: English tells which words are everyday language."""
     names = set(entry.names)
     if language == "en" or names & TERMS_ANYWAY:
         return name not in COMMON
@@ -121,7 +121,7 @@ def close_link(writer, node):
 
 
 def is_closed(node):
-    """Say whether a text stands where no term becomes a link."""
+    """Return whether a text stands where no term becomes a link."""
     while node is not None:
         if isinstance(node, _CLOSED) or {"cell", "d2l-guess"} & set(node.get("classes", ())):
             return True

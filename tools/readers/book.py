@@ -62,7 +62,7 @@ class Page:
 
     @property
     def is_chapter(self):
-        """Say whether it has cells to run."""
+        """Return whether it has cells to run."""
         return self.path.suffix == ".ipynb"
 
     def path_to(self, other):
@@ -135,7 +135,7 @@ class Book:
             self.targets.update(page.targets)
 
     def _look_through(self, page):
-        """Note what a page can be referred to by."""
+        """Record what a page can be referred to by."""
         heading, waiting = "", []
         for text in page.texts():
             for token, following in _with_following(text):

@@ -24,7 +24,7 @@ ElementTree.register_namespace("", SVG)
 
 
 def is_timeline(html):
-    """Say whether an output in HTML is a timeline."""
+    """Return whether an output in HTML is a timeline."""
     return html.lstrip().startswith('<div class="d2l-tl"')
 
 

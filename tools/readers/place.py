@@ -66,7 +66,7 @@ def current(folder, name):
 
 
 def is_changed(folder, name):
-    """Say whether a file is other than it was written."""
+    """Return whether a file is other than it was written."""
     return current(folder, name) not in (None, record(folder).get(name))
 
 

@@ -192,7 +192,7 @@ def _place(name):
 
 
 def _turns(conclusion, values, last):
-    """Say whether a conclusion holds up to the value in that place, and not from the next on."""
+    """Return whether a conclusion holds up to the value in that place, and not from the next on."""
     return [conclusion.holds(v) for v in values] == [i <= last for i in range(len(values))]
 
 

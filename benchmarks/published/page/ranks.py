@@ -33,7 +33,7 @@ def _all_reduces(rank, sizes):
 
 
 def sentence(found):
-    """Say whether simulated ranks are charged what is predicted for the sizes of the sweep.
+    """Return whether simulated ranks are charged what is predicted for the sizes of the sweep.
 
     Each rank launches for itself: what one thread that launches on all GPUs adds does not count.
     """

@@ -33,7 +33,7 @@ class Conclusion:
     high: float = float("inf")
 
     def holds(self, value):
-        """Say whether the conclusion holds if the number is `value`."""
+        """Return whether the conclusion holds if the number is `value`."""
         return self.low < value < self.high
 
 

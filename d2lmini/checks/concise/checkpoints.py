@@ -56,7 +56,7 @@ def check_save_all(save_all):
 
 @contextmanager
 def _noting(writers):
-    """Note which ranks call ``torch.save``."""
+    """Record which ranks call ``torch.save``."""
     save = torch.save
 
     def noting(*args, **options):

@@ -82,7 +82,7 @@ class StepMemory:
 
 
 def step_memory(make, batch=8, tokens=512, fused=True):
-    """Note the memory of a simulated A100 during a step with AdamW, not the first one.
+    """Record the memory of a simulated A100 during a step with AdamW, not the first one.
 
     Parameters
     ----------

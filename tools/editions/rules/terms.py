@@ -156,7 +156,7 @@ def key(spelling):
 
 
 def is_name(spelling):
-    """Say whether a term is written with capitals or underscores, and stays as it is."""
+    """Return whether a term is written with capitals or underscores, and stays as it is."""
     return bool(re.search(r"[A-Z_\d]", spelling)) and " " not in spelling
 
 
