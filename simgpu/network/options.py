@@ -5,7 +5,7 @@ from dataclasses import replace
 from simgpu.hardware.default import find_gpu_and_link
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.network.boards import board_of
-from simgpu.network.cluster import Cluster, build_cluster
+from simgpu.network.cluster import Cluster, cluster_from_specs
 from simgpu.network.networks import NETWORKS
 from simgpu.rates_and_sizes import memory_size
 
@@ -62,4 +62,4 @@ def machine_cluster(args, gpus_per_node, nodes=1, network=None) -> Cluster:
         If the hardware is unknown, or a node cannot have that many GPUs.
     """
     network = args.network or network
-    return build_cluster(nodes * gpus_per_node, *gpu_and_link(args), nodes, network)
+    return cluster_from_specs(nodes * gpus_per_node, *gpu_and_link(args), nodes, network)

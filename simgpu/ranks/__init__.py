@@ -1,8 +1,9 @@
 """Ranks: the processes of a `torch.distributed` program, as threads of one process.
 
-Start reading in ``spawn.py``. ``process/`` makes a thread look like a process, ``communication/``
-is the process group and everything behind it, ``pytorch/`` patches PyTorch while ranks run. Imports
-`simgpu.configure` and the layers below it. The modules refer to these notes by name.
+Start reading in ``spawn.py`` and ``run_ranks.py``. ``process/`` makes a thread look like a process,
+``communication/`` is the process group and everything behind it, ``pytorch/`` patches PyTorch while
+ranks run. Imports `simgpu.configure` and the layers below it. The modules refer to these notes by
+name.
 
 Note [One rank at a time]
     Ranks are threads, and a cooperative scheduler (``process/scheduler.py``) runs exactly one of

@@ -16,9 +16,10 @@ import simgpu as sim
 from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.clock import current
 from simgpu.clock.current import state
-from simgpu.network import build_cluster
+from simgpu.network.cluster import cluster_from_specs
 from simgpu.ranks.process.rank_local_state import RankLocalState
 from simgpu.ranks.process.torch_internals import C10D
+from simgpu.ranks.run_ranks import run_ranks
 from simgpu.run.calls import ProcessCall
 from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, StartError
@@ -59,10 +60,8 @@ class Driver:
 
     Parameters
     ----------
-    script : Script
-    args : argparse.Namespace
-        The options.
-    faults : Faults
+    script, args, faults
+        As for `Torchrun`.
 
     Attributes
     ----------
@@ -227,12 +226,9 @@ class Driver:
         if state.machine is not None:  # of the script: its ranks have their own GPUs
             state.machine.alive, state.machine = False, None
         self._environment = {name: os.environ[name] for name in _OF_RANKS if name in os.environ}
-        self.cluster = build_cluster(len(calls), self._node.gpu, self._node.link)
+        self.cluster = cluster_from_specs(len(calls), self._node.gpu, self._node.link)
         self._faults.check(len(calls))
-        sim.spawn(
-            self._run_one, (calls,), len(calls), self._node.gpu, self._node.link,
-            slow=self._faults.slow, **self._values,
-        )  # fmt: skip
+        run_ranks(self._run_one, (calls,), self.cluster, slow=self._faults.slow, **self._values)
 
     def _run_one(self, rank, calls):
         self._time.begin_rank()
