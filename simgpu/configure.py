@@ -55,7 +55,7 @@ def configure(
     ------
     ValueError
         If `k` is not an integer from 1 to 128, a preset or file does not exist, or `routing` is
-        none, or given with values.
+        invalid, or given with values.
     RuntimeError
         If another package uses PyTorch's slot for third-party device types.
 

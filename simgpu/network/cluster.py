@@ -53,7 +53,7 @@ class Cluster:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(
-                    f"Cluster {self.name!r}: {name} is {value!r}; give a whole number from 1 on"
+                    f"Cluster {self.name!r}: {name} is {value!r}; give a positive integer"
                 )
         if self.gpus_per_node > self.board.gpus:
             raise ValueError(

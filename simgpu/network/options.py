@@ -46,7 +46,7 @@ def gpus_on_board(args) -> int:
 
 
 def machine_cluster(args, gpus_per_node, nodes=1, network=None) -> Cluster:
-    """Return the cluster of that many GPUs and nodes.
+    """Return the cluster of a number of GPUs and nodes.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ def notes(args) -> list[str]:
                 f"--routing {args.routing} needs --shapes-only: with values, the router of the "
                 "script chooses"
             )
-        Routing(args.routing)  # raises if it is none
+        Routing(args.routing)  # raises if it is invalid
     if args.steps is not None and args.steps < 1:
         raise ValueError(f"--steps {args.steps}: give a positive number")
     lines = []
@@ -216,7 +216,7 @@ def cluster_of(args):
 
 
 def starts_itself(args, script) -> bool:
-    """Whether a script starts its ranks itself, and so runs once."""
+    """Return whether a script starts its ranks itself, and so runs once."""
     return args.nproc_per_node is None and (args.gpus_per_node is not None or script.starts_ranks())
 
 
@@ -246,7 +246,7 @@ def node_of(args):
 
 
 def per_step(args) -> tuple | None:
-    """Return how much a step processes, and of what; None if that was not said.
+    """Return how much a step processes, and of what; None without ``--per-step``.
 
     Raises
     ------

@@ -134,7 +134,7 @@ class Driver:
         }
 
     def _in_a_rank(self, init):
-        """Refuse to join the ranks in the script itself, which is none of them."""
+        """Refuse to let the script itself, which is not a rank, join the ranks."""
 
         @functools.wraps(init)
         def checked(*args, **kwargs):
@@ -171,7 +171,7 @@ class Driver:
         return start
 
     def _becomes_rank(self, process):
-        """Whether a process of the script runs a function of the script, not of a library."""
+        """Return whether a process runs a function of the script, not of a library."""
         target = getattr(process._target, "func", process._target)  # of a partial
         file = getattr(getattr(target, "__code__", None), "co_filename", "")
         its_own = bool(file) and is_user_code(file) and "site-packages" not in file
@@ -201,7 +201,7 @@ class Driver:
         return lambda process: 0 if self._has_run(process) else real(process)
 
     def _has_run(self, process):
-        """Whether a process was a rank; if it waits to become one, run it now, with the others."""
+        """Return whether it was a rank; if it waits to become one, it runs now, with the others."""
         if any(waiting is process for waiting, _ in self._waiting):
             self._run_waiting()
         return process in self._ended

@@ -78,7 +78,7 @@ def _restore_visible(visible):
 def _on_cuda(index):
     if spelling.name is not CUDA:
         say_cuda()
-    current_device.note_use(index)
+    current_device.record_use(index)
 
 
 def say_cuda() -> None:
