@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simgpu.backend.routing import Routing
 from simgpu.configure import MAX_DEVICES
-from simgpu.network.options import add_machine, gpus_on_board, machine_cluster
+from simgpu.network.options import add_machine, machine_cluster
 from simgpu.ranks.communication import folding
 
 # torchrun's options that change nothing for ranks which are threads of one process.
@@ -183,8 +183,8 @@ def num_nodes(args) -> int:
     return _positive("--nnodes", args.nnodes, str(args.nnodes).rpartition(":")[2])
 
 
-def ranks_per_node(args) -> int:
-    """Return the number of ranks on each node.
+def ranks_per_node(args) -> int | None:
+    """Return the number of ranks on each node; None: one for each GPU of a full board.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def ranks_per_node(args) -> int:
     """
     wanted = args.nproc_per_node
     if wanted in ("gpu", "auto"):
-        return gpus_on_board(args)
+        return None
     return 1 if wanted is None else _positive("--nproc-per-node", wanted, wanted)
 
 
@@ -239,8 +239,8 @@ def node_of(args):
             f"--nnodes {args.nnodes}: this script starts its ranks itself, and works on one node; "
             "give --nproc-per-node to start them as torchrun does"
         )
-    count = gpus_on_board(args) if args.gpus_per_node is None else args.gpus_per_node
-    if count < 1:
+    count = args.gpus_per_node
+    if count is not None and count < 1:
         raise ValueError(f"--gpus-per-node {count}: give a positive number")
     return machine_cluster(args, count)
 
