@@ -132,7 +132,7 @@ def _overheads(target):
     one, x = (torch.zeros(n, n, device=target.device) for n in (1, SIZE))
     tiny, product = partial(one.add_, 1), partial(torch.mm, x, x)
     launch = target.sample(tiny, NUM_TINY, wait=False)
-    # After so many products tiny kernels queue up: the device never waits for the host.
+    # After this many products, tiny kernels queue up: the device never waits for the host.
     num_products = math.ceil(4 * NUM_TINY * median(launch) / median(target.sample(product)))
 
     def run(num_tiny):

@@ -55,7 +55,7 @@ def configure(
     ------
     ValueError
         If `k` is not an integer from 1 to 128, a preset or file does not exist, or `routing` is
-        none, or given with values.
+        invalid, or given with values.
     RuntimeError
         If another package uses PyTorch's slot for third-party device types.
 
@@ -65,7 +65,7 @@ def configure(
     >>> sim.configure(2)
     [device(type='sim', index=0), device(type='sim', index=1)]
     """
-    new = build(k, gpu, link, numerics, routing)
+    new = build(k, *find_gpu_and_link(gpu, link), numerics, routing)
     if state.machine is not None:
         state.machine.alive = False
     state.machine = new
@@ -134,7 +134,8 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True, routing=None):
     >>> (x + x).sum().item(), sim.device_count()
     (4.0, 1)
     """
-    new, previous, seed = build(k, gpu, link, numerics, routing), state.machine, state.seed
+    new = build(k, *find_gpu_and_link(gpu, link), numerics, routing)
+    previous, seed = state.machine, state.seed
     if previous is not None:
         previous.alive, previous.set_aside = False, True
     state.machine = new
@@ -150,7 +151,7 @@ def machine(k: int, gpu=None, link=None, numerics: bool = True, routing=None):
 
 
 def build(k, gpu, link, numerics, routing=None) -> Machine:
-    """Return a new machine, as `configure` creates it, without making it the current one."""
+    """Return a new machine of a GPU and a link, without making it the one in use."""
     if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= MAX_DEVICES:
         raise ValueError(f"cannot simulate {k!r} GPUs; give an integer from 1 to {MAX_DEVICES}")
     refuse_in_a_rank("a new machine", "take the device from torch.accelerator instead")
@@ -160,6 +161,6 @@ def build(k, gpu, link, numerics, routing=None) -> Machine:
         )
     chosen = None if numerics else Routing(routing)
     register.register()
-    machine = Machine(k, *find_gpu_and_link(gpu, link), bool(numerics))
+    machine = Machine(k, gpu, link, bool(numerics))
     machine.routing = chosen
     return machine

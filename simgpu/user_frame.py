@@ -21,7 +21,7 @@ def line() -> str:
 
 
 def is_called_from(paths: tuple) -> bool:
-    """Whether a module whose path begins so is among the callers, up to the user's program."""
+    """Return whether one of the callers, up to the user's program, is a module below `paths`."""
     frame = sys._getframe()
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith(paths):
@@ -31,7 +31,7 @@ def is_called_from(paths: tuple) -> bool:
 
 
 def calls_directly() -> bool:
-    """Whether the user's program called the simulator itself, without PyTorch in between."""
+    """Return whether the user's program called the simulator itself, without PyTorch in between."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS[0]):
         frame = frame.f_back
@@ -60,7 +60,7 @@ def line_of_error(error) -> str:
 
 @lru_cache(4096)
 def is_user_code(filename) -> bool:
-    """Whether a file is the program's or a library's: not ours, PyTorch's or Python's."""
+    """Return whether a file is the program's or a library's: not ours, PyTorch's or Python's."""
     if filename.startswith((*_OURS, "<frozen")) or filename.endswith("typing_extensions.py"):
         return False
     return not filename.startswith(_STANDARD) or "site-packages" in filename

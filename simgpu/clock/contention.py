@@ -91,7 +91,7 @@ class Contention:
         return self._moments[following] if following < len(self._moments) else math.inf
 
     def _forget(self, horizon):
-        """Forget collectives that ended by then."""
+        """Forget collectives that ended by `horizon`."""
         left = [part for part in self._taken if part[1] > horizon]
         if len(left) < len(self._taken):
             self._taken = left

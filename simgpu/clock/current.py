@@ -117,7 +117,7 @@ def find_device(device=None):
 
 
 def _how_to_have(count):
-    """Return what a user has to do for a machine with so many devices."""
+    """Return the call or option, in words, that makes a machine of `count` devices."""
     if hooks.on_cuda is not None:
         option = "gpus" if ranks is None else "nproc"
         return f"give simgpu run --{option}-per-node {count}"
@@ -125,7 +125,7 @@ def _how_to_have(count):
 
 
 def is_cpp_device(device) -> bool:
-    """Whether a meta device in PyTorch's C++ code stands for a simulated GPU."""
+    """Return whether a meta device in PyTorch's C++ code stands for a simulated GPU."""
     return device.index is not None and device.index < device_count()
 
 
@@ -162,5 +162,5 @@ def set_device(device) -> None:
 
 
 def is_numeric() -> bool:
-    """Whether the machine computes values (False after ``configure(..., numerics=False)``)."""
+    """Return whether the machine computes values: not after ``configure(..., numerics=False)``."""
     return current_machine().numerics

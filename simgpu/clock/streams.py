@@ -108,7 +108,7 @@ class Stream:
         return event
 
     def query(self) -> bool:
-        """Whether all work in this stream is done; the call takes the host a microsecond."""
+        """Return whether all work in this stream is done; asking takes the host a microsecond."""
         return _poll(self._machine(), self.end, self)
 
     def __enter__(self):
@@ -211,7 +211,7 @@ class Event:
             self._machine().wait_until(self._moment, "synchronize event", (self,))
 
     def query(self) -> bool:
-        """Whether the work before the event is done; the call takes the host a microsecond."""
+        """Return whether the work before the event is done; asking takes the host a microsecond."""
         return self._moment is None or _poll(self._machine(), self._moment, self)
 
     def elapsed_time(self, end_event: "Event") -> float:

@@ -53,7 +53,7 @@ class Cluster:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(
-                    f"Cluster {self.name!r}: {name} is {value!r}; give a whole number from 1 on"
+                    f"Cluster {self.name!r}: {name} is {value!r}; give a positive integer"
                 )
         if self.gpus_per_node > self.board.gpus:
             raise ValueError(
@@ -136,7 +136,11 @@ def build_cluster(world_size, gpu=None, link=None, nodes=1, network=None) -> Clu
     ValueError
         If there is no such preset, or the GPUs do not fit.
     """
-    gpu, link = find_gpu_and_link(gpu, link)
+    return cluster_from_specs(world_size, *find_gpu_and_link(gpu, link), nodes, network)
+
+
+def cluster_from_specs(world_size, gpu, link, nodes=1, network=None) -> Cluster:
+    """Make a cluster as `build_cluster` does, of a `GPU` and a `Link` instead of names."""
     if nodes < 1 or world_size % nodes:
         raise ValueError(
             f"{world_size} GPUs cannot be spread evenly over {nodes} nodes; give a multiple"

@@ -42,7 +42,7 @@ def slower(num_bytes, per_byte):
 
 
 def filling(num_bytes, per_byte, channels, levels):
-    """Return the seconds in which links are idle since chunks are not there yet.
+    """Return the seconds in which links are idle because chunks have not arrived yet.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ def _wrong_place(algorithm, counts, cluster):
 
 
 def protocols(algorithm, num_nodes, cluster):
-    """Return the protocols that an algorithm can use over so many nodes of a cluster."""
+    """Return the protocols that an algorithm can use over `num_nodes` nodes of a cluster."""
     if algorithm in ("nvls", "nvls_tree"):
         return ("Simple",)
     # LL128 needs 128-byte stores to arrive whole, which PCIe does not guarantee, and EFA neither.

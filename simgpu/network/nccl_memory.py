@@ -42,7 +42,7 @@ class Connections:
         self._seen = set()
 
     def add(self, collective, group, members) -> None:
-        """Note that the rank takes part in a collective or message.
+        """Record that the rank takes part in a collective or message.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ IN_SWITCH_NET_LATENCY = 20.9e-6  # each level of NVLSTree's tree over nodes
 POST_OVERHEAD = {"intel": 1e-6, "amd": 2e-6}
 POSTS = {"LL": 1, "LL128": 1, "Simple": 3}
 # Rings of protocol Simple over nodes: an all-reduce of 64 bytes a channel and member or more is
-# expected to take so many times the latency, so that trees are chosen for longer ("plateau").
+# expected to take this many times the latency, so that trees are chosen for longer ("plateau").
 PLATEAU = {"volta": 1.9, "ampere": 1.4, "hopper": 1.4, "blackwell": 1.4}
 PLATEAU_FROM = 64
 
@@ -63,8 +63,8 @@ IN_SWITCH_SPEEDS = {
 }
 IN_SWITCH_TREE_RATE = {"hopper": (57.7e9, 45.5e9), "blackwell": (96e9, 80e9)}
 
-# A message takes fewer channels if each of a channel's threads would have fewer bytes than this, LL
-# in a ring so many for each member (comm.h, enqueue.cc); threads of a channel (device.h).
+# A message takes fewer channels if each of a channel's threads would have fewer bytes than this (LL
+# in a ring: than this for each member; comm.h, enqueue.cc); threads of a channel (device.h).
 THREAD_BYTES = {"LL": 8, "LL128": 8, "Simple": 64}
 THREADS = {"LL": 512, "LL128": 640, "Simple": 512}
 # Messages between two GPUs: the least and the most bytes that a channel takes while there are
@@ -158,7 +158,7 @@ def pair_part(most, num_bytes, num_ranks):
 
 
 def channels_of(protocol, most, num_bytes, num_members):
-    """Return how many of at most so many channels a ring or tree uses for a message."""
+    """Return how many channels, of at most `most`, a ring or tree uses for a message."""
     bytes_each = THREADS[protocol] * THREAD_BYTES[protocol]
     bytes_each *= num_members if protocol == "LL" else 1
     return max(1, min(most, int(num_bytes // bytes_each)))

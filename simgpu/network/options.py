@@ -5,7 +5,7 @@ from dataclasses import replace
 from simgpu.hardware.default import find_gpu_and_link
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.network.boards import board_of
-from simgpu.network.cluster import Cluster, build_cluster
+from simgpu.network.cluster import Cluster, cluster_from_specs
 from simgpu.network.networks import NETWORKS
 from simgpu.rates_and_sizes import memory_size
 
@@ -50,14 +50,16 @@ def gpus_on_board(args) -> int:
     return board_of(gpu_and_link(args)[1]).gpus
 
 
-def machine_cluster(args, gpus_per_node, nodes=1, network=None) -> Cluster:
-    """Return the cluster of that many GPUs and nodes.
+def machine_cluster(args, gpus_per_node=None, nodes=1, network=None) -> Cluster:
+    """Return the cluster of a number of GPUs and nodes.
 
     Parameters
     ----------
     args
         The options.
-    gpus_per_node, nodes : int
+    gpus_per_node : int, optional
+        By default a full board.
+    nodes : int
     network : str, optional
         Between the nodes, if the options name none.
 
@@ -66,5 +68,7 @@ def machine_cluster(args, gpus_per_node, nodes=1, network=None) -> Cluster:
     ValueError
         If the hardware is unknown, or a node cannot have that many GPUs.
     """
-    network = args.network or network
-    return build_cluster(nodes * gpus_per_node, *gpu_and_link(args), nodes, network)
+    gpu, link = gpu_and_link(args)
+    if gpus_per_node is None:
+        gpus_per_node = board_of(link).gpus
+    return cluster_from_specs(nodes * gpus_per_node, gpu, link, nodes, args.network or network)

@@ -122,7 +122,7 @@ def _over_nodes(k):
     return 1.0 if k == 2 else 2.0
 
 
-def _tree(loads):
+def _tree(collective, loads):
     """Plan a reduction up and a broadcast down: chains in the nodes, two trees over the nodes."""
     n, k = len(loads.members), len(loads.nodes)
     for node in loads.nodes:
@@ -133,7 +133,7 @@ def _tree(loads):
     return loads.plan(2.0, 2 * (n / k - 1), 2 * (k.bit_length() - 1))
 
 
-def _in_switch(loads):
+def _in_switch(collective, loads):
     """Plan a reduction and broadcast by the switch, with two trees over the nodes."""
     k, reached = len(loads.nodes), loads.cluster.board.in_switch
     for node, ranks in loads.nodes.items():
@@ -217,6 +217,16 @@ def _message(loads, a, b, load):
     loads.edges["gpu", b, "in"] += load / rate
 
 
+_PLANS = {
+    "ring": _ring,
+    "tree": _tree,
+    "nvls": _in_switch,
+    "nvls_tree": _in_switch,
+    "hierarchical": _hierarchical,
+    "direct": _direct,
+}
+
+
 @functools.lru_cache(maxsize=256)
 def equal_size(parts, members, cluster) -> float:
     """Return the size of an all-to-all of equal parts that takes as long as one of unequal parts.
@@ -245,18 +255,9 @@ def plan(collective, algorithm, members, cluster) -> Plan:
     ----------
     collective : str
     algorithm : str
-        ``"ring"``, ``"tree"``, ``"nvls"``, ``"nvls_tree"``, ``"hierarchical"`` or ``"direct"``.
+        One of `simgpu.network.nccl_choices.ALGORITHMS`.
     members : tuple of int
         At least two ranks of `cluster`; the first is the root.
     cluster : Cluster
     """
-    loads = _Loads(members, cluster)
-    if algorithm == "ring":
-        return _ring(collective, loads)
-    if algorithm == "tree":
-        return _tree(loads)
-    if algorithm in ("nvls", "nvls_tree"):
-        return _in_switch(loads)
-    if algorithm == "hierarchical":
-        return _hierarchical(collective, loads)
-    return _direct(collective, loads)
+    return _PLANS[algorithm](collective, _Loads(members, cluster))

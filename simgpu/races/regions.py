@@ -34,7 +34,7 @@ def region(offset: int, shape: tuple, strides: tuple, itemsize: int) -> tuple:
 
 
 def contains(outer: tuple, inner: tuple) -> bool:
-    """Whether all bytes of `inner` are certain to be in `outer`: contiguous, or equal to it."""
+    """Return whether all bytes of `inner` are surely in `outer`: contiguous, or equal to it."""
     start, steps = outer
     if len(steps) > 1:
         return outer == inner
@@ -44,7 +44,7 @@ def contains(outer: tuple, inner: tuple) -> bool:
 
 @lru_cache(MAX_REMEMBERED)
 def overlap(one: tuple, other: tuple) -> bool:
-    """Whether two regions share a byte; exact, also if one lies in the gaps of the other."""
+    """Return whether two regions share a byte; exact, also if one lies in the gaps of the other."""
     # Does start + sum(step * i) = other_start + sum(other_step * j) have a solution? Substituting
     # count - j for j makes all signs equal: can some of the steps add up to the distance?
     counts = {}
@@ -56,7 +56,7 @@ def overlap(one: tuple, other: tuple) -> bool:
 
 
 def _adds_up(steps, total):
-    """Whether ``sum(step * i)`` with ``0 <= i <= count`` can be `total`; largest step first."""
+    """Return whether ``sum(step * i)``, ``0 <= i <= count``, can be `total`; largest step first."""
     if total <= 0 or not steps:
         return total == 0
     (step, count), rest = steps[0], steps[1:]

@@ -34,14 +34,14 @@ class TraceWithLines(Trace):
         """Append one span."""
         super().add(device, engine, stream, name, start, duration, flops, num_bytes)
         if engine == COMM:
-            self._note(device, name, duration, num_bytes, "")
+            self._record(device, name, duration, num_bytes, "")
 
     def add_kernel(self, host, device, stream, name, issued, overhead, start, duration, *amounts):
         """Append the spans of a launch and of its kernel."""
         super().add_kernel(host, device, stream, name, issued, overhead, start, duration, *amounts)
-        self._note(device, name, duration, 0, user_frame.line())
+        self._record(device, name, duration, 0, user_frame.line())
 
-    def _note(self, row, name, duration, num_bytes, line):
+    def _record(self, row, name, duration, num_bytes, line):
         self.work.setdefault(row, []).append((name, duration, num_bytes, line))
 
 

@@ -89,7 +89,7 @@ def parse(slow, kill, cards=()) -> Faults:
         return Faults(*factors)
     found = re.fullmatch(r"(\d+)@step([1-9]\d*)", kill)
     if not found:
-        raise ValueError(f"--kill {kill}: give a rank and a step from 1 on, such as 3@step5")
+        raise ValueError(f"--kill {kill}: give a rank and a step, counted from 1, such as 3@step5")
     return Faults(*factors, int(found[1]), int(found[2]))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simgpu.backend.routing import Routing
 from simgpu.configure import MAX_DEVICES
-from simgpu.network.options import add_machine, gpus_on_board, machine_cluster
+from simgpu.network.options import add_machine, machine_cluster
 from simgpu.ranks.communication import folding
 
 # torchrun's options that change nothing for ranks which are threads of one process.
@@ -152,7 +152,7 @@ def notes(args) -> list[str]:
                 f"--routing {args.routing} needs --shapes-only: with values, the router of the "
                 "script chooses"
             )
-        Routing(args.routing)  # raises if it is none
+        Routing(args.routing)  # raises if it is invalid
     if args.steps is not None and args.steps < 1:
         raise ValueError(f"--steps {args.steps}: give a positive number")
     lines = []
@@ -183,8 +183,8 @@ def num_nodes(args) -> int:
     return _positive("--nnodes", args.nnodes, str(args.nnodes).rpartition(":")[2])
 
 
-def ranks_per_node(args) -> int:
-    """Return the number of ranks on each node.
+def ranks_per_node(args) -> int | None:
+    """Return the number of ranks on each node; None: one for each GPU of a full board.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def ranks_per_node(args) -> int:
     """
     wanted = args.nproc_per_node
     if wanted in ("gpu", "auto"):
-        return gpus_on_board(args)
+        return None
     return 1 if wanted is None else _positive("--nproc-per-node", wanted, wanted)
 
 
@@ -216,7 +216,7 @@ def cluster_of(args):
 
 
 def starts_itself(args, script) -> bool:
-    """Whether a script starts its ranks itself, and so runs once."""
+    """Return whether a script starts its ranks itself, and so runs once."""
     return args.nproc_per_node is None and (args.gpus_per_node is not None or script.starts_ranks())
 
 
@@ -239,14 +239,14 @@ def node_of(args):
             f"--nnodes {args.nnodes}: this script starts its ranks itself, and works on one node; "
             "give --nproc-per-node to start them as torchrun does"
         )
-    count = gpus_on_board(args) if args.gpus_per_node is None else args.gpus_per_node
-    if count < 1:
+    count = args.gpus_per_node
+    if count is not None and count < 1:
         raise ValueError(f"--gpus-per-node {count}: give a positive number")
     return machine_cluster(args, count)
 
 
 def per_step(args) -> tuple | None:
-    """Return how much a step processes, and of what; None if that was not said.
+    """Return how much a step processes, and of what; None without ``--per-step``.
 
     Raises
     ------

@@ -16,9 +16,10 @@ import simgpu as sim
 from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.clock import current
 from simgpu.clock.current import state
-from simgpu.network import build_cluster
+from simgpu.network.cluster import cluster_from_specs
 from simgpu.ranks.process.rank_local_state import RankLocalState
 from simgpu.ranks.process.torch_internals import C10D
+from simgpu.ranks.run_ranks import run_ranks
 from simgpu.run.calls import ProcessCall
 from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, StartError
@@ -59,10 +60,8 @@ class Driver:
 
     Parameters
     ----------
-    script : Script
-    args : argparse.Namespace
-        The options.
-    faults : Faults
+    script, args, faults
+        As for `Torchrun`.
 
     Attributes
     ----------
@@ -135,7 +134,7 @@ class Driver:
         }
 
     def _in_a_rank(self, init):
-        """Refuse to join the ranks in the script itself, which is none of them."""
+        """Refuse to let the script itself, which is not a rank, join the ranks."""
 
         @functools.wraps(init)
         def checked(*args, **kwargs):
@@ -172,7 +171,7 @@ class Driver:
         return start
 
     def _becomes_rank(self, process):
-        """Whether a process of the script runs a function of the script, not of a library."""
+        """Return whether a process runs a function of the script, not of a library."""
         target = getattr(process._target, "func", process._target)  # of a partial
         file = getattr(getattr(target, "__code__", None), "co_filename", "")
         its_own = bool(file) and is_user_code(file) and "site-packages" not in file
@@ -202,7 +201,7 @@ class Driver:
         return lambda process: 0 if self._has_run(process) else real(process)
 
     def _has_run(self, process):
-        """Whether a process was a rank; if it waits to become one, run it now, with the others."""
+        """Return whether it was a rank; if it waits to become one, it runs now, with the others."""
         if any(waiting is process for waiting, _ in self._waiting):
             self._run_waiting()
         return process in self._ended
@@ -227,12 +226,9 @@ class Driver:
         if state.machine is not None:  # of the script: its ranks have their own GPUs
             state.machine.alive, state.machine = False, None
         self._environment = {name: os.environ[name] for name in _OF_RANKS if name in os.environ}
-        self.cluster = build_cluster(len(calls), self._node.gpu, self._node.link)
+        self.cluster = cluster_from_specs(len(calls), self._node.gpu, self._node.link)
         self._faults.check(len(calls))
-        sim.spawn(
-            self._run_one, (calls,), len(calls), self._node.gpu, self._node.link,
-            slow=self._faults.slow, **self._values,
-        )  # fmt: skip
+        run_ranks(self._run_one, (calls,), self.cluster, slow=self._faults.slow, **self._values)
 
     def _run_one(self, rank, calls):
         self._time.begin_rank()

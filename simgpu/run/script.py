@@ -64,7 +64,7 @@ class Script:
         self._code = compile(self._source, self.path, "exec", dont_inherit=True)
 
     def starts_ranks(self) -> bool:
-        """Whether it calls what starts processes: `torch.multiprocessing.spawn`, ``Process``."""
+        """Return whether it calls what starts processes, such as `torch.multiprocessing.spawn`."""
         try:
             nodes = [*ast.walk(ast.parse(self._source))]
         except (SyntaxError, ValueError):

@@ -71,7 +71,7 @@ class SimulatedTime:
         self._replacements.close()
 
     def begin_rank(self) -> None:
-        """Note that the calling thread is a rank, whose sleep() moves its host's clock."""
+        """Record that the calling thread is a rank, whose sleep() moves its host's clock."""
         self._thread.is_rank = True
 
     def begin_run(self) -> None:

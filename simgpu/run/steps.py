@@ -19,7 +19,7 @@ class Steps:
     Parameters
     ----------
     limit : int, optional
-        A rank ends, as by ``sys.exit()``, when an optimiser of it has made so many steps.
+        A rank ends, as by ``sys.exit()``, when one of its optimisers has made this many steps.
 
     Attributes
     ----------
@@ -52,13 +52,13 @@ class Steps:
         if current.ranks is None:  # before a script starts its ranks
             return
         if not current.ranks.checks:
-            self._note_end(optimizer)
+            self._record_end(optimizer)
         self._made[optimizer] = self._made.get(optimizer, 0) + 1
         if self._made[optimizer] == self._limit:
             self.cut_short = True
             raise SystemExit(0)
 
-    def _note_end(self, optimizer):
+    def _record_end(self, optimizer):
         rank, machine = current.ranks.rank, current.ranks.machine
         if optimizer not in self._ends_by_optimizer:
             self._ends_by_optimizer[optimizer] = []

@@ -3,9 +3,9 @@
 import os
 import sys
 
-import simgpu as sim
 from simgpu.clock import current
 from simgpu.ranks.representatives import RanksDifferError
+from simgpu.ranks.run_ranks import run_ranks
 from simgpu.run import processes
 from simgpu.run.cuda import current_device
 from simgpu.run.failures import Failures, say
@@ -61,15 +61,14 @@ class Torchrun:
         time : SimulatedTime
         steps : Steps
         """
-        failures, cluster = Failures(self._script), self.cluster
+        failures = Failures(self._script)
         time.begin_run()
         steps.clear()
         failed = None
         with processes.refused(), Killing(self._faults, enabled=not self._killed) as killing:
             try:
-                sim.spawn(
-                    self._run_one, (restart, time, failures), cluster.world_size, cluster.gpu,
-                    cluster.link, cluster.nodes, cluster.network, **self._options,
+                run_ranks(
+                    self._run_one, (restart, time, failures), self.cluster, **self._options,
                     slow=self._faults.slow, slow_cards=self._faults.cards,
                 )  # fmt: skip
             except KeyboardInterrupt:

@@ -68,7 +68,7 @@ class Participant:
         return max(self.batch.ready, after)
 
     def end(self, end) -> None:
-        """Note in the stream that it ends at the time `end`."""
+        """Record in the stream that it ends at the time `end`."""
         if self.batch is not None and self.batch.after is None:
             self.batch.after = self.stream.end
         self.stream.end = max(self.stream.end, end)

@@ -110,7 +110,7 @@ class CooperativeScheduler:
             raise self.error
 
     def kill(self) -> None:
-        """End the current rank as SIGKILL ends a process: nothing of it runs any more."""
+        """End the current rank as SIGKILL ends a process: none of its code runs again."""
         rank = self.running
         rank.ended = rank.killed = True
         if any(not r.ended for r in self.ranks):
@@ -191,7 +191,7 @@ class CooperativeScheduler:
         rank.go.put(None)
 
     def _next_ready(self, must_wait=True):
-        """Return the next rank that is ready (or, on request, need not wait); None if none is."""
+        """Return the next rank that is ready (or, on request, need not wait); None: no rank is."""
         first = self.running.index + 1
         for rank in self.ranks[first:] + self.ranks[:first]:
             if rank.ended:

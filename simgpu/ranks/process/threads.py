@@ -74,6 +74,6 @@ def _acquire(waiter, timeout, before):
 
 
 def _other_threads(scheduler, before):
-    """Whether there are threads that the program has started."""
+    """Return whether there are threads that the program has started."""
     ranks = {rank.thread for rank in scheduler.ranks}
     return bool(set(threading.enumerate()) - before - ranks)

@@ -66,7 +66,7 @@ def _make_part(parent, ranks, me, timeout, desc):
 
 
 def _bind(helper):
-    """Note the ``device_id=`` in the group, as PyTorch does in groups of its own class."""
+    """Record ``device_id=`` in the group, as PyTorch does in groups of its own class."""
 
     @functools.wraps(helper)
     def make(*args, device_id=None, **kwargs):

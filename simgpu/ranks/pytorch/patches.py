@@ -45,7 +45,7 @@ def patched():
     with saving.ShardedSaves() as saves, Replacements() as scoped:
         if not is_accelerator():  # beside a real one, make them the accelerator of ranks only
             scoped.add(accelerator.replacements())
-            scoped.add(_accelerator())
+            scoped.add(as_accelerator())
         scoped.add(
             {
                 **dict.fromkeys(_INIT, _simulated_only(find(_INIT[0]))),
@@ -74,8 +74,8 @@ def patched():
             find(_ISOLATE)(False)
 
 
-def _accelerator():
-    """Return the replacements that make simulated GPUs the accelerator."""
+def as_accelerator() -> dict:
+    """Return the replacements that make simulated GPUs, as they are called now, the accelerator."""
 
     def get():
         return torch.device(device_type())

@@ -37,7 +37,7 @@ def replacements() -> dict:
     return {
         PROPAGATE: lambda propagator, schema: shared.propagate(propagator, schema),
         **({STRIDED: _unless_plain(find(STRIDED))} if exists(STRIDED) else {}),
-        **{name: shared.note_place(find(name)) for name in PLACES},
+        **{name: shared.record_place(find(name)) for name in PLACES},
     }
 
 
@@ -68,7 +68,7 @@ class SharedShardings:
         self._found = {}  # what describes an operation -> its sharding, and the meshes it names
         self._depends_on_place = False
 
-    def note_place(self, function):
+    def record_place(self, function):
         """Wrap a method that returns a rank's place in its mesh."""
 
         @functools.wraps(function)

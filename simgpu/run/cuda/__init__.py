@@ -1,9 +1,9 @@
 """CUDA's spelling: scripts that say ``cuda`` and ``nccl`` run on simulated GPUs as they are.
 
 Only ``simgpu run`` does this, in its own process, in which real GPUs are hidden. PyTorch's
-dispatcher takes Python kernels for the key ``CUDA``, so ``device="cuda"`` leads where
-``device="sim"`` leads, without any test in Python. To C++ a simulated tensor stays on ``meta:i``;
-its ``.device`` in Python is ``cuda:i``.
+dispatcher takes Python kernels for the key ``CUDA``, so ``device="cuda"`` runs the same kernels as
+``device="sim"``, without any test in Python. To C++ a simulated tensor stays on ``meta:i``; its
+``.device`` in Python is ``cuda:i``.
 
 Until a script says ``cuda``, its devices are called ``sim``, as `torch.accelerator` names them.
 

@@ -28,8 +28,8 @@ _named: set = set()  # lines that put a tensor on the GPU of another rank
 _seen: set = weakref.WeakSet()  # ranks whose CUDA_VISIBLE_DEVICES has been read
 
 
-def note_use(index) -> None:
-    """Note that a program names ``cuda:{index}``; None stands for the current device."""
+def record_use(index) -> None:
+    """Record that a program names ``cuda:{index}``; None stands for the current device."""
     rank = running_rank()
     if rank is None:
         return
@@ -51,7 +51,7 @@ def _apply_visible_devices(rank):
 
 
 def check(rank) -> None:
-    """Refuse that a rank communicates a tensor that would be on GPU 0.
+    """Refuse to let a rank communicate a tensor that would be on GPU 0.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def check(rank) -> None:
 
 
 def check_end() -> None:
-    """Refuse that a rank ends which has put tensors on GPU 0 and communicated none of them.
+    """Refuse to let a rank end that has put tensors on GPU 0 without communicating any.
 
     Raises
     ------

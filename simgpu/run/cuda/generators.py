@@ -86,7 +86,7 @@ class DefaultGenerators:
 
 
 def _drawing(own):
-    """Refuse that a function of the host draws from a generator of a device."""
+    """Refuse to let a function of the host draw from a generator of a device."""
 
     @functools.wraps(own)
     def draw(*args, **kwargs):

@@ -6,14 +6,13 @@ import tokenize
 from contextlib import contextmanager
 from functools import partial
 
-import torch
-
 from simgpu import naming
 from simgpu.backend.pytorch import register
 from simgpu.backend.pytorch.replacements import Replacements
 from simgpu.clock.current import state
 from simgpu.clock.hooks import HOOKS
-from simgpu.naming import CUDA, NAME, device_type, spelling
+from simgpu.naming import CUDA, NAME, spelling
+from simgpu.ranks.pytorch.patches import as_accelerator
 from simgpu.run.cuda import (
     current_device,
     distributed,
@@ -61,7 +60,7 @@ def cuda_spelling(mentioned, say):
             scoped.callback(library._destroy)
         for replacements in (
             names.replacements, partial(current_device.replacements, say), tensors.replacements,
-            storages.replacements, kernels.replacements, generators.replacements, _accelerator,
+            storages.replacements, kernels.replacements, generators.replacements, as_accelerator,
             partial(distributed.replacements, say_cuda),
             partial(graphs.replacements, current_device.check),
             partial(tracing.replacements, compiled),
@@ -79,7 +78,7 @@ def _restore_visible(visible):
 def _on_cuda(index):
     if spelling.name is not CUDA:
         say_cuda()
-    current_device.note_use(index)
+    current_device.record_use(index)
 
 
 def say_cuda() -> None:
@@ -92,13 +91,6 @@ def say_cuda() -> None:
     for device in state.machine.devices:
         device.rename(device.number)
         device.name_row()
-
-
-def _accelerator():
-    def get():
-        return torch.device(device_type())
-
-    return {f"torch._C:{name}": get for name in ("_accelerator_getAccelerator", "_get_accelerator")}
 
 
 def mentions_cuda(path) -> bool:

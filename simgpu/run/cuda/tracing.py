@@ -31,8 +31,8 @@ class Compiled:
     def __init__(self, warn):
         self.used, self.warn = False, warn
 
-    def note(self):
-        """Note it, and say once what follows."""
+    def record(self):
+        """Record that a script compiles something; the first time, warn about what follows."""
         if not self.used:
             self.used = True
             self.warn(NOTE)
@@ -47,7 +47,7 @@ class Compiled:
             return functools.partial(self.compile, **given)
         if disable:
             return model
-        self.note()
+        self.record()
         return _optimized(model) if isinstance(model, torch.nn.Module) else model
 
 

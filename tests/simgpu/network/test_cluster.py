@@ -168,7 +168,7 @@ def test_a_second_level_of_switches_is_used_by_those_who_cross_it():
         (lambda: dataclasses.replace(NETWORKS["hdr"], rate=math.nan), "rate is nan"),
         (lambda: dataclasses.replace(CUBE, kind="star"), "'star'.*mesh"),
         (lambda: dataclasses.replace(CUBE, rate=0), "rate is 0"),
-        (lambda: Cluster("x", None, None, CUBE, gpus_per_node=2.5), "2.5; give a whole number"),
+        (lambda: Cluster("x", None, None, CUBE, gpus_per_node=2.5), "2.5; give a positive integer"),
     ],
 )
 def test_mistakes_are_named_with_a_remedy(make, words):

@@ -98,7 +98,7 @@ def test_of_a_slow_gpu_it_is_still_known_what_limits_a_kernel(summary):
         (["2"], None, "--slow 2: give a rank and a factor, such as 2:1.5x"),
         (["2:0x"], None, "--slow 2:0x: give a rank and a factor"),
         (["2:-1x"], None, "--slow 2:-1x: give"),
-        ([], "3", "--kill 3: give a rank and a step from 1 on, such as 3@step5"),
+        ([], "3", "--kill 3: give a rank and a step, counted from 1, such as 3@step5"),
         ([], "3@step0", "--kill 3@step0: give"),
     ],
 )

@@ -3,6 +3,7 @@
 import pytest
 
 import simgpu as sim
+from simgpu.hardware import default
 from simgpu.network.networks import NETWORKS
 from simgpu.rates_and_sizes import memory_size, rate
 from simgpu.run.options import cluster_of, make_parser, per_step
@@ -86,3 +87,16 @@ def test_a_gpu_that_is_almost_full_is_called_so(gib, is_said, simgpu_run):
     said = [line for line in out.splitlines() if line.startswith("note:")]
     assert bool(said) is is_said
     assert ("of 10 GiB are reserved on rank 1: a real" in "".join(said)) is is_said
+
+
+@pytest.mark.parametrize(
+    ("options", "num_gpus"), [(("--nproc-per-node", "2"), 2), (("--nproc-per-node", "gpu"), 8)]
+)
+def test_a_gpu_is_looked_for_once(simgpu_run, monkeypatch, options, num_gpus):
+    looked_for, find_gpu = [], default.find_gpu
+    monkeypatch.setattr(default, "find_gpu", lambda gpu: looked_for.append(gpu) or find_gpu(gpu))
+    source = "import torch\ntorch.ones(9, device=torch.accelerator.current_accelerator()) + 1\n"
+    code, out, err = simgpu_run(source, "--gpu", "h100", *options)
+    assert code == 0, err
+    assert f"{num_gpus} x h100" in out
+    assert looked_for == ["h100"]

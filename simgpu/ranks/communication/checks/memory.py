@@ -27,7 +27,7 @@ def check_layout(rank, call, tensors, wanted) -> None:
 
 
 def is_contiguous(tensor) -> bool:
-    """Whether NCCL takes a tensor for a collective: contiguous, or with channels last."""
+    """Return whether NCCL takes a tensor for a collective: contiguous, or with channels last."""
     layout = _CHANNELS_LAST.get(tensor.dim())
     return tensor.is_contiguous() or (
         layout is not None and tensor.is_contiguous(memory_format=layout)
@@ -35,12 +35,12 @@ def is_contiguous(tensor) -> bool:
 
 
 def is_plain(tensor) -> bool:
-    """Whether a tensor is contiguous in the order of its dimensions."""
+    """Return whether a tensor is contiguous in the order of its dimensions."""
     return tensor.is_contiguous()
 
 
 def is_dense(tensor) -> bool:
-    """Whether a tensor has no gaps and no element twice, whatever the order of its dimensions."""
+    """Return whether a tensor has no gaps and no element twice, in any order of its dimensions."""
     if tensor.is_contiguous():
         return True
     return _region(tensor)[1] == ((1, tensor.nbytes - 1),) and 0 not in tensor.stride()

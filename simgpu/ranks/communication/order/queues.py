@@ -47,7 +47,7 @@ class Queues:
                 del self._of[participant.stream]
 
     def is_first(self, collective) -> bool:
-        """Whether nothing is before it in any of its streams."""
+        """Return whether nothing is before it in any of its streams."""
         return not any(map(self._before, collective.participants.values()))
 
     def _before(self, participant):

@@ -50,7 +50,7 @@ def _all_modules():
 
 
 def _is_of(names, value):
-    """Return whether a value is one of some modules, or a class of theirs."""
+    """Return whether a value is one of some modules, or one of their classes."""
     if type(value) is types.ModuleType:
         return value.__name__ in names
     return is_class(value) and value.__module__ in names

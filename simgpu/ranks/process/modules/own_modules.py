@@ -88,14 +88,14 @@ class OwnModules:
         self.enter(self._caller)
 
     def leave(self) -> None:
-        """Put what the running rank has aside."""
+        """Put aside what the running rank has."""
         rank, self._running = self._running, None
         if rank is None:
             return
         if rank is self._caller:
             self._begin()
             return
-        self._note(rank)
+        self._record(rank)
         self._present = rank.names  # mostly those of the next rank, too
         self._leave_patches(rank)
         self._values.leave(rank.values)
@@ -121,7 +121,7 @@ class OwnModules:
         rank.count, rank.last = len(sys.modules), next(reversed(sys.modules))
 
     def _begin(self):
-        """Note what the caller has, before the first rank runs."""
+        """Record what the caller has, before the first rank runs."""
         self._common = {n: m for n, m in sys.modules.copy().items() if n not in _PROGRAM}
         own = callers_own(self._common)
         self._callers_own = {module.__name__: module for module in own}
@@ -139,8 +139,8 @@ class OwnModules:
         """Return whether a module that a rank has imported is common to all ranks."""
         return not self._top_levels.get(_top_level(name), True) or is_shared(name, module)
 
-    def _note(self, rank):
-        """Note which modules a rank has imported, replaced and removed since it began to run."""
+    def _record(self, rank):
+        """Record which modules a rank has imported, replaced and removed since it began to run."""
         if rank.is_unchanged():
             return
         own, common = {}, self._common

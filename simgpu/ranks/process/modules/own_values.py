@@ -44,7 +44,7 @@ class OwnValues:
             *map(ContainerSnapshot, containers),
         ]
         self._changed = []  # those in which a rank has changed something: compared one by one
-        self._note_first_values()
+        self._record_first_values()
 
     def of_rank(self) -> dict:
         """Return a new rank's values, by snapshot: those of the caller, and empty caches."""
@@ -68,25 +68,25 @@ class OwnValues:
         return new
 
     def leave(self, values) -> None:
-        """Note the values of the rank that has run, and return to the caller's."""
+        """Record the values of the rank that has run, and return to the caller's."""
         if not self._is_unchanged():
             self._changed += [snapshot for snapshot in self._same if snapshot.get()]
-            self._note_first_values()
+            self._record_first_values()
         for snapshot in self._changed:
             if found := snapshot.get():
                 values[snapshot] = found
                 snapshot.reset(found)
 
     def enter(self, values) -> None:
-        """Set the values of a rank that `leave` has noted, in snapshot of the caller's."""
+        """Set the values of a rank that `leave` has recorded, in place of the caller's."""
         for snapshot, found in values.items():
             snapshot.set(found)
             if snapshot not in self._changed:
                 self._changed.append(snapshot)
         values.clear()  # what the rank replaces while it runs must not be kept alive here
 
-    def _note_first_values(self):
-        """Note the values that no rank has changed, to compare them all at once."""
+    def _record_first_values(self):
+        """Record the values that no rank has changed, to compare them all at once."""
         changed = set(self._changed)
         self._same = [snapshot for snapshot in self._snapshots if snapshot not in changed]
         self._views = [view for snapshot in self._same for view in snapshot.views]
