@@ -13,7 +13,7 @@ import pytest
 
 from simgpu.ranks.process.modules import own_modules
 
-pytest_plugins = [f"support.suite.{name}" for name in ("tiers", "proved", "crashed_once")]
+pytest_plugins = [f"support.suite.{name}" for name in ("scheduler", "tiers", "proved")]
 START = time.monotonic()
 NO_TIME_LEFT = "no time left"
 ALLOWED_SKIPS = (

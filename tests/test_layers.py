@@ -201,7 +201,7 @@ def test_tests_of_simgpu_need_torch_numpy_and_pytest_alone():
         path = left.pop()
         done.add(path)
         for imported, in_function in imports(path, FILES):
-            if in_function and path.name in ("conftest.py", "crashed_once.py"):
+            if in_function and path.name in ("conftest.py", "scheduler.py"):
                 continue  # of a fixture or hook that these tests do not use
             name = imported.split(".")[0]
             beside = (path.parent / f"{name}.py").exists()

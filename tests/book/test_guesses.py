@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from support.paths import ROOT
 from support.samples import small_book
-from test_page_rules import CORE, page_parameters
+from test_page_rules import CORE, each_page
 
 from tools import notebooks
 from tools.chromium.visits import new_visitor
@@ -40,7 +40,7 @@ def nearest(options, number):
     return far[0][1] if far[0][0] < far[1][0] else None
 
 
-@page_parameters(CORE)
+@each_page(CORE)
 def test_a_chapter_lets_its_reader_guess(path):
     cells = nbformat.read(path, as_version=4).cells
     assert len(guesses(path)) >= 2
@@ -51,7 +51,7 @@ def test_a_chapter_lets_its_reader_guess(path):
         assert all(len(option.split()) <= 10 for option in options)
 
 
-@page_parameters(CORE)
+@each_page(CORE)
 def test_the_right_option_is_the_one_that_the_chapter_finds(path):
     notebook = nbformat.read(path, as_version=4)
     numbers = text.glued(notebook)
