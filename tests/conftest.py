@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-pytest_plugins = [f"support.suite.{name}" for name in ("tiers", "proved", "crashed_once")]
+pytest_plugins = [f"support.suite.{name}" for name in ("scheduler", "tiers", "proved")]
 START = time.monotonic()
 NO_TIME_LEFT = "no time left"
 ALLOWED_SKIPS = (

@@ -66,15 +66,13 @@ def place(module):
 
 MODULES = modules_in(ROOT)
 SUPPORT = modules_in(TESTS, ["support"])
-PLAIN = {"torch", "numpy", "pytest", "simgpu", "support"} | sys.stdlib_module_names
+FILES = MODULES | SUPPORT
+PLAIN = {"torch", "numpy", "pytest", "_pytest", "simgpu", "support"} | sys.stdlib_module_names
 # What only chapters, pages and tests need.
 EXTRAS = {
     "matplotlib", "sklearn", "scipy", "pooch", "tqdm", "requests", "pandas", "PIL", "IPython",
     "hypothesis", "torchvision", "nbformat", "sphinx", "websocket",
 }  # fmt: skip
-
-
-FILES = MODULES | SUPPORT
 
 
 def may_import(module, imported):
@@ -202,12 +200,14 @@ def test_a_folder_has_few_modules():
 
 @pytest.mark.slow
 def test_tests_of_simgpu_need_torch_numpy_and_pytest_alone():
-    left, done = [TESTS / "conftest.py", *(TESTS / "simgpu").rglob("*.py")], set()
+    folders = [TESTS / "simgpu", TESTS / "support" / "suite"]
+    left = [TESTS / "conftest.py", *(path for folder in folders for path in folder.rglob("*.py"))]
+    done = set()
     while left:
         path = left.pop()
         done.add(path)
         for imported, in_function in imports(path, FILES):
-            if in_function and path.name in ("conftest.py", "crashed_once.py"):
+            if in_function and path.name in ("conftest.py", "scheduler.py"):
                 continue  # of a fixture or hook that these tests do not use
             name = imported.split(".")[0]
             beside = (path.parent / f"{name}.py").exists()

@@ -35,7 +35,7 @@ def test_after():
 
 def run(path, *options):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["-n", "1", "--dist", "loadfile", "-p", "support.suite.crashed_once"]
+    command += ["-n", "1", "--dist", "loadfile", "-p", "support.suite.scheduler"]
     command += ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(path.parent), *options]
     env = os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests")))}
     return subprocess.run([*command, str(path)], env=env, capture_output=True, text=True).stdout

@@ -1,6 +1,7 @@
 """PyTorch's own samples of its operations, on the CPU and on simulated GPUs in several layouts."""
 
 import itertools
+import platform
 import random
 import sys
 import types
@@ -16,6 +17,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 import simgpu as sim
 
+platform.platform()  # PyTorch asks it, which would start a process in a test; it is kept
 INTERNAL = "torch.testing._internal"
 LAYOUTS = ("plain", "strided", "channels_last")
 
@@ -26,8 +28,11 @@ def ops():
     # They come with its test classes, whose base is in a package that nobody needs here.
     stand_in = sys.modules.setdefault("expecttest", types.ModuleType("expecttest"))
     stand_in.TestCase = getattr(stand_in, "TestCase", unittest.TestCase)
-    # They also forbid, for good, to set PyTorch's flags such as those of TF32.
-    with warnings.catch_warnings(), mock.patch.object(torch.backends, "disable_global_flags"):
+    with (
+        warnings.catch_warnings(),
+        # They also forbid, for good, to set PyTorch's flags such as those of TF32.
+        mock.patch.object(torch.backends, "disable_global_flags"),
+    ):
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
 

@@ -27,22 +27,30 @@ def source(path):
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
 
+def import_statements(nodes, in_function=False):
+    """Yield each import among some statements and in them, and whether a function has it."""
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, in_function
+        inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+            yield from import_statements(getattr(node, part, ()), inside)
+
+
 @cache
 def parsed_imports(path):
     """Return (module, names imported from it, whether inside a function) of each import in a file.
 
     A plain ``import a`` has no names.
     """
-    tree = ast.parse(source(path), path)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inside = {id(node) for function in functions for node in ast.walk(function)}
     found = []
-    for node in ast.walk(tree):
+    for node, in_function in import_statements(ast.parse(source(path), path).body):
+        names = [alias.name for alias in node.names]
         if isinstance(node, ast.Import):
-            found += [(alias.name, (), id(node) in inside) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+            found += [(name, (), in_function) for name in names]
+        else:
             assert node.level == 0, f"{path} has a relative import"
-            found.append((node.module, [a.name for a in node.names], id(node) in inside))
+            found.append((node.module, names, in_function))
     return found
 
 

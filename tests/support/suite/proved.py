@@ -104,7 +104,7 @@ def data_files(root):
     """Return what modules and notebooks read: files beside them that are neither."""
     folders = [root / "simgpu", root / "d2lmini", root / "chapters" / "scripts"]
     found = [*(root / "chapters").glob("matplotlibrc"), *(p for f in folders for p in f.rglob("*"))]
-    return [path for path in found if path.is_file() and path.suffix not in (".py", ".pyc")]
+    return [path for path in found if path.is_file() and path.suffix not in (".py", ".pyc", ".md")]
 
 
 def environment():

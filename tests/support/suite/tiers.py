@@ -15,13 +15,14 @@ from itertools import product
 import pytest
 from _pytest.mark.expression import Expression
 from support.paths import TESTS
+from support.suite.scheduler import REAL_JOBS
 
-DEAREST = [  # begun first, so that parallel workers end together
-    *("multiple-gpus.ipynb", "overlap-and-scaling.ipynb", "accuracies.ipynb"),
-    *("pipeline-parallelism.ipynb", "test_built_book.py", "memory-and-sharding.ipynb"),
-    *("tensor-parallelism.ipynb", "multiple-gpus-concise.ipynb", "experts.ipynb"),
-    *("long-sequences.ipynb", "putting-it-together.ipynb"),
-    *("test_chapters_on_gpus.py", "test_pages.py", "test_failures.py", "test_another_day.py"),
+FIRST = [  # what takes longest, so that parallel workers end together
+    *REAL_JOBS,  # on one of the workers
+    *("multiple-gpus.ipynb", "accuracies.ipynb", "pipeline-parallelism.ipynb"),
+    *("test_built_book.py", "memory-and-sharding.ipynb", "tensor-parallelism.ipynb"),
+    *("experts.ipynb", "long-sequences.ipynb", "putting-it-together.ipynb"),
+    *("test_chapters_on_gpus.py", "test_pages.py", "test_another_day.py"),
 ]
 SLOW = (  # folders and files whose tests run whole jobs: not for `make check`
     *("simgpu/compare", "simgpu/plan", "simgpu/programs", "simgpu/run", "simgpu/ranks/modules"),
@@ -85,7 +86,7 @@ def pytest_pycollect_makeitem(collector, name, obj):
 
 @pytest.hookimpl(tryfirst=True)  # before markers are selected
 def pytest_collection_modifyitems(items):
-    """Mark what drives a browser, what is slow, and what is a cell; begin with what is dearest.
+    """Mark what drives a browser, what is slow, and what is a cell; put what is `FIRST` there.
 
     Of the cases of a test with the marker ``sample(n)``, all but every n-th are exhaustive.
     """
@@ -103,5 +104,5 @@ def pytest_collection_modifyitems(items):
         if item.path.suffix == ".ipynb":
             item.add_marker("process")
             item.add_marker(pytest.mark.timeout(CELL_SECONDS))
-    places = {name: place for place, name in enumerate(DEAREST)}
-    items.sort(key=lambda item: places.get(item.path.name, len(DEAREST)))
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
