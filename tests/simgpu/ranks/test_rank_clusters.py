@@ -308,3 +308,14 @@ def test_a_custom_network():
         return durations([(0, 1)], 2, 2, network)[0]
 
     assert seconds(slow) > 1.9 * seconds("hdr")
+
+
+def test_afterwards_devices_are_called_by_their_number_again():
+    """In a rank, a device is called by its number on the node."""
+    sim.close()  # else the machine of an earlier test would be back
+    names = sim.spawn(
+        lambda rank: str(torch.ones(1, device="sim").device), nprocs=4, nodes=2, network="hdr"
+    )
+    assert names == ["sim:0", "sim:1", "sim:0", "sim:1"]
+    afterwards = [torch.ones(1, device=f"sim:{i}").device.index for i in range(4)]
+    assert afterwards == [0, 1, 2, 3]

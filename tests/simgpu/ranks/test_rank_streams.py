@@ -45,6 +45,25 @@ def test_a_stream_of_torch_is_a_stream():
     assert in_order[0] - overlapped[0] == pytest.approx(copy, rel=0.1)
 
 
+def test_kernels_of_a_stream_with_priority_wait_for_no_others():
+    def program(rank, priority):
+        x = torch.ones(SIZE, SIZE, device=device())
+        stream = sim.Stream(device(), priority=priority)
+        torch.accelerator.synchronize()
+        start = sim.now()
+        for _ in range(20):
+            x @ x
+        with stream:
+            x + 1
+        stream.synchronize()
+        return sim.now() - start
+
+    (urgent,), (ordinary,) = (
+        ranks(program, nprocs=1, args=(priority,), numerics=False) for priority in (-1, 0)
+    )
+    assert urgent < ordinary / 5
+
+
 @pytest.mark.slow
 def test_events_of_torch_measure_time():
     def program(rank):

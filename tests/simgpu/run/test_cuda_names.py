@@ -140,6 +140,17 @@ def test_wrappers_around_simulated_tensors_do_not_end_the_process(simgpu_run):
     assert (code, out.splitlines()[0]) == (0, "6.0 cuda:0"), err
 
 
+def test_devices_are_called_cuda_once_a_rank_has_said_so(simgpu_run):
+    code, _, err = simgpu_run(
+        "import torch\nx = torch.ones(3, device=torch.accelerator.current_accelerator())\n"
+        "assert str(x.device) == 'sim:0'\n"
+        "y = torch.ones(3, device='cu' + 'da') + 1\n"
+        "assert str(x.device) == str(y.device) == 'cu' + 'da:0'\n"
+    )
+    assert code == 0, err
+    assert {span.device for span in sim.trace()} == {"rank 0 host", "rank 0 cuda:0"}
+
+
 def test_there_is_no_pointer_to_hand_out(simgpu_run):
     code, _, err = simgpu_run(
         "import torch\nx = torch.ones(3, device='cuda')\n"
