@@ -138,6 +138,35 @@ def test_it_is_recorded_when_all_its_cells_have_passed(tmp_path, reports, record
     assert records.record(notebook).exists() == recorded
 
 
+class File:
+    """What pytest has collected of the notebook."""
+
+    nodeid = "chapters/sums.ipynb"
+
+    def __init__(self, repository):
+        self.path, self.markers = repository / self.nodeid, []
+        self.nb = nbformat.read(self.path, as_version=4)
+        self.add_marker = self.markers.append
+
+
+def collect(repository, **options):
+    """Return the records of a run that has collected one cell, and the notebook."""
+    records, file = Records(repository, **options), File(repository)
+    records.pytest_collection_modifyitems([SimpleNamespace(parent=file, path=file.path)])
+    return records, file
+
+
+def test_one_cell_alone_proves_nothing_and_what_is_proved_is_skipped_on_request(repository):
+    records, file = collect(repository, skip=True)
+    records.pytest_runtest_logreport(Report(0))
+    assert not records.record(file.nodeid).exists()
+    records.pytest_runtest_logreport(Report(1))
+    assert records.record(file.nodeid).read_text() == digest_of(file.path, repository)
+    for skip in (True, False):
+        _, file = collect(repository, skip=skip)
+        assert bool(file.markers) == skip
+
+
 def config_of(**options):
     found = {"nbval": True, "nbval_lax": False, "nbval_sanitize_with": None, "skip_proved": False}
     manager = pytest.PytestPluginManager()

@@ -3,6 +3,8 @@
 import ast
 import re
 from collections import Counter
+from copy import deepcopy
+from functools import cache
 
 import matplotlib
 import nbformat
@@ -28,6 +30,7 @@ def each_page(pages=PAGES):
     return each(pages, lambda path: path.stem)
 
 
+@cache
 def read(path):
     return nbformat.read(path, as_version=4)
 
@@ -147,7 +150,7 @@ def test_every_exercise_has_one_folded_solution(path):
 
 @each_page()
 def test_time_to_read_stands_under_the_title(path):
-    notebook = read(path)
+    notebook = deepcopy(read(path))
     stored = notebook.cells[0].source
     line = time_line(stored)
     assert line
