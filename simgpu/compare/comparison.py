@@ -106,7 +106,7 @@ def compare_run(request, reached, try_changes=False) -> Comparison:
     Raises
     ------
     PlanError
-        If the number is not valid, or the request's plan cannot be.
+        If the number is not valid, or the plan is impossible.
     """
     model, context = request.model, request.plan.cp
     if not model.has_sizes:

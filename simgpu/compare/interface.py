@@ -17,7 +17,7 @@ def compare(
     step_time : float, optional
         Seconds.
     mfu : float, optional
-        Per cent, without what is recomputed.
+        Per cent, without recomputation.
     try_changes : bool
         Simulate changes of the options, too; this takes several times as long.
     **options

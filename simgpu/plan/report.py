@@ -29,7 +29,7 @@ class Report:
         What is counted: ``"tokens"`` or ``"samples"``.
     gpus : int
     mfu_share : float, optional
-        FLOPs of the model (without what is computed again) over what the peaks allow, 0 to 1.
+        FLOPs of the model, without recomputation, over what the peaks allow, 0 to 1.
     peak_flop_per_second : float
         Of one GPU, for `dtype`.
     dtype : str
@@ -133,7 +133,7 @@ def report_of(request) -> Report:
     Raises
     ------
     PlanError
-        If the plan cannot be, or the model does not run.
+        If the plan is impossible, or the model does not run.
     """
     job = request.job()
     _check_imbalance(job)

@@ -47,7 +47,7 @@ class Search:
     tried : list of Tried
         Plans that were simulated and fit, the fastest first.
     rejected : collections.Counter
-        How many plans cannot be, or do not fit, by reason.
+        How many plans are impossible, or do not fit, by reason.
     skipped : int
         Plans that were not simulated: they are faster than the best by less than `GAIN`, at most.
     too_large : dict
@@ -98,7 +98,7 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     jobs : dict
         `Job` of each plan.
     rejected : collections.Counter
-        Reasons of those that cannot be.
+        Reasons of those that are impossible.
     workers : int
         Processes; 1: this one. A model that a Python file makes always stays in this one.
     top : int
