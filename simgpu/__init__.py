@@ -24,7 +24,9 @@ Values are computed immediately, in program order. A missing wait between stream
 is overwritten or freed too early, may change times but never values: `check_races` finds them.
 
 Programs for `torch.distributed` run under `spawn` or ``simgpu run``, on one node or on many; their
-communication takes as long as NCCL's would (`simgpu.network.collective_costs`).
+communication takes as long as NCCL's would (`simgpu.network.collective_costs`). `simgpu.plan`
+predicts a step of a model on many GPUs, `simgpu.compare` puts a run beside it and beside published
+ones.
 
 Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, generators on a
 device, tensors in forked processes, FSDP1. Conjugate and negative views are copies.

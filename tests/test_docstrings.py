@@ -11,7 +11,9 @@ from d2lmini.checks import concise, devices, overlap, parallelism, scratch, uneq
 
 
 def public_names():
-    for module in (d2lmini, sim, checks, concise, devices, overlap, parallelism, scratch, unequal):
+    simulation = sim, sim.plan, sim.compare
+    exercises = checks, concise, devices, overlap, parallelism, scratch, unequal
+    for module in (d2lmini, *simulation, *exercises):
         names = getattr(module, "__all__", None) or [n for n in vars(module) if n[0] != "_"]
         for name in names:
             thing = getattr(module, name)

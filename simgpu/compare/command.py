@@ -19,7 +19,7 @@ def compare_parser():
     add = reached.add_argument
     add("--tokens-per-second", type=float, metavar="N", help="of all GPUs")
     add("--step-time", type=float, metavar="SECONDS")
-    add("--mfu", type=float, metavar="PERCENT", help="without what is computed again")
+    add("--mfu", type=float, metavar="PERCENT", help="without recomputation")
     parser.add_argument(
         "--try", dest="changes", action="store_true", default=False,
         help="simulate changes of the options, too; this takes several times as long",

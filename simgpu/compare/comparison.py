@@ -6,7 +6,7 @@ from simgpu.compare.published import NEAR, TrainingRun, nearest
 from simgpu.compare.verdict import bubble, judge, measured_time
 from simgpu.plan.errors import band_of
 from simgpu.plan.report import Report, report_of
-from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.job import PlanError
 from simgpu.units import number, percent, quantity
 
 CLEAR = 0.01  # a change by a smaller share is not listed
@@ -106,10 +106,10 @@ def compare_run(request, reached, try_changes=False) -> Comparison:
     Raises
     ------
     PlanError
-        If the number is not valid, or the request's plan cannot be.
+        If the number is not valid, or the plan is impossible.
     """
     model, context = request.model, request.plan.cp
-    if not isinstance(model, Model):
+    if not model.has_sizes:
         raise PlanError(f"{model.name}: give a preset or a .json file; sizes are compared")
     job, report = request.job(), report_of(request)
     seconds = measured_time(reached, report)

@@ -12,8 +12,9 @@ def plan(model, **options):
         A preset, or the path of a ``.json`` or ``.py`` file.
     **options
         The options of ``simgpu plan``, with underscores, such as ``gpus=64``, ``gpu="h100"``,
-        ``tp=8``, ``global_batch=256``, ``recompute="full"``, ``compiled=True``. They are the fields
-        of `Hardware`, `Plan` and `Workload` in ``simgpu/plan/``; None is the default.
+        ``tp=8``, ``global_batch=256``, ``recompute="full"``, ``compiled=True``: the fields of
+        `simgpu.plan.request.Hardware`, `simgpu.plan.plans.Plan` and
+        `simgpu.plan.request.Workload`. None: the default.
 
     Returns
     -------

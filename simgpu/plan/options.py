@@ -98,7 +98,7 @@ def _add_search(parser):
     )  # fmt: skip
     add(
         "--jobs", type=int, metavar="N",
-        help="processes that search (default: one, from 64 GPUs on one for each core, at most 8)",
+        help="processes that search (default: one; for 64 GPUs or more, one a core, at most 8)",
     )  # fmt: skip
 
 

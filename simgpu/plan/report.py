@@ -7,7 +7,7 @@ from simgpu.plan.errors import MEMORY_SPLIT, band_of, in_words
 from simgpu.plan.plans import SHARDS
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.experts import most_imbalance
-from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.job import PlanError
 from simgpu.run.shares import CAUSES
 from simgpu.units import number, percent, quantity, size
 
@@ -29,7 +29,7 @@ class Report:
         What is counted: ``"tokens"`` or ``"samples"``.
     gpus : int
     mfu_share : float, optional
-        FLOPs of the model (without what is computed again) over what the peaks allow, 0 to 1.
+        FLOPs of the model, without recomputation, over what the peaks allow, 0 to 1.
     peak_flop_per_second : float
         Of one GPU, for `dtype`.
     dtype : str
@@ -133,12 +133,12 @@ def report_of(request) -> Report:
     Raises
     ------
     PlanError
-        If the plan cannot be, or the model does not run.
+        If the plan is impossible, or the model does not run.
     """
     job = request.job()
     _check_imbalance(job)
     step, model, gpus = simulate(job), job.model, request.gpus
-    tokens, unit = work_of(model)
+    tokens, unit = model.work
     return Report(
         model=model_in_words(model) + _length_in_words(model),
         hardware=hardware_in_words(job.cluster), program=_program_in_words(request.plan, job),
@@ -170,13 +170,6 @@ def _check_imbalance(job):
             f"--imbalance {given:g}: a token goes to {model.active} of {model.experts} experts, so "
             f"the busiest of {ranks} ranks has at most {most:g} times the mean; give 1 to {most:g}"
         )
-
-
-def work_of(model):
-    """Return how much a sequence counts in a rate, and the unit: its tokens, or one sample."""
-    if isinstance(model, Model):
-        return model.seq, "tokens"
-    return (1, "samples") if model.tokens is None else (model.tokens, "tokens")
 
 
 def _notes(job, step):
@@ -220,12 +213,12 @@ def hardware_in_words(cluster):
 
 
 def _length_in_words(model):
-    return f", sequences of {model.seq:,} tokens" if isinstance(model, Model) else ""
+    return f", sequences of {model.seq:,} tokens" if model.has_sizes else ""
 
 
 def _program_in_words(plan, job):
     program, batches = job.program, f"{job.micro_batches} x micro-batch {job.micro_batch} on"
-    if not isinstance(job.model, Model):
+    if not job.model.has_sizes:
         wrapper = "FSDP2" if program.sharded else "DDP"
         return (
             f"{wrapper}, {job.dtype}, recompute {plan.recompute}, {batches} each of "

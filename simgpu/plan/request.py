@@ -142,7 +142,7 @@ class Request:
         Raises
         ------
         PlanError
-            If the plan cannot be; its `reason` says why in a few words.
+            If the plan is impossible; its `reason` says why in a few words.
         """
         plan, size = self.plan, self.plan.tp * self.plan.pp * self.plan.cp
         if self.gpus % size:

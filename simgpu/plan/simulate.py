@@ -21,7 +21,7 @@ from simgpu.clock.current import find_device
 from simgpu.network.cluster import Cluster
 from simgpu.plan import user_model
 from simgpu.plan.step import program
-from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.job import PlanError
 from simgpu.run.shares import CAUSES, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
@@ -67,9 +67,9 @@ def run(job):
     cluster, size = job.cluster, job.tensor * job.data
     # By default PyTorch recomputes up to the last input that is needed. The switch is global.
     stops = set_checkpoint_early_stop(job.program.recompute != "all")
-    is_known = isinstance(job.model, Model)
-    step = program.step if is_known else user_model.step
-    failures = (ValueError, RuntimeError, AssertionError, *(() if is_known else (TypeError,)))
+    has_sizes = job.model.has_sizes
+    step = program.step if has_sizes else user_model.step
+    failures = (ValueError, RuntimeError, AssertionError, *(() if has_sizes else (TypeError,)))
     try:
         with stops, warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
@@ -87,7 +87,7 @@ def run(job):
     causes = causes_between(cluster.gpu, start, end)
     *parts, reserved = map(max, peaks)
     peaks = tuple(zip(*peaks, strict=True))
-    flops = job.model.flops(job.sequences) if is_known else _count_flops(start, end, cluster)
+    flops = job.model.flops(job.sequences) if has_sizes else _count_flops(start, end, cluster)
     return Simulated(
         end - start, max(parts), reserved, causes, peaks, max(context_bytes), flops
     )  # fmt: skip
@@ -157,7 +157,7 @@ def _memory_of(job, parts, axes, wanted):
 
 def _flops(job, part, count):
     """Return the FLOPs of a job's model; a `part` with some micro-batches has counted them."""
-    if isinstance(job.model, Model):
+    if job.model.has_sizes:
         return job.model.flops(job.sequences)
     if job.program.recompute != "none":  # what is recomputed is no work of the model
         plain = replace(job.program, recompute="none")

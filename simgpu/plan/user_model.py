@@ -31,8 +31,6 @@ class UserModel:
     parameters : int
     tokens : int, optional
         Of a sample; None: a sample has no tokens.
-    experts, layers : int
-        0 and 1: it is neither routed nor shortened.
     """
 
     name: str
@@ -40,8 +38,13 @@ class UserModel:
     batch: Callable
     parameters: int
     tokens: int | None
-    experts = 0
-    layers = 1
+    experts, layers = 0, 1  # none that are known
+    has_sizes = False
+
+    @property
+    def work(self):
+        """What a sample counts in rates, and in which unit."""
+        return (1, "samples") if self.tokens is None else (self.tokens, "tokens")
 
     @property
     def no_experts(self):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from simgpu.plan.errors import has_band
 from simgpu.plan.plans import Plan
 from simgpu.plan.simulate import Simulated, simulate
-from simgpu.plan.step.job import Job, Model, PlanError
+from simgpu.plan.step.job import Job, PlanError
 from simgpu.search.bounds import bounds_of, probe, probe_key
 
 MANY = 64  # GPUs: with this many or more, a search is worth several processes
@@ -47,7 +47,7 @@ class Search:
     tried : list of Tried
         Plans that were simulated and fit, the fastest first.
     rejected : collections.Counter
-        How many plans cannot be, or do not fit, by reason.
+        How many plans are impossible, or do not fit, by reason.
     skipped : int
         Plans that were not simulated: they are faster than the best by less than `GAIN`, at most.
     too_large : dict
@@ -98,7 +98,7 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     jobs : dict
         `Job` of each plan.
     rejected : collections.Counter
-        Reasons of those that cannot be.
+        Reasons of those that are impossible.
     workers : int
         Processes; 1: this one. A model that a Python file makes always stays in this one.
     top : int
@@ -112,7 +112,7 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
         If no plan's program runs.
     """
     result = Search(rejected=Counter(rejected))
-    if not all(isinstance(job.model, Model) for job in jobs.values()):
+    if not all(job.model.has_sizes for job in jobs.values()):
         workers = 1  # its functions cannot be sent to another process
     pool = _InProcess() if workers == 1 else ProcessPoolExecutor(
         workers, multiprocessing.get_context("spawn")
@@ -194,7 +194,7 @@ class _Loop:
             self.skipped.append((expected, least, plan))
             return
         job, smaller = self.jobs[plan], replace(plan, micro_batch=max(plan.micro_batch // 2, 1))
-        if smaller in self.result.too_large and not isinstance(job.model, Model):
+        if smaller in self.result.too_large and not job.model.has_sizes:
             self._reject(plan, self.result.too_large[smaller])  # it has no other bound
             return
         key = None if probed or self.everything else probe_key(job)

@@ -13,7 +13,6 @@ from functools import lru_cache
 from simgpu.hardware.attention import attention_efficiency
 from simgpu.network.collective_costs import cost
 from simgpu.plan.simulate import run
-from simgpu.plan.step.job import Model
 
 LOW, FLOAT = 2, 4  # bytes of a number: in low precision, and of float32
 PROBED = 1, 2  # layers, and micro-batches
@@ -59,7 +58,7 @@ def bounds_of(job, layer=None) -> Bounds:
 
     Nothing is known in advance of a model that a Python file makes: its bounds are 0.
     """
-    if not isinstance(job.model, Model):
+    if not job.model.has_sizes:
         return Bounds(0.0, 0.0)
     layer = layer or _layer(job)
     return Bounds(_seconds(job, layer), _memory(job, layer))
@@ -71,7 +70,7 @@ def probe_key(job):
     None if there is none: a Python file makes the model, or the probe's ranks would fill a node
     only in part, unlike those of the whole job.
     """
-    if not isinstance(job.model, Model):
+    if not job.model.has_sizes:
         return None
     experts = job.expert * job.expert_split
     data = math.lcm(job.context, experts // math.gcd(experts, job.tensor))

@@ -6,9 +6,9 @@ from dataclasses import replace
 from simgpu.plan import errors
 from simgpu.plan.options import plan_options
 from simgpu.plan.plans import Plan, parse
-from simgpu.plan.report import hardware_in_words, model_in_words, routing_in_words, work_of
+from simgpu.plan.report import hardware_in_words, model_in_words, routing_in_words
 from simgpu.plan.simulate import simulate
-from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.job import PlanError
 from simgpu.search.best_first import ROOM, Tried, search, workers_for
 from simgpu.search.bounds import bounds_of
 from simgpu.search.export import flags
@@ -26,7 +26,7 @@ def print_search(request, args):
     args : argparse.Namespace
         Options of ``simgpu plan``: those of its plan that were given are not searched.
     """
-    if args.export and not isinstance(request.model, Model):
+    if args.export and not request.model.has_sizes:
         raise PlanError(f"--export {args.export} needs the sizes of a model, not a .py file")
     wanted = args.why and parse(args.why)
     report = search_report(request, plan_options(args), args.jobs, args.top)
@@ -53,25 +53,33 @@ def search_report(request, fixed=None, workers=None, top=5) -> SearchReport:
         Rows of the table.
     """
     request = _with_batch(request)
-    model, imbalance = request.model, request.workload.imbalance
-    if not isinstance(model, Model):
+    model = request.model
+    if not model.has_sizes:
         _check_options(request)
     jobs, reasons = jobs_of(request, fixed)
     result = search(jobs, reasons, workers or workers_for(request.gpus), top)
-    length, _ = work_of(model)
-    batch = request.workload.global_batch
-    if isinstance(model, Model):
-        task = (f"unchanged: batch {batch:,} sequences of {length:,} tokens, {request.dtype}; "
-                "searched: mesh, micro-batch, schedule, recomputation, ZeRO stage")  # fmt: skip
-    else:
-        task = (f"unchanged: batch {batch:,} samples, {request.dtype}; searched: micro-batch, "
-                "recomputation, ZeRO stage 0 or 3; data parallel only")  # fmt: skip
-    if imbalance != 1:
-        task += f"; {routing_in_words(imbalance)}"
+    length, _ = model.work
     return SearchReport(
-        model_in_words(model), hardware_in_words(request.cluster), task, result, request.gpus,
-        batch * length, baseline(request, result), top, errors.band_of(model.experts),
+        model_in_words(model), hardware_in_words(request.cluster), _task(request), result,
+        request.gpus, request.workload.global_batch * length, baseline(request, result), top,
+        errors.band_of(model.experts),
     )  # fmt: skip
+
+
+def _task(request):
+    """Return in words what the search does not change, and what it does."""
+    workload, model = request.workload, request.model
+    task = f"unchanged: batch {workload.global_batch:,}"
+    if not model.has_sizes:
+        return (
+            f"{task} samples, {request.dtype}; searched: micro-batch, recomputation, ZeRO stage 0 "
+            "or 3; data parallel only"
+        )
+    task += (
+        f" sequences of {model.seq:,} tokens, {request.dtype}; searched: mesh, micro-batch, "
+        "schedule, recomputation, ZeRO stage"
+    )
+    return task if workload.imbalance == 1 else f"{task}; {routing_in_words(workload.imbalance)}"
 
 
 def _with_batch(request):
@@ -91,7 +99,7 @@ def baseline(request, result):
     of one sequence, with 1F1B and ZeRO-1; every layer is recomputed only if nothing fits otherwise.
     Of a model that a Python file makes: data parallel alone, by DDP.
     """
-    node = request.cluster.gpus_per_node if isinstance(request.model, Model) else 1
+    node = request.cluster.gpus_per_node if request.model.has_sizes else 1
     for tp in reversed(range(1, node + 1)):
         jobs, _ = possible(request, _simple_plans(request, tp))
         if jobs:
@@ -102,7 +110,7 @@ def baseline(request, result):
 
 def _simple_plans(request, tp):
     gpus = request.gpus
-    if not isinstance(request.model, Model):
+    if not request.model.has_sizes:
         yield Plan(shard=0)
         return
     for recompute in ("none", "full"):

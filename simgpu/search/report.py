@@ -26,8 +26,7 @@ class SearchReport:
     top : int
         Rows of the table.
     error : tuple of float
-        Measured over predicted times of published steps: the lowest and the highest, but for a
-        tenth.
+        Between which multiples of the predicted time nine of ten published steps took.
     """
 
     model: str

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from simgpu.plan.plans import Plan
-from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.job import PlanError
 
 RECOMPUTE = "none", "selective", "full"  # core_attn saves little of fused attention
 SCHEDULES = (("1f1b", None), ("interleaved", 2), ("interleaved", 4))
@@ -57,7 +57,7 @@ def _candidates(request, fixed):
         return [fixed[name]] if name in fixed else others
 
     model, gpus, batch = request.model, request.gpus, request.workload.global_batch
-    if isinstance(model, Model):
+    if model.has_sizes:
         return _splits(model, gpus, request.cluster.gpus_per_node, batch, values)
     return _unsplit(max(batch // gpus, 1), values)
 

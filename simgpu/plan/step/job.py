@@ -60,6 +60,12 @@ class Model:
     shared: int = 0
     head: int | None = None
     name: str = field(default="the model", compare=False)
+    has_sizes = True  # it can be split, and bounds of its time follow from formulas
+
+    @property
+    def work(self):
+        """What a sequence counts in rates, and in which unit."""
+        return self.seq, "tokens"
 
     @property
     def no_experts(self):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+import simgpu
 from simgpu.__main__ import main
 from simgpu.compare.published import distance, nearest, published
 from simgpu.compare.verdict import judge
@@ -89,6 +90,39 @@ def test_bad_numbers_are_named(words, capsys):
     with pytest.raises(SystemExit):
         main([*RUN, *words])
     assert " ".join(words) in capsys.readouterr().err
+
+
+def test_the_command_as_a_function(capsys):
+    comparison = simgpu.compare("gpt2-124m", gpus=8, gpu="a100", mfu=30)
+    assert main([*RUN, "--mfu", "30"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(comparison.to_dict()))
+    assert main([*RUN[:-1], "--mfu", "30"]) == 0
+    assert capsys.readouterr().out == f"{comparison}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "0 numbers of the run; give one of tokens_per_second, step_time, mfu"),
+        ({"mfu": 30, "step_time": 1.0}, "2 numbers of the run; give one"),
+        ({"mfu": 30, "gpu_per_node": 8}, "did you mean 'gpus_per_node'"),
+    ],
+)
+def test_the_function_raises_errors(options, message):
+    with pytest.raises(simgpu.plan.PlanError) as error:
+        simgpu.compare("gpt2-124m", gpus=1, **options)
+    assert message in str(error.value)
+
+
+def test_a_model_without_sizes_is_not_compared(tmp_path, capsys):
+    path = tmp_path / "own.py"
+    program = (
+        "import torch\nmodel = lambda: torch.nn.Linear(2, 2)\nbatch = lambda n: torch.ones(n, 2)"
+    )
+    path.write_text(program, encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["compare", str(path), "--mfu", "30"])
+    assert "own.py: give a preset or a .json file; sizes are compared" in capsys.readouterr().err
 
 
 @pytest.mark.exhaustive

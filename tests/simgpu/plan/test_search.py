@@ -76,10 +76,32 @@ IMPOSSIBLE_EXPERTS = {
 }
 
 
+UNEVEN = replace(SMALL, heads=6, kv_heads=6, inner=2820, layers=6, seq=1020)
+IMPOSSIBLE_UNEVEN = {
+    "tp4": "tp does not divide the heads",
+    "pp4": "pp x chunks does not divide the layers",
+    "cp8": "tp x cp does not divide the positions",
+}
+
+
 @pytest.mark.parametrize(
     ("model", "name", "reason"),
     [(SMALL, *row) for row in IMPOSSIBLE.items()]
-    + [(EXPERTS, *row) for row in IMPOSSIBLE_EXPERTS.items()],
+    + [(EXPERTS, *row) for row in IMPOSSIBLE_EXPERTS.items()]
+    + [(UNEVEN, *row) for row in IMPOSSIBLE_UNEVEN.items()]
+    + [
+        (
+            replace(SMALL, inner=2817),
+            "tp2",
+            "tp does not divide the columns of a feed-forward part",
+        ),
+        (
+            replace(EXPERTS, inner=1026),
+            "tp2,etp4",
+            "etp does not divide the columns of an expert",
+        ),
+        (replace(SMALL, kv_heads=2), "tp4", "fewer heads of keys and values than tp"),
+    ],
 )
 def test_an_impossible_plan_has_a_reason_and_a_remedy(model, name, reason):
     with pytest.raises(PlanError) as error:
