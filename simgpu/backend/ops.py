@@ -33,6 +33,8 @@ _WRITES_ONLY = {
 WRITE_THE_SAME = {
     "fill_", "zero_", "masked_fill_", "index_fill_", "index_put_", "_index_put_impl_",
 }  # fmt: skip
+# These write to the gradients, their second argument, only to undo the scale that they are given.
+SCALE_GRADIENTS = {"_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"}
 # These read as many elements of their first tensor as they write, not all of it.
 _GATHERS = {"index", "gather", "index_select", "embedding", "take", "_unsafe_index"}
 # These touch only as many elements of the tensor they change as they are given.

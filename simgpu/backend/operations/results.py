@@ -4,7 +4,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.conj_neg_bits import resolve
-from simgpu.backend.ops import tensors_of
+from simgpu.backend.ops import SCALE_GRADIENTS, tensors_of
 from simgpu.backend.tensor import SimTensor, refresh, wrap
 from simgpu.races import detector as races
 
@@ -50,15 +50,16 @@ def cost(call, out):
     if isinstance(out, torch.Tensor):
         outs = (out,)
     elif op.num_returns == 0:
-        outs = _changed(op, call.inner_args)
+        outs = _changed(op, call.inner_args, call.inner_kwargs)
     else:
         outs = [leaf for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)]
     return op.cost(call.tensors, call.inner_args, call.inner_kwargs, outs, out)
 
 
-def _changed(op, args):
+def _changed(op, args, kwargs):
     """Return the tensors changed by an operation that returns nothing."""
-    return [t for i in op.changed if i < len(args) for t in tree_leaves(args[i])]
+    keeps = 1 if op.packet_name in SCALE_GRADIENTS and kwargs.get("grad_scale") is None else None
+    return [t for i in op.changed if i < len(args) and i != keeps for t in tree_leaves(args[i])]
 
 
 def launch(call, num_bytes, flops, products, wrapped) -> None:
