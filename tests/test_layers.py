@@ -154,7 +154,7 @@ def test_no_circles_of_files():
     assert circles(graph(FOLDERS)) == {}
 
 
-@pytest.mark.parametrize("package", ["simgpu", "d2lmini"])
+@pytest.mark.parametrize("package", ["simgpu", "d2lmini", "benchmarks", "chapters"])
 def test_no_circles_of_folders(package):
     assert circles(graph([package], folder_of)) == {}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.published import tables
 from benchmarks.published.families import nanotron
-from benchmarks.published.rows import UnpredictableError
+from benchmarks.published.shared.rows import UnpredictableError
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 

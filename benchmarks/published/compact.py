@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.published.families import nanotron, torchtitan
 from benchmarks.published.families.experts import Folding
 from benchmarks.published.families.megatron import A100, H100
-from benchmarks.published.page.summary import NAMES
+from benchmarks.published.tables import FAMILIES
 from simgpu.compare.published import COLUMNS, FILE
 
 ROOT = Path(__file__).parents[2]
@@ -48,8 +48,8 @@ def references() -> dict:
     """Return where the rows of each family can be read, as the book's references have it."""
     entries = (ROOT / "references.bib").read_text(encoding="utf-8").split("\n@")
     found = {}
-    for family, source in NAMES.items():
-        keys = re.findall(r"\{cite\}`([^`]+)`", source)
+    for family in READERS:
+        keys = re.findall(r"\{cite\}`([^`]+)`", FAMILIES[family].TITLE)
         for entry in entries:
             if keys and f"{{{keys[0]}," in entry:
                 url = re.search(r"\burl\s*=\s*\{([^}]+)", entry)

@@ -8,8 +8,8 @@ import json
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from benchmarks.published.page import assumed
-from benchmarks.published.rows import Prediction
+from benchmarks.published.shared.rows import Prediction
+from benchmarks.published.study import assumed
 from benchmarks.published.tables import Table
 
 PATH = Path(__file__).parents[2] / "records" / "published" / "predictions.json"

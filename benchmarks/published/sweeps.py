@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.systems import find_system
 from simgpu.network import measured
 from simgpu.network.collective_costs import cost, forget
 

@@ -21,12 +21,12 @@ from benchmarks.published.families import (
     torchtitan,
     vtrain,
 )
-from benchmarks.published.rows import UnpredictableError
+from benchmarks.published.shared.rows import UnpredictableError
 from simgpu.plan.step.job import PlanError
 
-FAMILIES = {
-    "more messages": collectives.More,  # before those with fewer columns
+FAMILIES = {  # in the order of the page
     "collectives": collectives,
+    "more messages": collectives.More,
     "vtrain": vtrain,
     "llmfoundry": llmfoundry,
     "torchtitan": torchtitan,
@@ -35,17 +35,18 @@ FAMILIES = {
     "korthikanti times": korthikanti.Times,
     "korthikanti memory": korthikanti.Memory,
     "nanotron": nanotron,
-    "gpt2": gpt2,
-    "resnet50": resnet50,
-    "torchgpipe": torchgpipe,
-    "large models": large_models,
-    "internevo": internevo,
     "moe folding": experts.Folding,
     "moe modelzoo": experts.Modelzoo,
     "automodel": experts.AutoModel,
     "bridge": experts.Bridge,
     "megascale": megatron.MegaScale,
+    "internevo": internevo,
+    "gpt2": gpt2,
+    "resnet50": resnet50,
+    "torchgpipe": torchgpipe,
+    "large models": large_models,
 }
+EXPERTS = ("moe folding", "moe modelzoo", "automodel")  # mixtures of experts alone
 
 
 class UnknownTableError(ValueError):
@@ -73,6 +74,11 @@ class Table:
     predictions: list
     refused: list
 
+    @property
+    def title(self):
+        """What the rows are, and their source."""
+        return FAMILIES[self.family].TITLE
+
 
 def find_files(names):
     """Return the tables of that name; of a folder all that are in it, by name."""
@@ -83,8 +89,14 @@ def find_files(names):
 
 
 def find_family(columns):
-    """Return the name of the family whose columns are all there, None if there is none."""
-    return next((n for n, family in FAMILIES.items() if family.COLUMNS.issubset(columns)), None)
+    """Return the name of the family with the most columns, all of which are there, or None."""
+    known = [name for name, family in FAMILIES.items() if family.COLUMNS.issubset(columns)]
+    return max(known, key=lambda name: len(FAMILIES[name].COLUMNS), default=None)
+
+
+def has_experts(family, prediction):
+    """Return whether a published step is one of a mixture of experts."""
+    return family in EXPERTS or "Qwen3" in prediction.what
 
 
 def read_rows(path):

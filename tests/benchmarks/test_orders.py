@@ -7,8 +7,8 @@ import pytest
 
 from benchmarks.published import orders, record
 from benchmarks.published.page import blocks
-from benchmarks.published.page.summary import has_experts
-from benchmarks.published.rows import Prediction
+from benchmarks.published.shared.rows import Prediction
+from benchmarks.published.tables import has_experts
 from simgpu.plan import errors
 
 NO_STEPS = "collectives", "more messages", "korthikanti memory"

@@ -7,10 +7,11 @@ import pytest
 from support.samples.published_tables import COLLECTIVES, VTRAIN
 
 from benchmarks.published import __main__ as published
-from benchmarks.published import systems, tables
+from benchmarks.published import tables
 from benchmarks.published.families import collectives, vtrain
-from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import calibrated, rank_correlation, ranks, score
+from benchmarks.published.shared import systems
+from benchmarks.published.shared.rows import Prediction, UnpredictableError
 
 
 def run(tmp_path, capsys, text):

@@ -8,10 +8,10 @@ import pytest
 from benchmarks.published import __main__ as published
 from benchmarks.published import best_splits, tables
 from benchmarks.published.families import experts, large_models, nanotron
-from benchmarks.published.models import find_model
-from benchmarks.published.resnets import balance
-from benchmarks.published.rows import Prediction, UnpredictableError
 from benchmarks.published.score import score
+from benchmarks.published.shared.models import find_model
+from benchmarks.published.shared.resnets import balance
+from benchmarks.published.shared.rows import Prediction, UnpredictableError
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import Simulated
 from simgpu.plan.step.job import Model, PlanError

@@ -18,7 +18,6 @@ from benchmarks.page import plain
 from benchmarks.published import orders, record, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.page import (
-    assumed,
     blocks,
     claims,
     constants,
@@ -29,7 +28,8 @@ from benchmarks.published.page import (
     summary,
     write,
 )
-from benchmarks.published.rows import Prediction
+from benchmarks.published.shared.rows import Prediction
+from benchmarks.published.study import assumed
 from simgpu.hardware import assumptions as hardware
 
 HOSTILE = "<script>alert(1)</script> A100 | `code` *bold* $x$ [a](b) {cite}`zhang2023dive` <<one>>"

@@ -2,13 +2,14 @@
 
 import re
 
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.hardware.assumptions import LAUNCH_OVERHEAD
 from simgpu.network.bus_bandwidth import COLLECTIVES, seconds_at
 from simgpu.network.collective_costs import cost
 from simgpu.units import size
 
+TITLE = "messages, nccl-tests {cite}`bekman2024machine`"
 COLUMNS = {
     "system", "gpus", "nodes", "collective", "algorithm", "bytes", "time_us", "busbw_GBps",
 }  # fmt: skip
@@ -65,6 +66,7 @@ def predict(row):
 class More:
     """The same of further sources, whose tables have the other rate, too."""
 
+    TITLE = "messages of more machines {cite}`crazyguitar2026aws`"
     COLUMNS = frozenset(COLUMNS | {"algbw_GBps"})
     FITTED = FITTED
     predict = staticmethod(predict)

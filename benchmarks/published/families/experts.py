@@ -4,9 +4,9 @@ import re
 from dataclasses import replace
 from typing import ClassVar
 
-from benchmarks.published.models import find_model
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.models import find_model
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
@@ -51,6 +51,7 @@ def counted(model, sequences):
 class Folding:
     """Several meshes (Liu et al., *MoE Parallel Folding*, 2025)."""
 
+    TITLE = "mixtures of experts on H100, Megatron Core and FSDP {cite}`liu2025folding`"
     COLUMNS = frozenset({
         "model", "method", "gpus", "seq", "global_batch", "CP", "TP", "EP", "PP", "ETP", "MFU_pct",
     })  # fmt: skip
@@ -101,6 +102,7 @@ class Folding:
 class Modelzoo:
     """Megatron-MoE-ModelZoo: five plans for Qwen3-235B on 256 H100s, and longer sequences."""
 
+    TITLE = "Qwen3-235B on H100, Megatron Core {cite}`megatron2026modelzoo`"
     COLUMNS = frozenset({
         "model", "system", "precision", "seq", "gpus", "dispatcher", "TP", "CP", "EP", "PP", "ETP",
         "VP", "FSDP", "micro_batch", "global_batch", "recompute", "step_s",
@@ -151,6 +153,7 @@ class Modelzoo:
 class AutoModel:
     """NeMo AutoModel's recipes with FSDP2 and expert parallelism."""
 
+    TITLE = "Qwen3-30B on H100, FSDP2 x EP, AutoModel {cite}`nvidia2026automodel`"
     COLUMNS = frozenset({
         "task", "model", "gpus", "global_batch", "micro_batch", "local_batch", "grad_accum", "seq",
         "TP", "PP", "CP", "EP", "VP", "FSDP", "step_s", "model_tflops_per_gpu",
@@ -182,6 +185,7 @@ class AutoModel:
 class Bridge:
     """Megatron-Bridge's pairs of runs that differ in one thing: time, peak memory, what fails."""
 
+    TITLE = "Llama 3 70B and Qwen3-30B on H100, Megatron Bridge {cite}`nvidia2026bridge`"
     COLUMNS = frozenset({
         "skill", "model", "hardware", "precision", "seq", "batch", "parallelism", "change",
         "step_s", "model_tflops_per_gpu", "peak_GB", "outcome",

@@ -2,11 +2,12 @@
 
 import re
 
-from benchmarks.published.rows import Prediction, UnpredictableError, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
+TITLE = "GPT-2 on one node, nanoGPT and llm.c {cite}`karpathy2022nanogpt`"
 COLUMNS = {"code", "model", "hardware", "seq", "micro_batch", "tokens_per_step", "ms_per_step"}
 FITTED = (
     "nothing. nanoGPT: DDP, gradients in 32 bits, eager if the row says so; llm.c: ZeRO-1, fused "

@@ -1,10 +1,11 @@
 """InternEvo's 7B model on A100s: ZeRO-1 with tensor parallelism 1 and 2, 8 to 1,024 GPUs."""
 
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.network.cluster import build_cluster
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
+TITLE = "a 7B, ZeRO-1 with TP 1 and 2, InternEvo {cite}`chen2024internevo`"
 COLUMNS = {
     "test", "gpus", "TP", "zero1_group", "seq", "micro_batch", "grad_accum", "activation_ckpt",
     "tokens_per_s_per_gpu",

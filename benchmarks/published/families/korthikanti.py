@@ -3,8 +3,8 @@
 from functools import lru_cache
 from typing import ClassVar
 
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.plan.simulate import run, simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -45,6 +45,7 @@ def _model(hidden, heads, layers, seq):
 class Times:
     """Table 5: seconds of an iteration."""
 
+    TITLE = "GPTs, recomputation and SP {cite}`korthikanti2023reducing`"
     COLUMNS = frozenset({
         "model", "hidden", "heads", "layers", "seq", "TP", "PP", "interleave", "gpus",
         "global_batch", "micro_batch", "recompute", "iteration_s",

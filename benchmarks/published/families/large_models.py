@@ -3,12 +3,13 @@
 import re
 from dataclasses import replace
 
-from benchmarks.published.models import find_model
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.models import find_model
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
+TITLE = "large runs, several sources"
 COLUMNS = {
     "source", "model", "hardware", "gpus", "precision", "parallelism", "seq", "global_batch",
     "micro_batch", "tokens_per_s_per_gpu", "tflops_per_gpu",

@@ -4,12 +4,13 @@ from contextlib import contextmanager
 
 import torch
 
-from benchmarks.published.models import find_model
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.models import find_model
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
+TITLE = "MPT, FSDP, llm-foundry {cite}`mosaicml2023foundry`"
 COLUMNS = {
     "Model", "SeqLen (T)", "# GPUs", "GPU", "MicroBatchSize", "GradAccum", "GlobalBatchSize",
     "Throughput (T/s/GPU)", "Precision", "MP Mode", "Sharding Strategy",

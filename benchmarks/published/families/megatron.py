@@ -2,8 +2,8 @@
 
 import re
 
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -13,6 +13,7 @@ GPUS_PER_NODE = 8
 class A100:
     """Narayanan et al., 2021, Table 1: fp16, everything recomputed, interleaved pipelines."""
 
+    TITLE = "GPTs on A100, TP x DP x PP, Megatron {cite}`narayanan2021efficient`"
     COLUMNS = frozenset({
         "hidden", "layers", "heads", "TP", "PP", "gpus", "global_batch", "micro_batch",
         "layers_per_virtual_stage", "tflops_per_gpu",
@@ -45,6 +46,7 @@ class A100:
 class H100:
     """Megatron Core r0.8.0, 2024: bf16, no recomputation, all overlaps."""
 
+    TITLE = "GPTs on H100, TP x DP x PP, Megatron Core {cite}`nvidia2024megatron`"
     COLUMNS = frozenset({
         "heads", "hidden", "layers", "TP", "PP", "DP", "gpus", "global_batch", "tflops_per_gpu",
         "MFU_pct",
@@ -81,6 +83,7 @@ class H100:
 class MegaScale:
     """Megatron-LM's steps of a 175B, bf16, from MegaScale's tables (Jiang et al., 2024)."""
 
+    TITLE = "a 175B on A100, Megatron-LM {cite}`jiang2024megascale`"
     COLUMNS = frozenset({
         "model", "hidden", "heads", "layers", "seq", "TP", "PP", "interleave", "global_batch",
         "method", "gpus", "iteration_s",

@@ -1,10 +1,11 @@
 """The best splits that nanotron's benchmark found on H100 nodes (Ultra-Scale Playbook, 2025)."""
 
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
+TITLE = "Llamas, best splits, nanotron {cite}`tazi2025ultrascale`"
 COLUMNS = {
     "params_B", "nodes", "gpus", "DP", "TP", "PP", "grad_accum", "micro_batch", "zero", "MFU_pct",
     "memory_GB",

@@ -1,10 +1,11 @@
 """ResNet-50 v1.5 on A100s (NVIDIA's DeepLearningExamples): images a second, TF32 and AMP."""
 
-from benchmarks.published.resnets import data_parallel
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.resnets import data_parallel
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.systems import find_system
 from d2lmini import sim
 
+TITLE = "ResNet-50 on one node {cite}`nvidia2021examples`"
 COLUMNS = {"system", "gpus", "precision", "images_per_s"}
 FITTED = "nothing. Assumed: 256 images a GPU, DDP, eager kernels, data that are always ready"
 IMAGES, DEPTH = 256, 50

@@ -6,12 +6,13 @@ from functools import lru_cache
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.published.resnets import balance, blocks, pipeline, shapes_of
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.resnets import balance, blocks, pipeline, shapes_of
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from d2lmini import sim
 from simgpu.hardware.presets import find_gpu
 from simgpu.plan.simulate import ROOMY
 
+TITLE = "ResNet-101, GPipe on P40 {cite}`kim2020torchgpipe`"
 COLUMNS = {"model", "experiment", "partitions", "micro_batches", "samples_per_s"}
 FITTED = (
     "nothing. Assumed, since the table does not say so: micro-batches of 32 images, four for each "

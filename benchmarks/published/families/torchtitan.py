@@ -6,13 +6,14 @@ Their H100s have 96 GB of HBM2e at 2.4 TB/s and 500 W; peaks lie "between SXM an
 import re
 from dataclasses import replace
 
-from benchmarks.published.models import find_model
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.models import find_model
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.hardware.presets import find_gpu
 from simgpu.network.cluster import build_cluster
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
+TITLE = "Llama 3, FSDP2 x TP x PP, torchtitan {cite}`liang2024torchtitan`"
 COLUMNS = {
     "model", "gpus", "parallelism", "techniques", "seq", "local_batch",
     "activation_checkpointing", "tokens_per_s_per_gpu", "peak_GiB",

@@ -7,11 +7,12 @@ products, a softmax and dropout, fused biases and activations, a kernel that add
 
 from dataclasses import replace
 
-from benchmarks.published.rows import Prediction, UnpredictableError, positive, whole
+from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.network.cluster import build_cluster
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
+TITLE = "GPTs, Megatron-DeepSpeed {cite}`bang2024vtrain`"
 COLUMNS = {
     "# GPUs", "global batch", "micro batch", "hidden size", "attention heads", "# layers",
     "sequence length", "tensor parallelism", "data parallelism", "pipeline parallelism",

@@ -4,10 +4,12 @@ import math
 import statistics
 
 from benchmarks.page import plain
-from benchmarks.published import orders, rows, tables
+from benchmarks.published import orders, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page import assumed, constants, drawings, findings, summary
+from benchmarks.published.page import constants, drawings, findings, summary
+from benchmarks.published.shared import rows
+from benchmarks.published.study import assumed
 from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size
@@ -181,11 +183,11 @@ def program_rows(found):
     """Return every row that ran as a program, in a fold for each table."""
     parts = []
     for one in summary.programs(found):
-        about = f"{len(one.predictions)} rows: {summary.NAMES[one.family]}"
+        about = f"{len(one.predictions)} rows: {one.title}"
         fitted = tables.FAMILIES[one.family].FITTED
         parts.append(
             f"::::{{dropdown}} {about.partition(' {cite}')[0]}\n"
-            f"Source: {summary.NAMES[one.family]}. Fitted: {plain(fitted)}.\n\n"
+            f"Source: {one.title}. Fitted: {plain(fitted)}.\n\n"
             f"{summary.rows(one, table)}\n::::"
         )
     return "\n\n".join(parts)

@@ -6,6 +6,7 @@ from benchmarks.page import plain
 from benchmarks.published import orders, own_script
 from benchmarks.published.page import editions, summary
 from benchmarks.published.page.blocks import table
+from benchmarks.published.tables import has_experts
 from simgpu.units import number, size
 
 
@@ -100,7 +101,7 @@ def _groups(tables):
 
 def _group(family, p):
     gpu, *wires = p.preset.split("/")
-    if summary.has_experts(family, p):
+    if has_experts(family, p):
         return f"{_name(gpu)}, mixtures of experts"
     return f"{_name(gpu)}, {'several nodes' if len(wires) > 1 else 'one node'}"
 

@@ -6,6 +6,7 @@ steps by a formula. Families that it did not have are left out.
 
 from benchmarks.published.page import summary
 from benchmarks.published.score import score
+from benchmarks.published.tables import FAMILIES
 
 # Median errors; vTrain's tables by where they ran.
 LAST = {
@@ -51,6 +52,6 @@ def lines(tables):
             continue
         this = now[key]
         worse = this > last + SAME
-        name = summary.NAMES[key[0]] + (f", {key[1]}" if key[1] else "")
+        name = FAMILIES[key[0]].TITLE + (f", {key[1]}" if key[1] else "")
         found.append((name, f"{last:.1%}", f"{this:.1%}", WHY.get(key, "unknown") if worse else ""))
     return found

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from benchmarks.published.families import collectives
 from benchmarks.published.families.collectives import num_bytes
 from benchmarks.published.page import findings
-from benchmarks.published.systems import find_system
+from benchmarks.published.shared.systems import find_system
 from d2lmini import sim
 from simgpu.units import quantity, size
 

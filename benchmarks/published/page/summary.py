@@ -6,34 +6,13 @@ import statistics
 
 from benchmarks.page import plain
 from benchmarks.published.score import score
+from benchmarks.published.tables import FAMILIES
 from simgpu.units import quantity
 
 # Goals: median error before and after one calibration point, order, memory.
 BEFORE, AFTER, ORDER, MEMORY = 0.25, 0.1, 0.9, 0.1
 FORMULAS = ("collectives", "more messages", "vtrain")  # tables with sections of their own
-EXPERTS = ("moe folding", "moe modelzoo", "automodel")  # mixtures of experts
 PAPER = "korthikanti memory"  # percentages that a paper's formula gives: nothing was measured
-NAMES = {  # families in the order of the page: what they are, and the source
-    "collectives": "messages, nccl-tests {cite}`bekman2024machine`",
-    "more messages": "messages of more machines {cite}`crazyguitar2026aws`",
-    "vtrain": "GPTs, Megatron-DeepSpeed {cite}`bang2024vtrain`",
-    "llmfoundry": "MPT, FSDP, llm-foundry {cite}`mosaicml2023foundry`",
-    "torchtitan": "Llama 3, FSDP2 x TP x PP, torchtitan {cite}`liang2024torchtitan`",
-    "megatron 2021": "GPTs on A100, TP x DP x PP, Megatron {cite}`narayanan2021efficient`",
-    "megatron 2024": "GPTs on H100, TP x DP x PP, Megatron Core {cite}`nvidia2024megatron`",
-    "korthikanti times": "GPTs, recomputation and SP {cite}`korthikanti2023reducing`",
-    "nanotron": "Llamas, best splits, nanotron {cite}`tazi2025ultrascale`",
-    "moe folding": "mixtures of experts on H100, Megatron Core and FSDP {cite}`liu2025folding`",
-    "moe modelzoo": "Qwen3-235B on H100, Megatron Core {cite}`megatron2026modelzoo`",
-    "automodel": "Qwen3-30B on H100, FSDP2 x EP, AutoModel {cite}`nvidia2026automodel`",
-    "bridge": "Llama 3 70B and Qwen3-30B on H100, Megatron Bridge {cite}`nvidia2026bridge`",
-    "megascale": "a 175B on A100, Megatron-LM {cite}`jiang2024megascale`",
-    "internevo": "a 7B, ZeRO-1 with TP 1 and 2, InternEvo {cite}`chen2024internevo`",
-    "gpt2": "GPT-2 on one node, nanoGPT and llm.c {cite}`karpathy2022nanogpt`",
-    "resnet50": "ResNet-50 on one node {cite}`nvidia2021examples`",
-    "torchgpipe": "ResNet-101, GPipe on P40 {cite}`kim2020torchgpipe`",
-    "large models": "large runs, several sources",
-}
 
 
 def measured(tables):
@@ -41,32 +20,31 @@ def measured(tables):
     return [table for table in tables if table.family != PAPER]
 
 
+def sorted_by_family(tables):
+    """Return the measured tables in the order of the page."""
+    return sorted(measured(tables), key=lambda table: list(FAMILIES).index(table.family))
+
+
 def programs(tables):
     """Return the measured tables whose rows ran as programs, in the order of the page."""
-    found = [table for table in measured(tables) if table.family not in FORMULAS]
-    return sorted(found, key=lambda table: list(NAMES).index(table.family))
+    return [table for table in sorted_by_family(tables) if table.family not in FORMULAS]
 
 
 def lines(tables):
     """Return the cells of the summary, a line for each measured table; bold: a goal is missed."""
     found = []
-    for table in sorted(measured(tables), key=lambda table: list(NAMES).index(table.family)):
+    for table in sorted_by_family(tables):
         s = score(not_fitted(table))
         point, splits, memory = s["one_point_per_system"], s.get("within_jobs"), s.get("memory")
         where = plain(place(table)) if table.family == "vtrain" else ""
         found.append((
-            NAMES[table.family] + (where and f", {where}"), len(not_fitted(table)),
+            table.title + (where and f", {where}"), len(not_fitted(table)),
             len(table.refused) or "",
             _share(s["median_error"], BEFORE), _share(point["median_error"], AFTER, point["rows"]),
             _order(s["rank_correlation"]), _order(splits and splits["mean"]),
             _share(memory and memory["median_error"], MEMORY, memory and memory["rows"]),
         ))  # fmt: skip
     return found
-
-
-def has_experts(family, prediction):
-    """Return whether a published step is one of a mixture of experts."""
-    return family in EXPERTS or "Qwen3" in prediction.what
 
 
 def place(table):
@@ -211,10 +189,10 @@ def fit_lines(tables):
     """
     cases = ((True, True), (True, False), (False, False), (False, True))
     found = []
-    for table in sorted(measured(tables), key=lambda table: list(NAMES).index(table.family)):
+    for table in sorted_by_family(tables):
         told = [p.fits for p in table.predictions if p.fits]
         if told:
-            found.append((NAMES[table.family], *(told.count(case) for case in cases)))
+            found.append((table.title, *(told.count(case) for case in cases)))
     return found
 
 

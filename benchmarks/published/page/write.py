@@ -15,7 +15,6 @@ from pathlib import Path
 from benchmarks.charts import svg
 from benchmarks.published import record, tables
 from benchmarks.published.page import (
-    assumed,
     blocks,
     claims,
     coverage,
@@ -24,6 +23,7 @@ from benchmarks.published.page import (
     ranks,
     summary,
 )
+from benchmarks.published.study import assumed
 
 ROOT = Path(__file__).parents[3]
 PAGE = "chapters/how-far-to-trust-the-clock.md"

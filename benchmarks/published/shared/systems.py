@@ -2,7 +2,7 @@
 
 import re
 
-from benchmarks.published.rows import UnpredictableError
+from benchmarks.published.shared.rows import UnpredictableError
 from simgpu.network.cluster import build_cluster
 
 # GPU in the name: its link inside a node, its usual network.

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from benchmarks.published.rows import UnpredictableError
+from benchmarks.published.shared.rows import UnpredictableError
 from simgpu.plan.presets import PRESETS
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from benchmarks.published.families import vtrain
-from benchmarks.published.page import conclusions
+from benchmarks.published.study import conclusions
 from simgpu.clock import contention
 from simgpu.hardware import assumptions, attention, find_gpu_and_link, matmul_efficiency
 from simgpu.network import collective_costs, measured, networks

@@ -1,0 +1,1 @@
+"""What the families of tables share: rows, systems, models, and the ResNets that ranks run."""

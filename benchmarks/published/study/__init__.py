@@ -1,0 +1,1 @@
+"""The book's conclusions under other assumptions; start reading in ``assumed.py``."""
