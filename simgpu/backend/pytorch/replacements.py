@@ -22,11 +22,22 @@ def find(name: str):
 
 
 def exists(name: str) -> bool:
-    """Whether this version of PyTorch has a name."""
+    """Whether this version of PyTorch has a name.
+
+    Only a missing module or attribute makes it False: any error of a module that is there but
+    cannot be imported is raised, since it has another reason.
+    """
+    module, _, path = name.partition(":")
     try:
-        find(name)
-    except (ImportError, AttributeError):
+        value = _module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
         return False
+    for attribute in path.split("."):
+        if not hasattr(value, attribute):
+            return False
+        value = getattr(value, attribute)
     return True
 
 
@@ -35,13 +46,16 @@ def owner_of(name: str) -> tuple:
     """Return the module or class that holds a name, and the name of its attribute."""
     module, _, path = name.partition(":")
     *parents, attribute = path.split(".")
-    if module.startswith("torch.ops."):
-        owner = getattr(torch.ops, module.removeprefix("torch.ops."))
-    else:
-        owner = importlib.import_module(module)
+    owner = _module(module)
     for parent in parents:
         owner = getattr(owner, parent)
     return owner, attribute
+
+
+def _module(name):
+    if name.startswith("torch.ops."):
+        return getattr(torch.ops, name.removeprefix("torch.ops."))
+    return importlib.import_module(name)
 
 
 def replace(name: str, value):

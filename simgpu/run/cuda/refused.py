@@ -1,10 +1,14 @@
 """What `torch.cuda` has and simulated GPUs do not: refused in words, with what to do instead."""
 
+import functools
+
 import torch
 import torch.cuda.comm
 import torch.cuda.jiterator
 import torch.cuda.sparse
 import torch.cuda.tunable
+
+from simgpu.backend.pytorch.replacements import exists, find
 
 _VALUES = "keep tensors, not storages: tensor.untyped_storage() compares memory, .cpu() has values"
 _ALLOCATOR = "simulated memory is counted, not allocated; leave the allocator as it is"
@@ -72,13 +76,17 @@ def error(what, instead) -> UnsupportedError:
     return UnsupportedError(f"{what} does not work on simulated GPUs; {instead}")
 
 
-def function(what, instead):
-    """Return a function that raises the error."""
+def function(name, what, instead):
+    """Return a function that raises the error in place of the one that `name` stands for.
+
+    It has the attributes of that one: PyTorch's compiler, when it is imported, reads some, such as
+    ``__wrapped__``.
+    """
 
     def refuse(*args, **kwargs):
         raise error(what, instead)
 
-    return refuse
+    return functools.wraps(find(name))(refuse) if exists(name) else refuse
 
 
 class _Refused(type):
@@ -101,9 +109,12 @@ def class_(what, instead) -> type:
 def replacements() -> dict:
     """Return the replacements."""
     return {
-        **{f"torch.cuda:{n}": function(f"torch.cuda.{n}", why) for n, why in FUNCTIONS.items()},
+        **{
+            f"torch.cuda:{name}": function(f"torch.cuda:{name}", f"torch.cuda.{name}", why)
+            for name, why in FUNCTIONS.items()
+        },
         **{f"torch.cuda:{n}": class_(f"torch.cuda.{n}", why) for n, why in CLASSES.items()},
-        **{name: function(*why) for name, why in ELSEWHERE.items()},
+        **{name: function(name, *why) for name, why in ELSEWHERE.items()},
         **{
             f"torch.cuda.sparse:{name}": class_(f"torch.cuda.sparse.{name}", _SPARSE)
             for name in vars(torch.cuda.sparse)

@@ -10,7 +10,7 @@ from support.paths import PYTHONPATH
 from support.torch_snapshot import STAYS
 
 import simgpu as sim
-from simgpu.backend.pytorch.replacements import Replacements, find, replace
+from simgpu.backend.pytorch.replacements import Replacements, exists, find, replace
 
 SNAPSHOT = """
 import warnings
@@ -118,3 +118,25 @@ def test_what_somebody_else_has_replaced_meanwhile_stays(monkeypatch):
 def test_ranks_cannot_close_the_machine():
     with pytest.raises(RuntimeError, match=r"sim\.close\(\) is not allowed in a rank"):
         sim.spawn(lambda rank: sim.close(), nprocs=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("torch.nn:Module._apply", True), ("torch.nn:Module.no_such", False),
+        ("torch.no_such:name", False), ("torch.no_such.deeper:name", False),
+        ("torch.ops.aten:mm", True), ("torch.ops.aten:no_such", False),
+    ],
+)  # fmt: skip
+def test_whether_pytorch_has_a_name(name, there):
+    assert exists(name) == there
+
+
+def test_a_module_that_cannot_be_imported_is_not_taken_for_a_missing_name(tmp_path, monkeypatch):
+    (tmp_path / "broken_within.py").write_text("import no_such_module_at_all\n")
+    (tmp_path / "broken_at_a_name.py").write_text("raise AttributeError('__wrapped__')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
+        exists("broken_within:name")
+    with pytest.raises(AttributeError, match="__wrapped__"):
+        exists("broken_at_a_name:name")

@@ -43,6 +43,18 @@ def test_torch_sim_and_torch_cuda_share_a_table():
     assert all(found[f"torch.cuda:{name}"] is value for name, value in FUNCTIONS.items())
 
 
+def test_what_is_refused_looks_like_what_it_stands_for():
+    """PyTorch 2.14 reads ``torch.cuda.use_mem_pool.__wrapped__`` when its compiler is imported."""
+    before = {name: vars(torch.cuda).get(name) for name in refused.FUNCTIONS}
+    found = refused.replacements()
+    for name, original in before.items():
+        if original is not None:
+            stand_in = found[f"torch.cuda:{name}"]
+            assert vars(original).keys() <= vars(stand_in).keys(), name
+            assert (stand_in.__name__, stand_in.__doc__) == (name, original.__doc__)
+    assert hasattr(found["torch.cuda:use_mem_pool"], "__wrapped__")
+
+
 REFUSED = {
     **{f"torch.cuda.{name}()": name for name in refused.FUNCTIONS},
     **{f"torch.cuda.{name}()": name for name in refused.CLASSES},
