@@ -21,7 +21,7 @@ _TABLES = {
         "GPUs, with peaks in FLOP/s",
         ["memory_bandwidth"],
         [("memory", "memory"), ("bandwidth", "memory_bandwidth")]
-        + [(dtype, f"flops.{dtype}") for dtype in (*DTYPES, "float8")]
+        + [(dtype, f"flops.{dtype}") for dtype in (*DTYPES, "float8", "int8")]
         + [("usual link", "usual_link")],
     ),
     "links": (

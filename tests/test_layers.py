@@ -18,6 +18,7 @@ simgpu.races
 simgpu.network
 simgpu.clock
 simgpu.device_api
+simgpu.kernels
 simgpu.backend
 simgpu.backend.operations  simgpu.backend.attention
 simgpu.backend.pytorch

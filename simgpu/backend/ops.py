@@ -8,16 +8,10 @@ from simgpu.backend.attention_work import KERNELS, fused_work
 from simgpu.backend.more_bytes import MORE_BYTES
 from simgpu.backend.products import PRODUCTS
 from simgpu.backend.products import flops as flops_of
+from simgpu.kernels import precision
 
 aten = torch.ops.aten
 
-_PEAKS = {
-    torch.float64: "float64",
-    torch.complex128: "float64",
-    torch.float32: "float32",
-    torch.bfloat16: "bfloat16",
-    torch.float16: "float16",
-}  # every other type runs at float32's peak
 _NO_KERNEL = {
     "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted",
     "resize_", "set_", "is_same_size", "record_stream", "is_pinned", "is_set_to", "_version",
@@ -72,9 +66,9 @@ class Op:
 
     __slots__ = (
         "_counts_all", "_work", "aliases", "attention", "call", "changed", "composite", "foreach",
-        "formula", "full_name", "func", "generator", "inplace_view", "is_conv", "kernel", "makes",
+        "formula", "full_name", "func", "generator", "inplace_view", "kernel", "makes",
         "makes_one", "may_sync", "more_bytes", "mutable", "name", "num_outs", "num_returns",
-        "packet_name", "pointwise", "products", "seeded", "simple", "syncs", "view",
+        "packet_name", "peak_of", "pointwise", "products", "seeded", "simple", "syncs", "view",
     )  # fmt: skip
 
     def __init__(self, func):
@@ -130,7 +124,7 @@ class Op:
         self.formula = flop_registry.get(packet) or _OWN_FORMULAS.get(packet) or self.products
         self.more_bytes = MORE_BYTES.get(self.packet_name)
         self._work = {}
-        self.is_conv = "conv" in self.packet_name
+        self.peak_of = _peak_of(self)
         special = self.packet_name in {*_WRITES_ONLY, *_GATHERS, *_SCATTERS, "copy_"}
         self._counts_all = not (special or self.num_outs)
         # It makes one tensor, whose shape follows from those of its inputs, and is not random.
@@ -187,13 +181,26 @@ class Op:
             return written + bytes_of(tensors[1:2])
         return written + bytes_of(tensors)
 
-    def peak(self, dtype) -> str:
+    def peak(self, dtype, gpu) -> str:
         """Return the key in `GPU.flops` of the peak for this operation on data of `dtype`."""
-        if dtype is torch.float32 and not self.attention:
-            if self.is_conv:
-                return "tf32" if torch._C._get_cudnn_allow_tf32() else "float32"
-            return "tf32" if torch._C._get_cublas_allow_tf32() else "float32"
-        return _PEAKS.get(dtype, "float32")
+        return precision.peak(gpu, self.name, dtype, self.peak_of(dtype))
+
+
+_OTHER_TYPES = {
+    "_scaled_mm": precision.of_scaled_products,
+    "_scaled_mm_v2": precision.of_scaled_products,
+    "_scaled_grouped_mm": precision.of_scaled_products,
+    "_scaled_grouped_mm_v2": precision.of_scaled_products,
+    "_int_mm": precision.of_integer_products,
+}
+
+
+def _peak_of(op):
+    if op.attention:
+        return precision.of_attention
+    if "conv" in op.packet_name:
+        return precision.of_convolutions
+    return _OTHER_TYPES.get(op.packet_name, precision.of_products)
 
 
 def _histc(x, *bins):

@@ -85,8 +85,25 @@ def _convolution_backward(args, out):
     return tuple(found)
 
 
+def _int8_weights(args, out):
+    (m, k), n = args[0].shape, args[1].shape[0]
+    return ((m, n, k, 1),)
+
+
+def _int4_weights(args, out):
+    (m, k), n = args[0].shape, out.shape[1]
+    return ((m, n, k, 1),)
+
+
 PRODUCTS = {
     aten.mm: _mm,
+    aten._scaled_mm: _mm,
+    aten._scaled_mm_v2: _mm,
+    aten._int_mm: _mm,
+    aten._weight_int8pack_mm: _int8_weights,
+    aten._weight_int4pack_mm: _int4_weights,
+    aten._scaled_grouped_mm: _grouped_mm,
+    aten._scaled_grouped_mm_v2: _grouped_mm,
     aten.addmm: _addmm,
     aten.bmm: _bmm,
     aten.baddbmm: _baddbmm,

@@ -8,7 +8,8 @@ of which the first two are required:
     ``"simgpu GPU 1"``.
 ``gpu``
     Fields of `simgpu.GPU`. Required: ``name``; ``flops``, FLOP/s for each of ``float64``,
-    ``float32``, ``tf32``, ``bfloat16``, ``float16`` (and ``float8``, if the GPU supports it);
+    ``float32``, ``tf32``, ``bfloat16``, ``float16`` (and ``float8`` and ``int8``, if the GPU has
+    units for them);
     ``memory_bandwidth``, bytes/s; ``memory``, bytes. Optional: ``launch_overhead``,
     ``kernel_overhead`` and ``collective_launch_overhead``, seconds; ``compute_efficiency``,
     ``memory_efficiency`` and ``matmul_efficiency``, shares of the peaks in (0, 1];

@@ -34,11 +34,13 @@ _GIB = 2**30
 _ASSUMED = "assumed, the same for every preset (simgpu/hardware/assumptions.py)"
 
 
-def _gpu(name, memory_gib, bandwidth, peaks, sms, source, remarks=None, float8=None, matmul=None):
+def _gpu(
+    name, memory_gib, bandwidth, peaks, sms, source, remarks=None, float8=None, int8=None,
+    matmul=None,
+):  # fmt: skip
     """Build a preset: peaks in TFLOP/s in the order of `DTYPES`, bandwidth in GB/s."""
     flops = dict(zip(DTYPES, (peak * 1e12 for peak in peaks), strict=True))
-    if float8:
-        flops["float8"] = float8 * 1e12
+    flops |= {key: peak * 1e12 for key, peak in (("float8", float8), ("int8", int8)) if peak}
     sources = dict.fromkeys((f"flops.{dtype}" for dtype in flops), source)
     sources["multiprocessors"] = source
     sources["matmul_efficiency"] = _MAMF if matmul else "unknown: the rule's BEST"
@@ -90,6 +92,7 @@ GPUS = {
                 "flops.bfloat16": _NO_BF16,
                 "flops.float16": f"{_T4}; {_TENSOR}",
             },
+            int8=130.0,
         ),
         _gpu(
             "v100", 16, 900, (7.8, 15.7, 15.7, 15.7, 125.0), 80, _V100,
@@ -105,7 +108,7 @@ GPUS = {
                 "flops.float64": f"{_A100}; {_TENSOR_64}",
                 **{f"flops.{d}": f"{_A100}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
-            matmul=0.869,
+            int8=624.0, matmul=0.869,
         ),
         _gpu(
             "rtx4090", 24, 1008, (1.29, 82.6, 82.6, 165.2, 165.2), 128, _ADA,
@@ -113,7 +116,7 @@ GPUS = {
                 "flops.float64": f"{_ADA}; 1/64 of float32",
                 **{f"flops.{d}": f"{_ADA}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
-            float8=330.3,
+            float8=330.3, int8=660.6,
         ),
         _gpu(
             "h100", 80, 3350, (66.9, 66.9, 494.7, 989.4, 989.4), 132, _H100,
@@ -121,7 +124,7 @@ GPUS = {
                 "flops.float64": f"{_H100}; {_TENSOR_64}",
                 **{f"flops.{d}": f"{_H100}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
-            float8=1978.9, matmul=0.803,
+            float8=1978.9, int8=1978.9, matmul=0.803,
         ),
         _gpu(
             "h200", 141, 4800, (66.9, 66.9, 494.7, 989.4, 989.4), 132, _H200,
@@ -129,7 +132,7 @@ GPUS = {
                 "flops.float64": f"{_H200}; {_TENSOR_64}",
                 **{f"flops.{d}": f"{_H200}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
             },
-            float8=1978.9, matmul=0.803,
+            float8=1978.9, int8=1978.9, matmul=0.803,
         ),
         _gpu(
             "b200", 180, 7700, (37.0, 75.0, 1125.0, 2250.0, 2250.0), 148, _B200,
@@ -138,7 +141,7 @@ GPUS = {
                 **{f"flops.{d}": f"{_B200}; {_TENSOR}" for d in ("tf32", "bfloat16", "float16")},
                 "multiprocessors": "CUDA device query: 148",
             },
-            float8=4500.0, matmul=0.776,
+            float8=4500.0, int8=4500.0, matmul=0.776,
         ),
     )
 }  # fmt: skip

@@ -27,7 +27,8 @@ from simgpu.hardware.validation import (
 )
 
 OVERHEADS = "launch_overhead", "kernel_overhead", "collective_launch_overhead"
-ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "float8": 1}
+ITEM_BYTES = {"float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2}
+ITEM_BYTES |= {"float8": 1, "int8": 1}
 
 
 def _peak(spec, dtype):
@@ -56,9 +57,9 @@ class GPU:
         Name of the preset or of the measured device.
     flops : dict of str to float
         Peak FLOP/s for each of ``"float64"``, ``"float32"``, ``"tf32"``, ``"bfloat16"``,
-        ``"float16"``, and ``"float8"`` if the GPU supports it. ``"tf32"`` applies to float32 data
-        that tensor cores may round: convolutions by default on Ampere and later, matrix products
-        only when ``torch.backends.cuda.matmul.allow_tf32`` is set.
+        ``"float16"``, and ``"float8"`` and ``"int8"`` if the GPU has units for them. ``"tf32"``
+        applies to float32 data that tensor cores may round: convolutions by default on Ampere and
+        later, matrix products only when ``torch.backends.cuda.matmul.allow_tf32`` is set.
     memory_bandwidth : float
         Peak bandwidth of the device memory, bytes/s.
     memory : int

@@ -10,6 +10,7 @@ from simgpu.backend.pinned import is_placeholder, placeholder, poison
 from simgpu.backend.tensor import META, SimTensor, shapes_only
 from simgpu.clock import current
 from simgpu.hardware import CPU, find_cpu
+from simgpu.kernels.precision import on_host
 from simgpu.naming import is_ordinary
 
 
@@ -81,7 +82,7 @@ class host_ops(TorchDispatchMode):  # noqa: N801  (used like a function)
         if op.kernel and (seen_in or seen_out):
             flops = op.work(args, kwargs, out)[0] if op.formula else 0
             num_bytes = op.traffic(seen_in, seen_out)
-            dtype = op.peak((seen_in or seen_out)[0].dtype)
+            dtype = on_host(self.cpu.flops, op.peak_of((seen_in or seen_out)[0].dtype))
             machine.compute_on_host(
                 op.name, self.cpu.seconds(flops, num_bytes, dtype), flops, num_bytes
             )

@@ -65,7 +65,7 @@ def _changed(op, args, kwargs):
 def launch(call, num_bytes, flops, products, wrapped) -> None:
     """Charge the kernel of a call, and pass it to the race detector."""
     op, device = call.op, call.device
-    peak = op.peak(call.tensors[0].dtype) if flops else "float32"
+    peak = op.peak(call.tensors[0].dtype, device.gpu) if flops else "float32"
     if op.more_bytes is not None:
         num_bytes += op.more_bytes(device.gpu, peak, call.inner_args)
     device.launch(op.name, flops, num_bytes, peak, products)

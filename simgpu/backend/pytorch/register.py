@@ -8,6 +8,7 @@ import warnings
 import torch
 
 from simgpu.backend.attention import kernels as attention
+from simgpu.backend.operations import eight_bit_products  # noqa: F401 (its handlers)
 from simgpu.backend.pytorch import (
     accelerator,
     autocast,

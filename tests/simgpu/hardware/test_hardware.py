@@ -39,7 +39,7 @@ def test_assumptions_are_the_same_for_every_link(link):
 def test_every_number_of_a_gpu_has_a_source(spec):
     numbers = {f.name for f in dataclasses.fields(spec)} - {"name", "sources", "flops"}
     assert numbers | {f"flops.{dtype}" for dtype in spec.flops} == set(spec.sources)
-    assert set(DTYPES) <= set(spec.flops) <= {*DTYPES, "float8"}
+    assert set(DTYPES) <= set(spec.flops) <= {*DTYPES, "float8", "int8"}
 
 
 @pytest.mark.parametrize("spec", LINKS.values(), ids=lambda spec: spec.name)

@@ -17,7 +17,7 @@ def test_every_preset_and_its_source_are_listed(capsys):
     sources |= {name: network.source for name, network in NETWORKS.items()}
     for name, source in sources.items():
         assert any(line.split()[:1] == [name] and source in line for line in out.splitlines()), name
-    assert "989 T     989 T    1.98 P  nvlink4" in out
+    assert "989 T     989 T    1.98 P  1.98 P  nvlink4" in out
 
 
 def test_json_has_the_same_numbers(capsys):
