@@ -41,7 +41,8 @@ class Buckets:
                 p.register_post_accumulate_grad_hook(done)
                 begin += p.numel()
             module.register_forward_pre_hook(lambda *_, i=i: self._ready(i))
-        self.share = self.count if self.sharded else 1
+        self.parts = self.count if self.sharded else 1
+        self.part = dist.get_rank(self.shards) if self.sharded else 0
         self.adams = [AdamW([self._master(i)]) for i in range(len(self.flat))]
 
     def _master(self, i):
@@ -50,17 +51,21 @@ class Buckets:
         return own if own.dtype is torch.float32 else torch.empty_like(own, dtype=torch.float32)
 
     def _own(self, flat):
-        return flat[: len(flat) // self.share]
+        size = len(flat) // self.parts
+        return flat[self.part * size :][:size]
 
     def begin(self):
-        """Gather the parameters that the optimiser has changed (ZeRO-1), if that overlaps."""
+        """Empty the buckets; gather parameters that changed (ZeRO-1), if that overlaps."""
+        for flat in self.flat:
+            flat.zero_()
         if self.sharded and self.program.overlap and self.count > 1:
             self.gathers = {i: self._gather(i) for i in range(len(self.flat))}
 
     def _gather(self, i):
         whole = self.whole[i]
-        part = whole[: len(whole) // self.count].clone()
-        return dist.all_gather_into_tensor(whole, part, group=self.shards, async_op=True)
+        return dist.all_gather_into_tensor(
+            whole, self._own(whole), group=self.shards, async_op=True
+        )  # fmt: skip
 
     def _ready(self, i):
         if i in self.gathers:
@@ -78,8 +83,9 @@ class Buckets:
         if dist.get_world_size(self.group) == 1:
             return
         if self.sharded and self.program.zero_group is None:
-            part = flat[: len(flat) // self.count].clone()
-            work = dist.reduce_scatter_tensor(part, flat, group=self.group, async_op=True)
+            work = dist.reduce_scatter_tensor(
+                self._own(flat), flat, group=self.group, async_op=True
+            )  # fmt: skip
         else:
             work = dist.all_reduce(flat, group=self.group, async_op=True)
         self.works.append(work)
