@@ -33,6 +33,7 @@ def rotate(x, angles):
 
 
 def to_float8(x):
-    """Return x in 8 bits and the scale of its numbers, as torchao's dynamic casts do."""
+    """Return x in 8 bits, row by row, and what it was divided by, as torchao's dynamic casts do."""
     scale = _LARGEST / x.abs().amax().float().clamp(min=1e-12)
-    return (x.float() * scale).clamp(-_LARGEST, _LARGEST).to(FLOAT8), scale.reciprocal()
+    cast = (x.float() * scale).clamp(-_LARGEST, _LARGEST).to(FLOAT8)
+    return cast.contiguous(), scale.reciprocal()

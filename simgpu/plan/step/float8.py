@@ -2,7 +2,7 @@
 
 As torchao's float8 training has them: both operands of all three products of a layer are cast
 anew, from what is kept in 16 bits. `torch._scaled_mm` wants the rows of the first and the columns
-of the second in one piece, so that backward both are copied.
+of the second in one piece.
 """
 
 import torch
@@ -10,11 +10,10 @@ import torch
 
 def multiply(a, b, cast, bias=None):
     """Return ``a @ b`` in the type of `a`, with the operands in 8 bits; `cast` makes these."""
-    (a8, scale_a), (b8, scale_b) = cast(a), cast(b)
+    (rows, scale_a), (columns, scale_b) = cast(a), cast(b.t())
     return torch._scaled_mm(
-        a8.contiguous(), b8.t().contiguous().t(), scale_a, scale_b, bias,
-        out_dtype=a.dtype, use_fast_accum=True,
-    )  # fmt: skip
+        rows, columns.t(), scale_a, scale_b, bias, out_dtype=a.dtype, use_fast_accum=True
+    )
 
 
 class _Linear(torch.autograd.Function):
