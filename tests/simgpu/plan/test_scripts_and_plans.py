@@ -57,8 +57,7 @@ CASES = {
 def run(script, gpus):
     """Return the seconds of a script's step, and the most bytes of a rank."""
     name, *options = script.split()
-    words = f"--nproc-per-node {gpus} --gpu h100 --shapes-only --summary json".split()
-    words += ["--ranks", "auto"] if gpus > 1 else []
+    words = f"--nproc-per-node {gpus} --gpu h100 --shapes-only --ranks auto --summary json".split()
     command = [sys.executable, "-m", "simgpu", "run", *words, str(SCRIPTS / name), *options]
     out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     found = json.loads(out.splitlines()[-1])
