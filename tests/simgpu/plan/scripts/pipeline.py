@@ -23,7 +23,8 @@ schedule = Schedule1F1B(stage, COUNT, loss_fn=loss_of, scale_grads=False)
 optimizer = BufferedAdamW(model.parameters())
 for _ in range(3):
     tokens = torch.randint(0, 32_000, (COUNT * MICRO_BATCH, SEQ), device=device)
-    schedule.step(*[tokens] * first, **({"target": tokens} if last else {}))
+    words = {"target": tokens} if last else {}
+    schedule.step(*[tokens] * first, **words, return_outputs=False)
     optimizer.step()
     optimizer.zero_grad()
 dist.destroy_process_group()
