@@ -8,7 +8,8 @@ import simgpu as sim
 from simgpu.network.cluster import build_cluster
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import run, simulate
-from simgpu.plan.step.job import Job, Model, Program
+from simgpu.plan.step import compiled
+from simgpu.plan.step.job import Job, Model, PlanError, Program
 from simgpu.plan.step.program import step
 
 NODE = build_cluster(8, "a100")
@@ -198,6 +199,38 @@ def test_what_is_compiled_or_in_eight_bits_takes_less_time():
                         replace(PLAIN, compiled=True, float8=True))
     )  # fmt: skip
     assert plain > fused > float8 > fused / 2
+
+
+def test_only_compiled_plans_have_stand_ins_for_kernels(monkeypatch):
+    """All that an eager plan launches a user's program may launch, too."""
+
+    def refuse(*_):
+        raise AssertionError("a stand-in")
+
+    for name in ("add_bias", "swiglu", "rotate", "to_float8"):
+        monkeypatch.setattr(compiled, name, refuse)
+    llama = replace(SMALL, gated=True, biases=True, layers=2)
+    job = Job(llama, replace(PLAIN, sequence_parallel=True), NODE, tensor=8)
+    assert run(job).seconds > 0
+    with pytest.raises(PlanError, match="a stand-in"):
+        run(replace(job, program=replace(job.program, compiled=True)))
+
+
+def test_casts_to_eight_bits_pay_only_if_they_are_compiled():
+    """As torchao says of its own; the output layer stays in 16 bits."""
+    llama = replace(LARGE, gated=True, inner=8192)
+    h100 = build_cluster(1, "h100")
+    seconds = {
+        (fused, eight): alone(
+            model=llama, program=replace(PLAIN, compiled=fused, float8=eight), cluster=h100
+        ).seconds
+        for fused in (False, True)
+        for eight in (False, True)
+    }
+    assert seconds[True, True] < seconds[True, False] < seconds[False, False]
+    assert seconds[False, False] < seconds[False, True]
+    names = [s.name for s in sim.trace() if s.engine == "compute"]
+    assert names.count("_scaled_mm") == 12 * llama.layers  # four weights, three products each
 
 
 def test_attention_in_full_counts_as_published():
