@@ -99,6 +99,8 @@ _ROWS = (
     (Kernel(SCATTER, traffic.scattered),
      "index_put_ _index_put_impl_ scatter_ scatter_add_ index_add_ index_copy_ index_fill_"),
     (Kernel(SCATTER), "embedding_dense_backward index_put scatter scatter_add index_add"),
+    (Kernel(POINTWISE, traffic.optimized),
+     "_fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_"),
     # Arithmetic.
     (_product(products.mm), "mm"),
     (_product(products.addmm), "addmm"),
@@ -157,6 +159,6 @@ def _kind_of(func, name):
     tags = func.tags
     if torch.Tag.nondeterministic_seeded in tags:
         return DRAW
-    if torch.Tag.pointwise in tags or name.startswith(("_foreach", "_fused_adam", "_fused_sgd")):
+    if torch.Tag.pointwise in tags or name.startswith("_foreach"):
         return POINTWISE
     return REDUCTION if torch.Tag.reduction in tags else OTHER

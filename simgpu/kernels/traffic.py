@@ -51,6 +51,15 @@ def copied(tensors, outs, *_):
     return bytes_of(outs) + bytes_of(tensors[1:2])
 
 
+def optimized(tensors, outs, args, kwargs, out):
+    """Count each tensor that a fused optimiser reads or writes.
+
+    It writes the gradients, its second argument, only to undo the scale that it is given.
+    """
+    scales = kwargs.get("grad_scale") is not None
+    return bytes_of([*outs, *tensors]) - (0 if scales else bytes_of(args[1]))
+
+
 def batch_norm(gpu, peak, args):
     """Return the bytes of the second pass over the data, which only training makes."""
     training = next(value for value in args[3:] if type(value) is bool)

@@ -158,6 +158,8 @@ def search(run, nprocs) -> tuple:
     firsts = [0]
     while True:
         lasts = [following - 1 for following in (*firsts[1:], nprocs)]
+        if firsts == lasts:  # each rank stands for itself
+            return firsts, None
         try:
             pairs = zip(run(firsts, firsts), run(lasts, firsts), strict=True)
             found = [difference(one, other) for one, other in pairs]

@@ -17,6 +17,7 @@ from simgpu.backend.pytorch import (
     modules,
     padded_encoder,
     refusals,
+    rms_norm,
     special,
 )
 from simgpu.backend.pytorch.factories import (
@@ -96,6 +97,7 @@ def register() -> None:
         for name, factory in factories().items():
             library.impl(name, route_meta(name, factory), "Meta", allow_override=True)
     special.register(library)
+    rms_norm.register(library)
     attention.register(library)
 
 

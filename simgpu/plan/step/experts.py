@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from simgpu.plan.step.products import activate, weight
+from simgpu.plan.step.products import activate, pointwise, weight
 from simgpu.plan.step.tensor_parallel import Split
 
 
@@ -55,7 +55,7 @@ class _FeedForwards(nn.Module):
 
     def __init__(self, model, program, count, width):
         super().__init__()
-        self.model, self.program = model, program
+        self.gated, self.kernels = model.gated, pointwise(program)
         self.up = weight(count, model.hidden, (2 if model.gated else 1) * width)
         self.down = weight(count, width, model.hidden)
 
@@ -64,7 +64,7 @@ class _FeedForwards(nn.Module):
         count, hidden = len(self.up), x.shape[-1]
         x = x.view(parts, count, -1, hidden).transpose(0, 1)
         y = torch.bmm(x.reshape(count, -1, hidden), self.up)
-        y = torch.bmm(activate(y, self.model.gated, self.program.compiled), self.down)
+        y = torch.bmm(activate(y, self.gated, self.kernels), self.down)
         return y.view(count, parts, -1, hidden).transpose(0, 1).reshape(-1, hidden)
 
 

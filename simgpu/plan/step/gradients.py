@@ -5,8 +5,6 @@ import functools
 import torch
 import torch.distributed as dist
 
-from simgpu.plan.step.kernels import touch
-
 
 class Buckets:
     """The gradients of some modules, one bucket each.
@@ -34,31 +32,40 @@ class Buckets:
             device = parameters[0].device
             self.flat.append(torch.empty(numbers, dtype=program.reduced, device=device))
             self.left[i] = micro_batches * len(parameters)
-            if self.sharded:  # into which the parameters are gathered
-                self.whole.append(torch.empty(numbers, dtype=program.half, device=device))
+            self.whole.append(torch.empty(numbers, dtype=program.half, device=device))
             begin = 0
             for p in parameters:
-                if self.sharded:
-                    p.data = self.whole[i][begin : begin + p.numel()].view_as(p)
+                p.data = self.whole[i][begin : begin + p.numel()].view_as(p)
                 place = self.flat[i][begin : begin + p.numel()].view_as(p)
                 done = functools.partial(self._done, i=i, place=place)
                 p.register_post_accumulate_grad_hook(done)
                 begin += p.numel()
             module.register_forward_pre_hook(lambda *_, i=i: self._ready(i))
-        share = self.count if self.sharded else 1
-        self.states = [
-            [torch.empty(len(f) // share, device=f.device) for _ in range(3)] for f in self.flat
-        ]
+        self.parts = self.count if self.sharded else 1
+        self.part = dist.get_rank(self.shards) if self.sharded else 0
+        self.adams = [AdamW([self._master(i)]) for i in range(len(self.flat))]
+
+    def _master(self, i):
+        """Return this rank's part of some parameters, in 32 bits."""
+        own = self._own(self.whole[i])
+        return own if own.dtype is torch.float32 else torch.empty_like(own, dtype=torch.float32)
+
+    def _own(self, flat):
+        size = len(flat) // self.parts
+        return flat[self.part * size :][:size]
 
     def begin(self):
-        """Gather the parameters that the optimiser has changed (ZeRO-1), if that overlaps."""
+        """Empty the buckets; gather parameters that changed (ZeRO-1), if that overlaps."""
+        for flat in self.flat:
+            flat.zero_()
         if self.sharded and self.program.overlap and self.count > 1:
             self.gathers = {i: self._gather(i) for i in range(len(self.flat))}
 
     def _gather(self, i):
         whole = self.whole[i]
-        part = whole[: len(whole) // self.count].clone()
-        return dist.all_gather_into_tensor(whole, part, group=self.shards, async_op=True)
+        return dist.all_gather_into_tensor(
+            whole, self._own(whole), group=self.shards, async_op=True
+        )  # fmt: skip
 
     def _ready(self, i):
         if i in self.gathers:
@@ -76,8 +83,9 @@ class Buckets:
         if dist.get_world_size(self.group) == 1:
             return
         if self.sharded and self.program.zero_group is None:
-            part = flat[: len(flat) // self.count].clone()
-            work = dist.reduce_scatter_tensor(part, flat, group=self.group, async_op=True)
+            work = dist.reduce_scatter_tensor(
+                self._own(flat), flat, group=self.group, async_op=True
+            )  # fmt: skip
         else:
             work = dist.all_reduce(flat, group=self.group, async_op=True)
         self.works.append(work)
@@ -89,21 +97,45 @@ class Buckets:
                 self._reduce(flat)
         for work in self.works:
             work.wait()
-        for states, flat in zip(self.states, self.flat, strict=True):
-            part = flat[: len(states[0])]
-            touch([part, *states, *states, part.to(self.program.half)])
+        for adam, flat, whole in zip(self.adams, self.flat, self.whole, strict=True):
+            adam.step([self._own(flat).float()])
+            self._own(whole).copy_(adam.parameters[0])
         if self.sharded and not self.program.overlap and self.count > 1:
             for i in range(len(self.flat)):
                 self._gather(i).wait()
 
 
-def adam(parameters):
-    """Make Adam's moments for sharded parameters; return what changes these in one kernel."""
-    shards = [p.to_local() for p in parameters]
-    moments = [torch.empty_like(s) for s in (*shards, *shards)]
+class AdamW:
+    """Adam in one kernel, on parameters of 32 bits: what `torch.optim.AdamW(fused=True)` launches.
+
+    Parameters
+    ----------
+    parameters : list of torch.Tensor
+        A rank's own part of each.
+    """
+
+    def __init__(self, parameters):
+        self.parameters = parameters
+        self.moments = [[torch.empty_like(p) for p in parameters] for _ in range(2)]
+        self.steps = [torch.zeros((), device=p.device) for p in parameters]
+
+    def step(self, gradients):
+        """Change the parameters; those without a gradient (None) stay."""
+        used = [i for i, gradient in enumerate(gradients) if gradient is not None]
+        lists = self.parameters, gradients, *self.moments, self.steps
+        *tensors, steps = ([each[i] for i in used] for each in lists)
+        torch._foreach_add_(steps, 1)
+        torch._fused_adamw_(
+            *tensors, [], steps, lr=1e-4, beta1=0.9, beta2=0.95, weight_decay=0.1, eps=1e-8,
+            amsgrad=False, maximize=False,
+        )  # fmt: skip
+
+
+def sharded_adam(parameters):
+    """Return a function that changes sharded parameters."""
+    adam = AdamW([p.to_local() for p in parameters])
 
     def step():
-        grads = [p.grad.to_local() for p in parameters if p.grad is not None]
-        touch([*shards, *moments, *grads, *shards, *moments])
+        adam.step([None if p.grad is None else p.grad.to_local() for p in parameters])
 
     return step

@@ -155,9 +155,9 @@ class Program:
     overlap : bool
         Communication of tensor parallelism and of gradients runs behind the backward pass.
     compiled : bool
-        Chains of pointwise operations are one kernel.
+        Chains of pointwise operations are one kernel (`simgpu.plan.step.compiled`).
     float8 : bool
-        The layers' products run at the peak of 8-bit numbers.
+        The layers' products are of 8-bit numbers, which kernels cast from 16 bits.
     reduce_bytes : int
         Of a gradient's number that is summed over ranks.
     attention : str

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import (
 )
 
 from simgpu.plan.step.experts import Experts
-from simgpu.plan.step.products import activate, add_bias, bias, weight
+from simgpu.plan.step.products import activate, bias, pointwise, weight
 
 # Fused kernels of attention that a `Program` can name.
 KERNELS = {
@@ -23,25 +23,20 @@ KERNELS = {
 }
 
 
-def _rotate(x, angles, compiled):
-    return x * angles.to(x.dtype) if compiled else (x.float() * angles).type_as(x)
-
-
-def _dropout(x):
-    return torch.native_dropout(x, 0.1, True)[0]  # CUDA's kernel, which keeps a byte a number
+DROPOUT = 0.1
 
 
 class Norm(nn.Module):
-    """Layer norm or RMS norm; compiled, one kernel that reads once and writes once."""
+    """Layer norm, or RMS norm of a gated model."""
 
-    def __init__(self, model, compiled):
+    def __init__(self, model):
         super().__init__()
-        self.weight, self.plain = weight(model.hidden), model.gated and not compiled
+        self.weight, self.gated = weight(model.hidden), model.gated
         self.bias = bias(model, model.hidden)
 
     def forward(self, x):
         """Normalise the last dimension."""
-        if self.plain:
+        if self.gated:
             return F.rms_norm(x, self.weight.shape, self.weight)
         return F.layer_norm(x, self.weight.shape, self.weight, self.bias)
 
@@ -65,7 +60,8 @@ class Layer(nn.Module):
         self.model, self.program, self.split, self.context = model, program, split, context
         h, t = model.hidden, split.size
         self.head, self.heads, self.keys = model.head_size, model.heads // t, model.keys // t
-        self.norm1, self.norm2 = Norm(model, program.compiled), Norm(model, program.compiled)
+        self.kernels = pointwise(program)
+        self.norm1, self.norm2 = Norm(model), Norm(model)
         rows = (self.heads + 2 * self.keys) * self.head
         self.qkv, self.qkv_bias = weight(rows, h), bias(model, rows)
         self.out, self.out_bias = weight(h, self.heads * self.head), bias(model, h)
@@ -88,10 +84,8 @@ class Layer(nn.Module):
         return self._run(x)
 
     def _run(self, x):
-        split, compiled = self.split, self.program.compiled
-        y = add_bias(split.column(self.norm1(x), self.qkv), self.qkv_bias)
-        y = split.row(self._attention(y, compiled), self.out)
-        x = x + self._drop(add_bias(y, self.out_bias))
+        y = self._attention(self.split.column(self.norm1(x), self.qkv, self.qkv_bias))
+        x = x + self._drop(self.split.row(y, self.out, self.out_bias, self.kernels))
         return x + self._drop(self._feed_forward(self.norm2(x)))
 
     def _feed_forward(self, x):
@@ -99,16 +93,16 @@ class Layer(nn.Module):
         return sum((part(x) for part in others), first(x))
 
     def _drop(self, x):
-        return _dropout(x) if self.model.dropout else x
+        return F.dropout(x, DROPOUT) if self.model.dropout else x
 
-    def _attention(self, y, compiled):
+    def _attention(self, y):
         length, batch = y.shape[:2]
         sizes = [heads * self.head for heads in (self.heads, self.keys, self.keys)]
         parts = y.split(sizes, -1)
         q, k, v = (x.reshape(length, batch, -1, self.head).transpose(0, 1) for x in parts)
         if self.model.gated:
-            angles = torch.empty(length, 1, self.head, device=y.device)
-            q, k = _rotate(q, angles, compiled), _rotate(k, angles, compiled)
+            angles = self.kernels.angles(length, self.head, y.device)
+            q, k = (self.kernels.rotate(x, angles) for x in (q, k))
         q, (k, v), pairs = q.transpose(1, 2), self.context.gather(k, v), self.context.causal
         k, v = k.transpose(1, 2), v.transpose(1, 2)
         attend = self._scores if self.program.attention == "unfused" else self._fused
@@ -134,7 +128,7 @@ class Layer(nn.Module):
         q, k, v = (x.flatten(0, 1) for x in (q, k, v))
         scores = torch.bmm(q, k.transpose(1, 2)).softmax(-1)
         if self.model.dropout:
-            scores = _dropout(scores)
+            scores = F.dropout(scores, DROPOUT)
         return torch.bmm(scores, v).view(batch, -1, length, self.head)
 
 
@@ -149,7 +143,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, model, program, split, width):
         super().__init__()
-        self.model, self.program, self.split = model, program, split
+        self.gated, self.kernels, self.split = model.gated, pointwise(program), split
         rows = (2 if model.gated else 1) * width // split.size
         self.up, self.up_bias = weight(rows, model.hidden), bias(model, rows)
         self.down = weight(model.hidden, width // split.size)
@@ -157,9 +151,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x):
         """Widen, and narrow again; x is (sequence, batch, hidden)."""
-        y = add_bias(self.split.column(x, self.up), self.up_bias)
-        y = activate(y, self.model.gated, self.program.compiled)
-        return add_bias(self.split.row(y, self.down), self.down_bias)
+        y = activate(self.split.column(x, self.up, self.up_bias), self.gated, self.kernels)
+        return self.split.row(y, self.down, self.down_bias, self.kernels)
 
 
 class _Policy:
@@ -170,7 +163,7 @@ class _Policy:
 
     def __call__(self, context, op, *args, **kwargs):
         name = op.overloadpacket.__name__ if hasattr(op, "overloadpacket") else ""
-        if name in ("mm", "product"):
+        if name in ("mm", "addmm", "_scaled_mm"):
             self.seen[context.is_recompute] += 1
             keep = self.seen[context.is_recompute] % 2
         else:
@@ -212,7 +205,7 @@ class Embedding(nn.Module):
             x = self.split.leave(x)
         if self.positions is not None:
             x = x + self.positions[: x.shape[0], None]
-        return _dropout(x) if self.model.dropout else x
+        return F.dropout(x, DROPOUT) if self.model.dropout else x
 
 
 class Head(nn.Module):
@@ -228,7 +221,7 @@ class Head(nn.Module):
 
     def __init__(self, model, program, split, table=None):
         super().__init__()
-        self.norm, self.split = Norm(model, program.compiled), split
+        self.norm, self.split = Norm(model), split
         self.in_place = program.loss_in_place
         self.table = weight(-(-model.vocabulary // split.size), model.hidden)
         if table is not None:

@@ -1,8 +1,10 @@
-"""What layers are made of: weights, biases, the function between two products."""
+"""What layers are made of: weights, biases, products, and the function between two of these."""
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from simgpu.plan.step import compiled, eager, float8
 
 
 def weight(*shape):
@@ -15,30 +17,35 @@ def bias(model, count):
     return weight(count) if model.biases else None
 
 
-class _Bias(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, numbers):
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, grad.flatten(0, -2).sum(0)
+def pointwise(program):
+    """Return the module whose kernels a program has for pointwise chains."""
+    return compiled if program.compiled else eager
 
 
-def add_bias(x, numbers):
-    """Add a bias, if there is one.
+def activate(y, gated, kernels):
+    """Apply GELU, or SwiGLU of `kernels`."""
+    return kernels.swiglu(y) if gated else F.gelu(y)
 
-    No kernel in the forward pass: the product before it or the fused kernel after it adds the
-    bias. In the backward pass a kernel sums the gradient.
+
+class Products:
+    """Products by weights of (out, in): in the type of the numbers, or in 8 bits.
+
+    Parameters
+    ----------
+    program : Program
     """
-    return x if numbers is None else _Bias.apply(x, numbers)
 
+    def __init__(self, program):
+        self.cast = pointwise(program).to_float8 if program.float8 else None
 
-def activate(y, gated, compiled):
-    """Apply GELU or SwiGLU; compiled, this is one kernel."""
-    if not gated:
-        return F.gelu(y)
-    if compiled:
-        return F.glu(y)  # moves the bytes of a fused SwiGLU
-    gate, y = y.chunk(2, -1)
-    return F.silu(gate) * y
+    def linear(self, x, weight, bias=None):
+        """Multiply, and add a bias in the same kernel; x is (..., in)."""
+        if self.cast is None:
+            return F.linear(x, weight, bias)
+        return float8.linear(x, weight, bias, self.cast)
+
+    def multiply(self, a, b):
+        """Multiply matrices, or many rows in more dimensions by one, in a backward pass."""
+        if self.cast is None:
+            return a @ b
+        return float8.multiply(a.flatten(0, -2), b, self.cast).view(*a.shape[:-1], -1)

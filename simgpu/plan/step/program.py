@@ -13,10 +13,11 @@ from torch.distributed.tensor import Shard
 import simgpu as sim
 from simgpu.plan.step.context_parallel import ContextParallel
 from simgpu.plan.step.experts import Experts, Places
-from simgpu.plan.step.gradients import Buckets, adam
+from simgpu.plan.step.gradients import Buckets, sharded_adam
 from simgpu.plan.step.job import HYBRID
 from simgpu.plan.step.layers import Embedding, Head, Layer
 from simgpu.plan.step.peaks import Peaks
+from simgpu.plan.step.products import Products
 from simgpu.plan.step.tensor_parallel import Split
 
 
@@ -28,7 +29,8 @@ class Stage(nn.Sequential):
         parts = job.tensor * job.data  # equal shards: the last rank does what the first one does
         rows = -(-job.model.vocabulary // parts) * parts
         model = replace(job.model, vocabulary=rows)
-        plain = Split(split.group, split.sequence, split.overlap)
+        whole = Products(replace(program, float8=False))  # embedding and output layer
+        plain = Split(whole, split.group, split.sequence, split.overlap)
         count, last = model.layers // job.stages, number == job.stages - 1
         parts = [Layer(model, program, split, context, places) for _ in range(count)]
         table = None
@@ -59,10 +61,8 @@ def step(rank, job):
     place = mesh["pp"].get_local_rank() if job.pipeline > 1 else 0
     numbers = range(place, job.stages, job.pipeline)
     group = mesh["tp"].get_group() if job.tensor > 1 else None
-    split = Split(
-        group, job.program.sequence_parallel, job.program.overlap,
-        0.5 if job.program.float8 else 1.0,
-    )  # fmt: skip
+    program = job.program
+    split = Split(Products(program), group, program.sequence_parallel, program.overlap)
     context = ContextParallel(_context_group(job, device))
     places = _places(job, device, split)
     fsdp = job.program.sharded
@@ -75,7 +75,7 @@ def step(rank, job):
             stage.to(job.program.half)
         stage.to_empty(device=device)
     if fsdp:
-        begin, finish = _nothing, adam([p for stage in stages for p in stage.parameters()])
+        begin, finish = _nothing, sharded_adam([p for stage in stages for p in stage.parameters()])
     else:
         begin, finish = _buckets(stages, job, mesh, places)
     run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)
@@ -114,7 +114,7 @@ def _places(job, device, split):
     group = mesh["ep"].get_group() if job.expert > 1 else None
     if tensor != job.tensor:
         inside = mesh["tp"].get_group() if tensor > 1 else None
-        split = Split(inside, split.sequence, split.overlap, split.work)
+        split = Split(split.products, inside, split.sequence, split.overlap)
     return Places(group, split, mesh["replicas"])
 
 

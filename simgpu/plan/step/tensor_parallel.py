@@ -3,8 +3,6 @@
 import torch
 import torch.distributed as dist
 
-from simgpu.plan.step.kernels import linear
-
 
 def gather(x, group):
     """Start an all-gather of parts of the sequence; return result and work."""
@@ -29,13 +27,13 @@ class _Column(torch.autograd.Function):
     """Product with a slice of the columns; the input is whole, or a part of the sequence."""
 
     @staticmethod
-    def forward(ctx, x, weight, split):
+    def forward(ctx, x, weight, bias, split):
         ctx.save_for_backward(x, weight)
         ctx.split = split
         if split.sequence:
             x, work = gather(x, split.group)
             work.wait()
-        return linear(x, weight, split.work)
+        return split.products.linear(x, weight, bias)
 
     @staticmethod
     def backward(ctx, grad):
@@ -44,17 +42,18 @@ class _Column(torch.autograd.Function):
             x, work = gather(x, split.group)
             if not split.overlap:
                 work.wait()
-        back = linear(grad, weight.t(), split.work)
+        back = split.products.multiply(grad, weight)
         if split.sequence and split.overlap:
             work.wait()
         back, work = (scatter if split.sequence else _reduce)(back, split.group)
         if not split.overlap:
             work.wait()
         rows, columns = grad.reshape(-1, grad.shape[-1]), x.reshape(-1, x.shape[-1])
-        of_weight = linear(rows.t(), columns.t(), split.work)
+        of_weight = split.products.multiply(rows.t(), columns)
+        of_bias = rows.sum(0) if ctx.needs_input_grad[2] else None
         if split.overlap:
             work.wait()
-        return back, of_weight, None
+        return back, of_weight, of_bias, None
 
 
 class _Leave(torch.autograd.Function):
@@ -99,30 +98,32 @@ class Split:
 
     Parameters
     ----------
+    products : products.Products
     group : ProcessGroup, optional
         None: nothing is split.
     sequence : bool
         What is outside the products is split by parts of the sequence.
     overlap : bool
         Communication of the backward pass runs behind the weights' gradients.
-    work : float
-        As for `kernels.linear`.
     """
 
-    def __init__(self, group=None, sequence=False, overlap=True, work=1.0):
-        self.group, self.overlap, self.work = group, overlap, work
+    def __init__(self, products, group=None, sequence=False, overlap=True):
+        self.products, self.group, self.overlap = products, group, overlap
         self.size = dist.get_world_size(group) if group is not None else 1
         self.sequence = sequence and self.size > 1
 
-    def column(self, x, weight):
-        """Multiply by this rank's columns; x is (sequence, batch, hidden)."""
+    def column(self, x, weight, bias=None):
+        """Multiply by this rank's columns, and add its bias; x is (sequence, batch, hidden)."""
         if self.size == 1:
-            return linear(x, weight, self.work)
-        return _Column.apply(x, weight, self)
+            return self.products.linear(x, weight, bias)
+        return _Column.apply(x, weight, bias, self)
 
-    def row(self, x, weight):
-        """Multiply by this rank's rows, and sum over the ranks."""
-        return self.leave(linear(x, weight, self.work))
+    def row(self, x, weight, bias=None, kernels=None):
+        """Multiply by this rank's rows, and sum over the ranks; `kernels` add a bias behind it."""
+        if self.size == 1:
+            return self.products.linear(x, weight, bias)
+        y = self.leave(self.products.linear(x, weight))
+        return y if bias is None else kernels.add_bias(y, bias)
 
     def enter(self, x):
         """Make x whole for products of any kind; backward its gradient is summed or scattered."""

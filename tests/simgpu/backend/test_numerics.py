@@ -409,6 +409,41 @@ def test_mish_goes_back_in_one_kernel_as_on_cuda():
     assert torch.autograd.grad(F.mish(meta).sum(), meta)[0].device.type == "meta"
 
 
+@pytest.mark.parametrize("numerics", [True, False])
+def test_rms_norm_is_one_kernel_forward_and_one_backward_as_on_cuda(numerics):
+    (device,) = sim.configure(1, numerics=numerics)
+
+    def results(device):
+        x, scale = (torch.sin(t).to(device).requires_grad_() for t in (X, torch.arange(6.0)))
+        y = F.rms_norm(x, (6,), scale)
+        return y, *torch.autograd.grad(y, (x, scale), torch.cos(X).to(device))
+
+    sim.reset()
+    found = results(device)
+    names = [span.name for span in sim.trace() if span.engine == "compute"]
+    assert names == ["_fused_rms_norm", "_fused_rms_norm_backward"]
+    if numerics:
+        torch.testing.assert_close([t.cpu() for t in found], [*results("cpu")])
+    with torch.inference_mode():
+        assert F.rms_norm(found[0], (6,)).shape == X.shape
+    assert sim.trace()[-1].name == "_fused_rms_norm"  # undecomposed, too
+
+
+def test_rms_norm_is_taken_apart_where_cuda_has_no_kernel():
+    """With a weight of another type, and for what has to be differentiable again."""
+    (device,) = sim.configure(1)
+    scale = torch.ones(6)
+    with pytest.warns(UserWarning, match="Mismatch dtype"):
+        F.rms_norm(X.to(device).bfloat16(), (6,), scale.to(device))
+    assert "_fused_rms_norm" not in {span.name for span in sim.trace()}
+    twice = []
+    for x in (X.clone().requires_grad_(), X.to(device).requires_grad_()):
+        y = F.rms_norm(x, (6,), scale.to(x.device)).pow(3).sum()
+        (first,) = torch.autograd.grad(y, x, create_graph=True)
+        twice += torch.autograd.grad(first.square().sum(), x)
+    torch.testing.assert_close(twice[1].cpu(), twice[0])
+
+
 NEEDS_VALUES = {"index_mask", "set_mask"}
 
 

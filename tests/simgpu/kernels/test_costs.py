@@ -164,3 +164,17 @@ def test_simple_are_operations_that_make_one_tensor_and_ask_for_nothing_else():
     ]  # fmt: skip
     assert all(lookup(func).simple for func in simple)
     assert not any(lookup(func).simple for func in others)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_fused_adam_writes_gradients_only_to_undo_their_scale(scaled):
+    (device,) = sim.configure(1, numerics=False)
+    parameters, gradients, first, second = ([torch.empty(4096, device=device)] for _ in range(4))
+    steps, scale = (torch.ones((), device=device) for _ in range(2))
+    rates = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "weight_decay": 0.1, "eps": 1e-8}
+    torch._fused_adamw_(
+        parameters, gradients, first, second, [], [steps], **rates, amsgrad=False, maximize=False,
+        grad_scale=scale if scaled else None,
+    )  # fmt: skip
+    (span,) = spans(name="_fused_adamw", engine="compute")
+    assert span.bytes == pytest.approx((8 if scaled else 7) * 4 * 4096, abs=16)

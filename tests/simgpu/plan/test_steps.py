@@ -8,7 +8,8 @@ import simgpu as sim
 from simgpu.network.cluster import build_cluster
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import run, simulate
-from simgpu.plan.step.job import Job, Model, Program
+from simgpu.plan.step import compiled
+from simgpu.plan.step.job import Job, Model, PlanError, Program
 from simgpu.plan.step.program import step
 
 NODE = build_cluster(8, "a100")
@@ -17,6 +18,9 @@ SMALL = Model(hidden=1024, heads=8, layers=6, seq=1024, vocabulary=8192)
 # So large that neither launches nor overheads count.
 LARGE = Model(hidden=8192, heads=64, layers=2, seq=2048, vocabulary=8192)
 PLAIN = Program("none", overlap=False, reduce_bytes=2)
+# Bytes of a parameter that the optimiser moves: the gradient is emptied and cast from 2 to 4 bytes,
+# Adam reads four numbers of 4 bytes and writes three, and the parameter is cast from 4 to 2.
+ADAM = 2 + 6 + 28 + 6
 CORE = Job(LARGE, PLAIN, build_cluster(1, "a100"))
 
 
@@ -115,14 +119,15 @@ def test_a_step_takes_what_its_products_take():
 
 def test_twice_the_work_takes_twice_the_time_and_recomputation_a_forward_pass_more():
     one, two = alone(), alone(micro_batches=2)
-    adam = 30 * LARGE.parameters / (NODE.gpu.memory_bandwidth * NODE.gpu.memory_efficiency)
+    adam = ADAM * LARGE.parameters / (NODE.gpu.memory_bandwidth * NODE.gpu.memory_efficiency)
     assert two.seconds - adam == pytest.approx(2 * (one.seconds - adam), rel=0.01)
     again, stopped = (alone(program=replace(PLAIN, recompute=r)) for r in ("all", "full"))
     peak = NODE.gpu.flops["bfloat16"] * NODE.gpu.matmul_efficiency
     forward = (LARGE.flops(2, recompute=True) - LARGE.flops(2)) / peak
     assert again.seconds - one.seconds == pytest.approx(forward, rel=0.1)
     assert one.seconds < stopped.seconds < again.seconds  # without the last product
-    assert again.memory < one.memory
+    more = {"micro_batch": 6}  # than Adam needs
+    assert alone(program=replace(PLAIN, recompute="all"), **more).memory < alone(**more).memory
 
 
 def test_more_gpus_share_the_work():
@@ -133,10 +138,10 @@ def test_more_gpus_share_the_work():
 
 def test_memory_by_hand():
     """Parameters and gradients of 2 bytes each, three numbers of 4: 16 bytes a parameter."""
-    job = Job(LARGE, PLAIN, build_cluster(1, "a100"))
+    job = Job(LARGE, PLAIN, build_cluster(1, "a100"), micro_batch=6)  # more than Adam needs
     layers = [run(replace(job, model=replace(LARGE, layers=n))).memory for n in (2, 4)]
     activations = [
-        run(replace(job, model=replace(LARGE, layers=n), micro_batch=2)).memory for n in (2, 4)
+        run(replace(job, model=replace(LARGE, layers=n), micro_batch=12)).memory for n in (2, 4)
     ]
     kept = (activations[1] - activations[0]) - (layers[1] - layers[0])
     states = layers[1] - layers[0] - kept
@@ -189,11 +194,43 @@ def test_sums_of_tensor_parallelism_hide_behind_products(sequence):
 def test_what_is_compiled_or_in_eight_bits_takes_less_time():
     llama = replace(LARGE, gated=True, kv_heads=8, inner=8192)
     plain, fused, float8 = (
-        alone(model=llama, program=program).seconds
+        alone(model=llama, program=program, cluster=build_cluster(1, "h100")).seconds
         for program in (PLAIN, replace(PLAIN, compiled=True),
                         replace(PLAIN, compiled=True, float8=True))
     )  # fmt: skip
     assert plain > fused > float8 > fused / 2
+
+
+def test_only_compiled_plans_have_stand_ins_for_kernels(monkeypatch):
+    """All that an eager plan launches a user's program may launch, too."""
+
+    def refuse(*_):
+        raise AssertionError("a stand-in")
+
+    for name in ("add_bias", "swiglu", "rotate", "to_float8"):
+        monkeypatch.setattr(compiled, name, refuse)
+    llama = replace(SMALL, gated=True, biases=True, layers=2)
+    job = Job(llama, replace(PLAIN, sequence_parallel=True), NODE, tensor=8)
+    assert run(job).seconds > 0
+    with pytest.raises(PlanError, match="a stand-in"):
+        run(replace(job, program=replace(job.program, compiled=True)))
+
+
+def test_casts_to_eight_bits_pay_only_if_they_are_compiled():
+    """As torchao says of its own; the output layer stays in 16 bits."""
+    llama = replace(LARGE, gated=True, inner=8192)
+    h100 = build_cluster(1, "h100")
+    seconds = {
+        (fused, eight): alone(
+            model=llama, program=replace(PLAIN, compiled=fused, float8=eight), cluster=h100
+        ).seconds
+        for fused in (False, True)
+        for eight in (False, True)
+    }
+    assert seconds[True, True] < seconds[True, False] < seconds[False, False]
+    assert seconds[False, False] < seconds[False, True]
+    names = [s.name for s in sim.trace() if s.engine == "compute"]
+    assert names.count("_scaled_mm") == 12 * llama.layers  # four weights, three products each
 
 
 def test_attention_in_full_counts_as_published():
@@ -350,7 +387,7 @@ def test_the_bubble_of_a_pipeline():
     short, long = run(job).seconds, run(replace(job, micro_batches=12)).seconds
     one = (long - short) / 4  # of each further micro-batch
     gpu = NODE.gpu
-    adam = 30 * model.layers / 4 * model.layer_parameters / gpu.memory_bandwidth
+    adam = ADAM * model.layers / 4 * model.layer_parameters / gpu.memory_bandwidth
     assert short - adam - 8 * one == pytest.approx(3 * one, rel=0.12)
 
 

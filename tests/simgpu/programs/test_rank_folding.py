@@ -146,6 +146,12 @@ def test_a_rank_that_prints_stands_for_the_others():
     assert sim.spawn(prints, nprocs=4, ranks="auto", numerics=False) == full[:1]
 
 
+def test_auto_runs_all_where_no_two_are_the_same():
+    """One rank, and a pipeline with one rank a stage."""
+    assert len(sim.spawn(ddp, nprocs=1, ranks="auto", numerics=False)) == 1
+    assert len(sim.spawn(pipeline, (4,), nprocs=4, ranks="auto", numerics=False)) == 4
+
+
 @pytest.mark.exhaustive
 def test_auto_finds_the_stages_of_a_pipeline():
     options = {"nprocs": 16, "nodes": 2, "network": "hdr", "numerics": False}
