@@ -21,7 +21,7 @@ def memory_size(text) -> int:
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([MGT])i?B?)?", text.strip(), re.IGNORECASE)
     if not found or not float(found[1]):
-        raise ValueError(f"{text!r} is no size of a memory; write it like 40GB")
+        raise ValueError(f"{text!r} is not a size of memory; write it like 40GB")
     return int(float(found[1]) * _SIZES[(found[2] or "").upper()])
 
 

@@ -66,7 +66,7 @@ def gradients(processes, name, sizes, steps, settings):
 
 
 def _tensors(processes, sizes):
-    """Make tensors of so many float32 numbers on each device, in the process that works alone."""
+    """Make tensors of these sizes, in float32, on each device, in the process that works alone."""
     # Zeros: sums of sums do not overflow, however often they are repeated.
     places = processes.devices if processes.rank == 0 else []
     return [[torch.zeros(n, device=place) for n in sizes] for place in places]

@@ -61,7 +61,7 @@ def gradients_ready(network, seconds):
     Returns
     -------
     dict of int to float
-        The second at which so many bytes of gradients are ready, by the bytes.
+        Bytes of gradients -> the second at which they are ready.
     """
     backwards = list(network.parameters())[::-1]
     done = list(accumulate(p.dim() == 4 for p in backwards))

@@ -15,7 +15,7 @@ read_terms = cache(rules.read_terms)
 def of_page(language, name, root=ROOT):
     """Yield what is wrong with the form of a page's translations, in the page's order.
 
-    A block that has no translation, or one of an older text, is none of it.
+    Blocks without a translation, or with one of an older text, are left out.
 
     Yields
     ------

@@ -95,7 +95,7 @@ def folder(code):
 
 
 def set_base(app, config):
-    """Let an edition know its own address: it is no copy of the English page."""
+    """Let an edition know its own address, so that it is not taken for the English page."""
     if config.html_baseurl:
         config.html_baseurl = f"{config.html_baseurl.rstrip('/')}/{folder(edition()['language'])}"
 

@@ -54,7 +54,7 @@ class Entry:
 
 
 def read_entries(doctree, docname):
-    """Return the entries of the glossaries on a page; "See ..." is no part of a definition."""
+    """Return the entries of the glossaries on a page; "See ..." does not belong to a definition."""
     entries = []
     for item in doctree.findall(nodes.definition_list_item):
         terms = [child for child in item.children if isinstance(child, nodes.term)]

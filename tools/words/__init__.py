@@ -34,7 +34,7 @@ def table():
 
 
 def fill(text, values):
-    """Return a text whose fields are replaced by values; what is no field of theirs stays.
+    """Return a text whose fields are replaced by values; fields without a value stay.
 
     Examples
     --------

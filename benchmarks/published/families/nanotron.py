@@ -24,7 +24,7 @@ SHAPES = {
 
 
 def find_model(billions):
-    """Return the `Model` with so many billions of parameters, within 2 %."""
+    """Return the `Model` with this many billions of parameters, within 2 %."""
     for known, (hidden, heads, layers, inner, tied) in SHAPES.items():
         if abs(billions / known - 1) < 0.02:
             return Model(hidden, heads, layers, SEQ, VOCABULARY, inner=inner, gated=True, tied=tied)

@@ -85,7 +85,7 @@ def scatter(groups):
 
 
 def _key(axes, place, height, label, style, xs):
-    """Write a line of the key below the axes, which are so many inches high: mark and words."""
+    """Write a line of the key, mark and words, below axes of a height in inches."""
     y = -(3.2 + place) * LINE / height  # in heights of the axes
     if style:
         axes.plot(xs, [y] * len(xs), transform=axes.transAxes, clip_on=False, **style)

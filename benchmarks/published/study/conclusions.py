@@ -75,9 +75,9 @@ def hidden(gpu, link):
 
 
 def lenet(gpu, link, images, per_gpu):
-    """Return how many times as many images a second two GPUs train LeNet on as one does.
+    """Return the speed-up of training LeNet on two GPUs: images a second over those of one GPU.
 
-    As `train_batch` does, in one process: so many images in all, or for each GPU.
+    In one process, as `train_batch` does; `images` is the batch of both, or that of each GPU.
     """
     rates = []
     for k in (1, 2):

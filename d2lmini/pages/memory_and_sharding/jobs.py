@@ -63,7 +63,7 @@ def measure_step(prepare, sizes, offload=False, batch=2, tokens=512):
 
 
 def adam_seconds(num_parameters, host="server16"):
-    """Return how long AdamW takes for so many float32 parameters on a simulated host."""
+    """Return the seconds that AdamW takes for float32 parameters on a simulated host."""
     sim.configure(1, gpu="a100")
     numbers = nn.Parameter(torch.ones(10_000_000))
     numbers.grad = torch.ones_like(numbers)

@@ -11,7 +11,7 @@ _LARGEST = torch.finfo(FLOAT8).max
 
 
 def add_bias(x, numbers):
-    """Add a bias, if there is one, to what is no result of a product any more."""
+    """Add a bias, if there is one, in a kernel of its own."""
     return x if numbers is None else x + numbers
 
 

@@ -113,7 +113,7 @@ REFUSED = {
     "--dtype float8": "a100 has no such units; give bfloat16, float16",
     "--network x --gpus 16": "unknown network 'x'",
     "--gpu x": "unknown GPU 'x'",
-    "--memory x": "--memory: 'x' is no size of a memory",
+    "--memory x": "--memory: 'x' is not a size of memory",
 }
 
 
