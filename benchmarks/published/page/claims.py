@@ -6,7 +6,7 @@ from benchmarks.published.study.assumed import ASSUMPTIONS, CONCLUSIONS
 
 # The tables that miss a goal, whose misses the page explains.
 MISSED = {
-    "before": {"megascale", "moe modelzoo", "torchtitan"},
+    "before": {"megascale", "moe modelzoo"},
     "after": {
         "bridge",
         "gpt2",
@@ -18,8 +18,8 @@ MISSED = {
         "torchgpipe",
         "torchtitan",
     },
-    "order": {"internevo", "large models", "moe modelzoo"},
-    "splits": {"internevo", "moe modelzoo", "vtrain"},
+    "order": {"internevo", "large models", "moe modelzoo", "torchtitan"},
+    "splits": {"internevo", "moe modelzoo", "torchtitan", "vtrain"},
     "memory": {"bridge", "nanotron"},
 }
 
