@@ -231,7 +231,7 @@ d2lPublished.rows = [
 [141.0, true, "h100", 512, 4096, 1421.0, 36.0, "MoE, Eos (H100)", "Mixtral-8x22B, 512 GPUs, TP+EP+DP: TP4 EP8 PP1, 8 x micro-batch 1; 57 GiB", "https://arxiv.org/abs/2504.14960"],
 [57.4, true, "h100", 64, 4096, 4109.0, 36.2, "MoE, Eos (H100)", "Qwen2-57B-A14B, 64 GPUs, MCore: TP2 EP4 PP4, 128 x micro-batch 1; 53 GiB", "https://arxiv.org/abs/2504.14960"],
 [57.4, true, "h100", 256, 4096, 3950.0, 34.8, "MoE, Eos (H100)", "Qwen2-57B-A14B, 256 GPUs, MCore: TP2 EP4 PP4, 32 x micro-batch 1; 44 GiB", "https://arxiv.org/abs/2504.14960"],
-[57.4, true, "h100", 1024, 4096, 3383.0, 29.8, "MoE, Eos (H100)", "Qwen2-57B-A14B, 1024 GPUs, MCore: TP2 EP4 PP4, 8 x micro-batch 1; 42 GiB", "https://arxiv.org/abs/2504.14960"],
+[57.4, true, "h100", 1024, 4096, 3383.0, 29.8, "MoE, Eos (H100)", "Qwen2-57B-A14B, 1024 GPUs, MCore: TP2 EP4 PP4, 8 x micro-batch 1; 41 GiB", "https://arxiv.org/abs/2504.14960"],
 [57.4, true, "h100", 128, 4096, 4507.0, 39.7, "MoE, Eos (H100)", "Qwen2-57B-A14B, 128 GPUs, MCore+Folding: TP2 EP4 PP4, 64 x micro-batch 1; 52 GiB", "https://arxiv.org/abs/2504.14960"],
 [57.4, true, "h100", 512, 4096, 4155.0, 36.6, "MoE, Eos (H100)", "Qwen2-57B-A14B, 512 GPUs, MCore+Folding: TP2 EP4 PP4, 16 x micro-batch 1; 48 GiB", "https://arxiv.org/abs/2504.14960"],
 [57.4, true, "h100", 64, 4096, 2986.0, 26.3, "MoE, Eos (H100)", "Qwen2-57B-A14B, 64 GPUs, FSDP+EP: TP1 EP8 PP1, 16 x micro-batch 1; 64 GiB", "https://arxiv.org/abs/2504.14960"],

@@ -6,7 +6,7 @@ from benchmarks.published.study.assumed import ASSUMPTIONS, CONCLUSIONS
 
 # The tables that miss a goal, whose misses the page explains.
 MISSED = {
-    "before": {"megascale", "moe modelzoo", "torchtitan"},
+    "before": {"megascale", "moe modelzoo"},
     "after": {
         "bridge",
         "gpt2",
@@ -18,9 +18,9 @@ MISSED = {
         "torchgpipe",
         "torchtitan",
     },
-    "order": {"internevo", "moe modelzoo"},
-    "splits": {"internevo", "moe modelzoo", "vtrain"},
-    "memory": {"bridge"},
+    "order": {"internevo", "large models", "moe modelzoo", "torchtitan"},
+    "splits": {"internevo", "moe modelzoo", "torchtitan", "vtrain"},
+    "memory": {"bridge", "nanotron"},
 }
 
 
@@ -51,8 +51,8 @@ def _worst(n):
         "nanotron: the worst really took three times as long": 2.5 < 1 / n["nanotron_low"] < 3.5,
         "nanotron: the worst of all programs": n["nanotron_low"] == n["programs_low"],
         "ResNet-50: no more than a quarter off": n["resnet50_low"] > 0.75,
-        "memory: up to a quarter too low": n["memory_low"] > 0.75,
-        "memory: half within a tenth": n["memory_median"] < 0.1,
+        "memory: up to three tenths too low": 0.7 < n["memory_low"] < 0.75,
+        "memory: half within an eighth": n["memory_median"] < 0.125,
         "programs: half within a fifth, after one point within a tenth": n["programs_median"] < 0.2
         and n["programs_point"] < 0.1,
         "programs: far more too short than too long": n["programs_below"] > 0.75,
@@ -129,7 +129,8 @@ def _steps(n):
         "tensor parallelism over 4: too slow": n["tp4_error"] > 0.05,
         "steps over nodes: half of them within a tenth": n["more_median"] < 0.1,
         "steps over nodes: one took twice as long": n["more_most"] > 1.9,
-        "steps over nodes: launches do not matter": n["more_median"] == n["more_plain_median"],
+        "steps over nodes: launches hardly matter": abs(n["more_median"] - n["more_plain_median"])
+        < 0.001,
         "steps over nodes: none more than a tenth too long": n["more_high"] < 1.1,
         "more too short than too long": n["below"] > 0.55 and n["too_long"] < 0.35,
     }

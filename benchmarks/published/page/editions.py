@@ -21,18 +21,21 @@ LAST = {
     ("megascale", ""): 0.269,
     ("korthikanti times", ""): 0.090,
     ("nanotron", ""): 0.130,
-    ("gpt2", ""): 0.163,
+    ("gpt2", ""): 0.1634,
     ("resnet50", ""): 0.201,
     ("torchgpipe", ""): 0.121,
     ("large models", ""): 0.177,
     ("internevo", ""): 0.236,
-    ("moe folding", ""): 0.103,
+    ("moe folding", ""): 0.1025,
     ("automodel", ""): 0.072,
     ("bridge", ""): 0.152,
     ("moe modelzoo", ""): 0.509,
 }
 # Why figures are higher by more than rounding.
-WHY = {}
+WHY = {
+    ("moe folding", ""): "with ZeRO-1, shards are gathered and scattered in place, as trainers do, "
+    "and not copied first; most predictions were too short already",
+}
 SAME = 0.001  # a change that rounding may make
 
 
