@@ -13,6 +13,7 @@ from simgpu.network.cluster import build_cluster
 from simgpu.plan.simulate import run
 from simgpu.plan.step.experts import Experts, Places, most_imbalance
 from simgpu.plan.step.job import Job, Model, PlanError, Program
+from simgpu.plan.step.products import Products
 from simgpu.plan.step.tensor_parallel import Split
 
 RANKS, FACTOR = 4, 2.5
@@ -77,7 +78,7 @@ def layer(rank, kind, factor):
     """Time one layer forward and backward."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
-    places = Places(dist.group.WORLD, Split(None, False, False), None)
+    places = Places(dist.group.WORLD, Split(Products(PROGRAM), overlap=False), None)
     experts = kind(MODEL, replace(PROGRAM, imbalance=factor), places)
     experts = experts.to(torch.bfloat16).to(device)
     x = torch.empty(MODEL.seq, 1, MODEL.hidden, dtype=torch.bfloat16, device=device)

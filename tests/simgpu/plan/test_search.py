@@ -212,7 +212,7 @@ def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
 @pytest.mark.slow
 def test_a_tiny_search_finds_the_exhaustive_winner():
     """On four GPUs with so little memory that the plan that is fastest with more does not fit."""
-    request = make_request(SMALL, gpus=4, gpu="a100", memory="1GB", global_batch=8)
+    request = make_request(SMALL, gpus=4, gpu="a100", memory="0.85GB", global_batch=8)
     jobs, reasons = jobs_of(SMALL, request, recompute="none", cp=1, pp=1)
     found, every = search(jobs, reasons), search(jobs, reasons, everything=True)
     assert every.simulated == len(jobs) > 3 * found.simulated
