@@ -91,7 +91,7 @@ SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
   --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py" \
   --ignore-glob "*/scripts/mesh.py"
 
-check: lint  ## a minute and a half, for every save: lint and unit tests
+check: lint  ## less than a minute, for every save: lint and unit tests
 	$(PYTEST) $(TWO) -p no:nbval -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
 
 # Notebooks that passed, and whose outputs depend on nothing that has changed since, are skipped

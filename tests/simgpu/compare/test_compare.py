@@ -37,7 +37,7 @@ def test_distance_is_symmetric_and_has_no_short_cuts():
 @pytest.mark.parametrize(
     ("ratio", "experts", "word"),
     [(1.0, False, "reasonable"), (1.3, False, "reasonable"), (1.32, True, "slower"),
-     (1.4, False, "slower"), (0.85, False, "faster"), (0.7, True, "reasonable"),
+     (1.4, False, "slower"), (0.84, False, "faster"), (0.7, True, "reasonable"),
      (0.6, True, "faster")],
 )  # fmt: skip
 def test_the_verdict_follows_the_band(ratio, experts, word):

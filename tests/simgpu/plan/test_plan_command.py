@@ -9,6 +9,7 @@ import pytest
 import simgpu
 from simgpu.__main__ import main
 from simgpu.network.nccl_memory import CONTEXT, GROUP
+from simgpu.plan.errors import MEMORY_SPLIT
 from simgpu.plan.model_file import find_model, read
 from simgpu.plan.presets import PRESETS, SOURCES
 from simgpu.plan.step.job import PlanError
@@ -63,7 +64,7 @@ def test_the_same_as_json(small, capsys):
 @pytest.mark.parametrize(("options", "is_split"), [((), False), (("--tp", 2), True)])
 def test_peaks_of_split_layers_may_be_higher(small, capsys, options, is_split):
     text = plan(capsys, small, "--gpus", 4, *options)[1]
-    assert ("were up to 1.25 times the predicted ones: here up to" in text) is is_split
+    assert (f"were up to {MEMORY_SPLIT:g} times the predicted ones: here up to" in text) is is_split
 
 
 def test_a_model_that_does_not_fit_is_said_to(capsys):
