@@ -35,6 +35,7 @@ collect_ignore_glob = [
     "frameworks/scripts/*",
     "support/cuda_scripts/*",
     "support/programs/*/*",
+    "simgpu/plan/scripts/*",
 ]
 
 
