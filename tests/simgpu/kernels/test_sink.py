@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.programs.clock_programs import spans
 
 import simgpu as sim
 from simgpu.clock.current import find_device
@@ -58,3 +59,52 @@ def test_a_sink_sees_which_tensors_an_operation_reads_and_makes():
     assert call.op.kernel.kind == "product"
     assert call.args == (x, x)
     assert results is y
+
+
+class Counter:
+    """Counts the kernels that it passes on."""
+
+    def __init__(self, device):
+        self.next, self.names = device.sink, []
+        device.sink = self
+
+    def launch(self, name, *kernel, **facts):
+        self.names.append(name)
+        self.next.launch(name, *kernel, **facts)
+
+
+def test_a_sink_of_a_rank_stays_behind_a_collective():
+    """A rank that waits for others before a kernel restores the sink that was there."""
+
+    def program(rank):
+        device = torch.accelerator.current_accelerator()
+        torch.distributed.init_process_group()
+        x = torch.ones(4, device=device)
+        counter = Counter(find_device(x.device))
+        for _ in range(2):
+            torch.distributed.all_reduce(x)
+            x = x + 1
+            x = x * 2
+        return counter.names
+
+    assert sim.spawn(program, nprocs=2) == [["add", "mul"] * 2] * 2
+
+
+def test_a_kernel_on_another_ranks_gpu_runs_there():
+    """Also while the next kernel of that GPU's rank has to wait for a collective."""
+
+    def program(rank):
+        torch.distributed.init_process_group()
+        torch.distributed.all_reduce(torch.ones(4, device=f"sim:{rank}"))
+        if rank == 1:
+            torch.ones(4, device="sim:0").neg_()
+        torch.distributed.barrier()
+        if rank == 0:
+            torch.ones(4, device="sim:0").abs_()
+
+    sim.spawn(program, nprocs=2)
+    others, own = (
+        {s.device for s in spans(name=name, engine="compute")} for name in ("neg", "abs")
+    )
+    assert len(own) == 1
+    assert others == own

@@ -2,10 +2,7 @@
 
 
 class BeforeKernels:
-    """The collectives that ranks have issued since their last kernels.
-
-    It is the `Sink` of a device from a collective to the next kernel.
-    """
+    """The collectives that ranks have issued since their last kernels."""
 
     def __init__(self, scheduler, machine):
         self._scheduler, self._machine = scheduler, machine
@@ -14,18 +11,34 @@ class BeforeKernels:
     def add(self, rank, device, collective) -> None:
         """Add a collective on the device of a rank; its next kernel waits for other ranks."""
         self._issued.setdefault(rank, []).append(collective)
-        device.sink = self
+        if not isinstance(device.sink, _Waiting):
+            device.sink = _Waiting(self, device)
 
-    def launch(self, *kernel, **facts) -> None:
-        """Switch to ranks that can issue their parts; then issue the current rank's kernel."""
-        rank = self._scheduler.running
-        device = self._machine.devices[rank.index]
-        device.sink = device
-        collectives = self._issued.pop(rank, ())
+    def run_others_first(self) -> None:
+        """Switch to ranks that can issue their parts."""
+        collectives = self._issued.pop(self._scheduler.running, ())
         self._scheduler.wait(lambda: all(c.scheduled for c in collectives), None, must_wait=False)
-        device.launch(*kernel, **facts)
+
+    def is_own(self, device) -> bool:
+        """Whether a device is that of the current rank."""
+        return self._machine.devices[self._scheduler.running.index] is device
 
     def close(self) -> None:
         """Let all kernels start without waiting."""
         for device in self._machine.devices:
-            device.sink = device
+            if isinstance(device.sink, _Waiting):
+                device.sink = device.sink.next
+
+
+class _Waiting:
+    """The `Sink` of a device from a collective to the next kernel of its rank."""
+
+    def __init__(self, ranks, device):
+        self.ranks, self.device, self.next = ranks, device, device.sink
+
+    def launch(self, *kernel, **facts) -> None:
+        """Let other ranks run first, unless the kernel is another rank's; then pass it on."""
+        if self.ranks.is_own(self.device):
+            self.device.sink = self.next
+            self.ranks.run_others_first()
+        self.next.launch(*kernel, **facts)
