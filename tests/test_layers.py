@@ -23,6 +23,7 @@ simgpu.backend
 simgpu.backend.operations  simgpu.backend.attention
 simgpu.backend.pytorch
 simgpu.saving  simgpu.configure
+simgpu.compiled
 simgpu.ranks.process
 simgpu.ranks.communication
 simgpu.ranks.pytorch

@@ -37,7 +37,7 @@ class Sink(Protocol):
     """Takes the kernels of a device: the device itself, or an object in front of it.
 
     One in front sees every kernel before it starts. It passes it on, at once or later, to the sink
-    that it has replaced.
+    that it has replaced, its `next`.
     """
 
     def launch(
@@ -53,8 +53,11 @@ class Sink(Protocol):
             As for `GPU.seconds`.
         call, results : optional
             The operation whose kernel it is, with its arguments, and the tensors that it has made.
-            None for a kernel of which only the bytes are known, such as one that fills memory.
+            Without `call`, only the bytes of a kernel are known, such as one that fills memory.
         """
+
+    def settle(self) -> None:
+        """Pass on what is held back: something needs the clock, a stream, or the memory."""
 
 
 class Device:
@@ -127,10 +130,12 @@ class Device:
 
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
+        self.sink.settle()
         return self.streams[self._current.number]
 
     def set_current_stream(self, stream: Stream) -> None:
         """Make `stream` the one on which this thread issues work for this device."""
+        self.sink.settle()
         if races.active is not None:
             races.active.switch(self, stream)
         self._current.number = stream.number  # the stream itself would keep the machine alive
@@ -162,6 +167,9 @@ class Device:
                 machine.host_row, self.row, stream.number, name,
                 issued, overhead, start, seconds, flops, num_bytes,
             )  # fmt: skip
+
+    def settle(self) -> None:
+        """Do nothing: the device starts each kernel at once."""
 
     def to_host(self, num_bytes, pinned=False, wait=True, reason=None) -> float:
         """Copy to the host on the current stream; return the time at which the copy ends.
@@ -319,6 +327,8 @@ class Machine:
     def reset(self) -> None:
         """Wait for everything, then set the clock to 0 and clear the trace and the peaks."""
         with self.lock:
+            for device in self.devices:
+                device.sink.settle()
             streams = [stream for device in self.devices for stream in device.streams]
             self.wait_until(max(stream.end for stream in streams), marks=streams)
             for device in self.devices:

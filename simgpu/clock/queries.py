@@ -29,7 +29,10 @@ def get_link_spec() -> Link:
 
 def now() -> float:
     """Return the host clock of the simulated machine, in seconds."""
-    return current_machine().host
+    machine = current_machine()
+    for device in own_devices():
+        device.sink.settle()
+    return machine.host
 
 
 def synchronize(*devices) -> None:
@@ -42,6 +45,8 @@ def synchronize(*devices) -> None:
     found = [find_device(device) for device in devices] if devices else own_devices()
     if current.ranks is not None:
         current.ranks.works.wait_until_scheduled(found)
+    for device in found:
+        device.sink.settle()
     with machine.lock:
         streams = [stream for device in found for stream in device.streams]
         machine.wait_until(max(stream.end for stream in streams), marks=streams)

@@ -96,6 +96,7 @@ class Stream:
 
     def wait_stream(self, stream: "Stream") -> None:
         """Make later work in this stream wait for the work that is now in `stream`."""
+        stream._machine()
         with self._machine().lock:
             self.end = max(self.end, stream.end)
             if races.active is not None:
@@ -124,7 +125,9 @@ class Stream:
         self._device.machine.set_current_index(device_index)
 
     def _machine(self):
+        """Return the machine, once all that was issued is in the stream."""
         current.check_alive(self._device.machine, "this stream")
+        self._device.sink.settle()
         return self._device.machine
 
     def __repr__(self):

@@ -12,6 +12,9 @@ COMPUTE_EFFICIENCY = 0.75
 MEMORY_EFFICIENCY = 0.8
 # Time in Python, dispatcher and driver together, for one operation of an eager program.
 LAUNCH_OVERHEAD = 5e-6
+# Time on the host for one call of a compiled graph, its kernels apart: guards, and the runtime of
+# AOTAutograd. Tens of microseconds are usual; this is a round number.
+COMPILED_CALL = 50e-6
 # Time on the host for one collective or message: the checks, records and events of PyTorch, and
 # NCCL's launch. 20 to 30 us for a call of `all_reduce` (Bekman, Machine Learning Engineering,
 # network/benchmarks, all_reduce_bench.py, 8 H200); 25 is taken for all calls, those that DDP makes

@@ -82,7 +82,7 @@ def make_factory(name):
         tensor = wrap(data, device)
         if packet in _EQUAL and not device.machine.numerics:
             tensor._block.equal = as_number(args[1] if packet == "full" else _EQUAL[packet])
-        device.sink.launch(op.name, num_bytes=data.nbytes)
+        device.sink.launch(op.name, num_bytes=data.nbytes, results=tensor)
         if races.active is not None:
             races.active.touch(device, op.name, writes=[tensor])
         return tensor

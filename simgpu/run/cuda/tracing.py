@@ -1,8 +1,8 @@
-"""Compilers and tracers: ``torch.compile`` changes no operation; what must trace is refused.
+"""Compilers and tracers: ``torch.compile`` makes a `Region`; what must trace is refused.
 
 A compiled module is PyTorch's own `OptimizedModule`, so that programs find ``_orig_mod``, and the
-keys of its ``state_dict`` begin with ``_orig_mod.`` as on real GPUs; its ``forward`` is the eager
-one. A function is returned as it is. What `torch.compile` refuses at once, it refuses here, too.
+keys of its ``state_dict`` begin with ``_orig_mod.`` as on real GPUs; its ``forward`` is a region.
+So is a compiled function. What `torch.compile` refuses at once, it refuses here, too.
 """
 
 import functools
@@ -13,10 +13,11 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
+from simgpu.compiled.regions import Region
 from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
-NOTE = "torch.compile is not simulated: the times are those of eager mode"
+NOTE = "torch.compile takes no time here: times are those once everything is compiled"
 _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
@@ -48,7 +49,8 @@ class Compiled:
         if disable:
             return model
         self.record()
-        return _optimized(model) if isinstance(model, torch.nn.Module) else model
+        region = functools.partial(Region, mode=mode)
+        return _optimized(model, region) if isinstance(model, torch.nn.Module) else region(model)
 
 
 def _check(backend, mode, options):
@@ -63,12 +65,8 @@ def _check(backend, mode, options):
         find("torch._dynamo.backends.registry:lookup_backend")(backend)  # raises InvalidBackend
 
 
-def _eager(function):
-    return function
-
-
-def _optimized(model):
-    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, _eager)
+def _optimized(model, region):
+    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, region)
     compiled._torchdynamo_orig_callable = model.forward
     return compiled
 
@@ -76,7 +74,7 @@ def _optimized(model):
 def _compile_module(compiled):
     def compile(self, *args, **kwargs):
         """`torch.nn.Module.compile`, which changes no name."""
-        compiled.compile(self.forward, *args, **kwargs)
+        self._compiled_call_impl = compiled.compile(self._call_impl, *args, **kwargs)
 
     return compile
 

@@ -42,3 +42,7 @@ class _Waiting:
             self.device.sink = self.next
             self.ranks.run_others_first()
         self.next.launch(*kernel, **facts)
+
+    def settle(self) -> None:
+        """Pass on what the next sink holds back."""
+        self.next.settle()

@@ -1,0 +1,193 @@
+"""Which nodes of a region one kernel does, and what it reads and writes.
+
+Pointwise values are computed where they are needed, unless that would read too much twice (lowering
+in torch/_inductor/graph.py and ir.py). Then nodes that visit the same elements and share data
+become one kernel, those that share most bytes first (torch/_inductor/scheduler.py).
+"""
+
+from dataclasses import dataclass, field
+
+from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS, SCATTER
+
+# Inductor's defaults (torch/_inductor/config.py).
+REUSED_READS = 4  # realize_reads_threshold: of a value that several nodes use
+READS = 8  # realize_acc_reads_threshold: of any value
+REUSED_STEPS = 30  # realize_opcount_threshold: of a value that several nodes use
+MOST_FUSED = 64  # max_fusion_size
+
+MOST_CHARACTERS = 80  # of a kernel's name
+_SHORT = {POINTWISE: "poi", SCATTER: "poi", ROWS: "red", COLUMNS: "red", EXTERN: "extern"}
+SMALL = 4096  # bytes of shared data that are no reason to fuse
+
+
+@dataclass
+class Kernel:
+    """A kernel of a compiled region.
+
+    Attributes
+    ----------
+    kind : str
+        A kind of `simgpu.compiled.nodes`; what is not EXTERN is fused code.
+    n, rows : int
+        As of a `Node`.
+    names : list of str
+        The operations in it.
+    reads, writes : dict
+        Bytes by value.
+    entries : list of int
+        Numbers of the entries on the tape that it belongs to.
+    sums : set of int
+        Values that are known only when the kernel ends.
+    """
+
+    kind: str
+    n: int
+    rows: int
+    names: list = field(default_factory=list)
+    reads: dict = field(default_factory=dict)
+    writes: dict = field(default_factory=dict)
+    entries: list = field(default_factory=list)
+    sums: set = field(default_factory=set)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes that it reads and writes."""
+        return sum(self.reads.values()) + sum(self.writes.values())
+
+    @property
+    def title(self) -> str:
+        """What it is called in a timeline, as Inductor calls its kernels."""
+        kind = _SHORT[self.kind]
+        names = dict.fromkeys(name.strip("_") for name in self.names)
+        return f"triton_{kind}_fused_{'_'.join(names)}"[:MOST_CHARACTERS]
+
+    def add(self, node, reads) -> None:
+        """Add a node, which reads `reads` once values are computed where they are needed."""
+        if self.kind == POINTWISE and node.kind in (ROWS, COLUMNS):
+            self.kind, self.n, self.rows = node.kind, node.n, node.rows
+        if node.kind in (COLUMNS, SCATTER):
+            self.sums.update(v for v, _ in node.writes)
+        self.names.append(node.name)
+        self.entries.append(node.entry)
+        for v, num_bytes in reads.items():
+            self.reads[v] = max(self.reads.get(v, 0), num_bytes)
+        for v, num_bytes in node.writes:
+            self.writes[v] = num_bytes
+
+    def takes(self, node, reads) -> bool:
+        """Whether a node fits into the kernel: it visits the same elements, and shares data."""
+        if EXTERN in (self.kind, node.kind) or len(self.names) >= MOST_FUSED:
+            return False
+        if SCATTER in (self.kind, node.kind) or not self.sums.isdisjoint(reads):
+            return False
+        if not any(v in self.writes or (v in self.reads and b > SMALL) for v, b in reads.items()):
+            return False
+        return self._visits_as(node)
+
+    def _visits_as(self, node):
+        if node.kind == COLUMNS:
+            same = self.kind == POINTWISE or (self.kind, self.rows) == (COLUMNS, node.rows)
+            return same and self.n == node.n
+        if self.kind in (COLUMNS, POINTWISE):
+            return self.n == node.n and (self.kind == POINTWISE or node.kind == POINTWISE)
+        if node.kind == ROWS:
+            return (self.n, self.rows) == (node.n, node.rows)
+        return node.n in (self.n, self.rows)
+
+
+def fuse(nodes, sizes, must) -> list:
+    """Return the kernels that do some nodes, in order.
+
+    Parameters
+    ----------
+    nodes : list of Node
+    sizes : list of int
+        Bytes of each value.
+    must : set of int
+        Values that are read after the region.
+    """
+    nodes = _without_unused(nodes, must)
+    kernels, where = [], {}
+    for node, reads in _inlined(nodes, sizes, must):
+        first = max((where[v] for v in reads if v in where), default=0)
+        place = _best(kernels, first, node, reads)
+        if place is None:
+            place = len(kernels)
+            kernels.append(Kernel(node.kind, node.n, node.rows))
+        kernels[place].add(node, reads)
+        where.update((v, place) for v, _ in node.writes)
+    _drop_inner(kernels, must)
+    return kernels
+
+
+def _best(kernels, first, node, reads):
+    """Return the number of the kernel, from `first` on, that shares most with a node, or None."""
+    best, place = 0, None
+    if node.kind == EXTERN:
+        return None
+    for k in range(len(kernels) - 1, first - 1, -1):
+        kernel = kernels[k]
+        if kernel.takes(node, reads):
+            score = sum(
+                b * ((v in kernel.writes) + (v in kernel.writes or v in kernel.reads))
+                for v, b in reads.items()
+            )
+            if score > best:
+                best, place = score, k
+    return place
+
+
+def _without_unused(nodes, must):
+    used, live = set(must), []
+    for node in reversed(nodes):
+        if any(v in used for v, _ in node.writes) or not node.writes:
+            live.append(node)
+            used.update(v for v, _ in node.reads)
+    return live[::-1]
+
+
+def _inlined(nodes, sizes, must):
+    """Yield the nodes that write what they compute, and what each reads: ``{value: bytes}``."""
+    users = {}
+    for i, node in enumerate(nodes):
+        for v, _ in node.reads:
+            users.setdefault(v, set()).add(i)
+    leaves, steps = {}, {}  # of each value that is computed where it is needed
+    for node in nodes:
+        reads, count = {}, 1
+        for v, num_bytes in node.reads:
+            if v not in leaves:
+                reads[v] = max(reads.get(v, 0), num_bytes)
+                continue
+            count += steps[v]
+            part = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
+            for leaf, b in leaves[v].items():
+                reads[leaf] = max(reads.get(leaf, 0), int(b * part) if b > SMALL else b)
+        uses = set().union(*(users.get(v, ()) for v, _ in node.writes))
+        if node.kind == POINTWISE and not (
+            node.random
+            or any(v in must for v, _ in node.writes)
+            or any(nodes[u].kind == EXTERN for u in uses)
+            or (len(uses) > 1 and (len(reads) > REUSED_READS or count > REUSED_STEPS))
+            or len(reads) > READS
+        ):
+            for v, _ in node.writes:
+                leaves[v], steps[v] = reads, count
+            continue
+        yield node, reads
+
+
+def _drop_inner(kernels, must):
+    """Neither write nor read what only the kernel that makes it reads."""
+    readers = {}
+    for k, kernel in enumerate(kernels):
+        for v in kernel.reads:
+            readers.setdefault(v, set()).add(k)
+    for k, kernel in enumerate(kernels):
+        if kernel.kind == EXTERN:
+            continue
+        for v in list(kernel.writes):
+            inner = v not in must and readers.get(v, set()) <= {k}
+            if inner:
+                del kernel.writes[v]
+            kernel.reads.pop(v, None)

@@ -1,0 +1,276 @@
+"""What an operation is to a compiler: pointwise, a sum of rows or columns, or a kernel of its own.
+
+Which of these follows from the kind of its kernel in ``simgpu/kernels/table.py``. Kernels of eager
+PyTorch that do several things, such as norms, are taken apart as Inductor takes them apart.
+"""
+
+import math
+from dataclasses import dataclass
+
+from simgpu.compiled.entries import Seen, seen_in
+from simgpu.kernels import table
+
+# Kinds of nodes and of kernels.
+POINTWISE, ROWS, COLUMNS, SCATTER, EXTERN = "pointwise", "rows", "columns", "scatter", "extern"
+
+_FUSED = {table.POINTWISE, table.COPY, table.FILL, table.DRAW, table.GATHER}
+# Pointwise to a compiler, though eager PyTorch has a kernel of another kind for it.
+_POINTWISE = {
+    "slice_backward", "select_backward", "tril", "triu", "masked_fill", "native_dropout", "arange",
+    "zeros", "ones", "full", "scalar_tensor", "eye", "linspace", "avg_pool2d", "nll_loss_backward",
+    "nll_loss2d_backward", "max_pool2d_with_indices", "max_pool2d_with_indices_backward",
+    "avg_pool2d_backward", "upsample_nearest2d", "upsample_nearest2d_backward", "repeat_interleave",
+    "split_with_sizes_copy", "native_dropout_backward", "expand_copy", "view_copy", "rsub",
+    "one_hot", "pixel_shuffle", "diagonal_copy", "unfold_backward", "glu_backward",
+}  # fmt: skip
+_SUMS = {
+    "sum", "mean", "amax", "amin", "max", "min", "var", "var_mean", "std", "std_mean", "prod",
+    "any", "all", "argmax", "argmin", "linalg_vector_norm", "norm", "logsumexp", "cumsum",
+    "_adaptive_avg_pool2d", "count_nonzero",
+}  # fmt: skip
+_RANDOM = {"rand", "randn", "randint", "randperm", "normal"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One step of a region.
+
+    Attributes
+    ----------
+    kind : str
+        One of the kinds above.
+    name : str
+        Of the operation.
+    n : int
+        How many elements it visits.
+    rows : int
+        Of a sum: how many results it has.
+    reads, writes : tuple of tuple of int
+        Pairs ``(value, bytes)``.
+    entry : int
+        The number of its entry on the tape.
+    random : bool
+        Whether it draws random numbers, so that it cannot be done again.
+    """
+
+    kind: str
+    name: str
+    n: int
+    rows: int
+    reads: tuple
+    writes: tuple
+    entry: int
+    random: bool = False
+
+
+class _Maker:
+    """Makes the nodes of one entry.
+
+    Attributes
+    ----------
+    sizes : list of int
+        Bytes of each value; temporary values are added.
+    """
+
+    def __init__(self, sizes):
+        self.sizes, self.nodes = sizes, []
+
+    def temporary(self, num_bytes):
+        """Return a value that only nodes of one entry share, with its bytes."""
+        self.sizes.append(num_bytes)
+        return len(self.sizes) - 1, num_bytes
+
+    def add(self, kind, n, rows, reads, writes, random=False):
+        """Add a node; `reads` and `writes` may hold None, and each `Seen` stands for its bytes."""
+        reads, writes = (
+            tuple([x[:2] if type(x) is Seen else x for x in some if x is not None])
+            for some in (reads, writes)
+        )
+        node = Node(kind, self.name, n, rows, reads, writes, self.number, random)
+        self.nodes.append(node)
+
+    def add_entry(self, number, entry):
+        """Add the nodes of one entry."""
+        op = entry.op
+        self.number, self.name = number, op if type(op) is str else op.name if op else "recomputed"
+        if entry.alone:
+            self.add(EXTERN, 1, 1, seen_in(entry.args), entry.outs)
+        elif op is None or type(op) is str:
+            n = sum(o.numel() for o in entry.outs)
+            self.add(POINTWISE, n, n, entry.args, entry.outs, self.name in _RANDOM)
+        elif self.name in _APART:
+            _APART[self.name](self, entry.args, entry.outs)
+        elif op.mutable:
+            self._add_change(entry)
+        else:
+            self._add_plain(entry)
+
+    def _add_change(self, entry):
+        """Add an operation that writes into memory that exists: the rest of it stays as it was."""
+        kernel = entry.op.kernel
+        reads, outs = seen_in((entry.args, entry.kwargs)), [o for o in entry.outs if o]
+        if kernel.bytes is table.traffic.written or self.name == "copy":
+            reads = [x for x in reads if x is not entry.args[0]]
+        n = sum(o.numel() for o in outs)
+        fused = kernel.kind in _FUSED and not entry.op.name.startswith("_fused")
+        kind = POINTWISE if fused else SCATTER if kernel.kind == table.SCATTER else EXTERN
+        self.add(kind, n, n, reads, outs, kernel.kind == table.DRAW)
+
+    def _add_plain(self, entry):
+        op, outs = entry.op, [o for o in entry.outs if o is not None]
+        reads = seen_in((entry.args, entry.kwargs))
+        if self.name in _SUMS:
+            self._add_sum(entry, reads, outs)
+        elif self.name in _POINTWISE or op.kernel.kind in _FUSED:
+            n = sum(o.numel() for o in outs) if op.foreach else max(o.numel() for o in outs)
+            if op.kernel.kind == table.GATHER:
+                reads[0] = reads[0].value, min(reads[0].bytes, outs[0].bytes)
+            if op.kernel.bytes is table.traffic.written or op.name.startswith("new_"):
+                reads = []
+            self.add(POINTWISE, n, n, reads, outs, op.kernel.kind == table.DRAW)
+        elif op.kernel.kind == table.SCATTER:
+            whole = self.temporary(outs[0].bytes)
+            self.add(POINTWISE, outs[0].numel(), outs[0].numel(), reads[:1], [whole])
+            n = reads[-1].numel()
+            self.add(SCATTER, n, n, [*reads[1:], (whole[0], reads[-1].bytes)], outs)
+        else:
+            self.add(EXTERN, 1, 1, reads, outs)
+
+    def _add_sum(self, entry, reads, outs):
+        x = reads[0]
+        kind = _direction(x, entry.args[1:])
+        self.add(kind, x.numel(), outs[0].numel(), reads, outs)
+
+
+def _direction(x, args):
+    """Return whether rows, along the innermost dimension, or columns are summed."""
+    dims = args[0] if args else None
+    dims = (dims,) if type(dims) is int else dims if isinstance(dims, tuple) else ()
+    dims = {d % len(x.shape) for d in dims if type(d) is int} if x.shape else set()
+    wide = [d for d in range(len(x.shape)) if x.shape[d] > 1]
+    inner = min(wide, key=lambda d: x.strides[d] or math.inf, default=0)
+    return ROWS if inner in dims and not dims >= set(wide) else COLUMNS
+
+
+# Each takes the maker, and the arguments and results of an operation of eager PyTorch.
+def _norm(make, args, outs):
+    x, rows = args[0], math.prod(args[0].shape[: -len(args[1])])
+    n, weights = x.numel(), seen_in(args[2:])
+    stats = outs[1:]
+    make.add(ROWS, n, rows, [x], stats)
+    make.add(POINTWISE, n, n, [x, *stats, *weights], outs[:1])
+
+
+def _norm_backward(make, args, outs):
+    grad, x, *rest = seen_in(args)
+    n, rows = x.numel(), math.prod(x.shape[: -len(args[2])])
+    stats = [t for t in rest if len(t.shape) == len(x.shape)]
+    weights = [t for t in rest if len(t.shape) != len(x.shape)]
+    if outs[0] is not None:
+        sums = make.temporary(8 * rows)
+        make.add(ROWS, n, rows, [grad, x, *stats, *weights], [sums])
+        make.add(POINTWISE, n, n, [grad, x, sums, *stats, *weights], outs[:1])
+    for out in outs[1:]:
+        if out is not None:
+            make.add(COLUMNS, n, n // rows, [grad, x, *stats], [out])
+
+
+def _group_norm(make, args, outs):
+    x, groups = args[0], args[6]
+    n, weights = x.numel(), seen_in(args[1:3])
+    make.add(ROWS, n, x.shape[0] * groups, [x], outs[1:])
+    make.add(POINTWISE, n, n, [x, *outs[1:], *weights], outs[:1])
+
+
+def _group_norm_backward(make, args, outs):
+    grad, x, mean, rstd = args[:4]
+    n, planes = x.numel(), x.shape[0] * x.shape[1]
+    sums = make.temporary(8 * planes)
+    make.add(ROWS, n, planes, [grad, x], [sums])
+    if outs[0] is not None:
+        make.add(POINTWISE, n, n, [grad, x, mean, rstd, sums, *seen_in(args[4:5])], outs[:1])
+    if any(outs[1:]):
+        make.add(COLUMNS, planes, x.shape[1], [sums, mean, rstd], outs[1:])
+
+
+def _softmax(make, args, outs):
+    x, n = args[0], args[0].numel()
+    rows = n // max(1, x.shape[args[1]])
+    sums = make.temporary(8 * rows)
+    make.add(_direction(x, args[1:]) if len(x.shape) > 1 else ROWS, n, rows, [x], [sums])
+    make.add(POINTWISE, n, n, [x, sums], outs)
+
+
+def _softmax_backward(make, args, outs):
+    grad, y, dim = args[:3]
+    n, rows = grad.numel(), grad.numel() // max(1, grad.shape[dim])
+    sums = make.temporary(4 * rows)
+    make.add(_direction(y, (dim,)) if len(y.shape) > 1 else ROWS, n, rows, [grad, y], [sums])
+    make.add(POINTWISE, n, n, [grad, y, sums], outs)
+
+
+def _nll_loss(make, args, outs):
+    x, target = args[:2]
+    picked = x.value, target.numel() * x.itemsize
+    make.add(COLUMNS, target.numel(), 1, [picked, target], outs)
+
+
+def _nll_loss_backward(make, args, outs):
+    grad, x, target = args[:3]
+    make.add(POINTWISE, x.numel(), x.numel(), [grad, target, *seen_in(args[6:])], outs)
+
+
+def _batch_norm(make, args, outs):
+    x, channels = args[0], args[0].shape[1]
+    n, weights = x.numel(), seen_in(args[1:5])
+    stats = [o for o in outs[1:] if o is not None and o.bytes]
+    if any(a is True for a in args) or make.name == "_batch_norm_with_update":
+        make.add(COLUMNS, n, channels, [x], stats)
+    make.add(POINTWISE, n, n, [x, *stats, *weights], outs[:1])
+
+
+def _batch_norm_backward(make, args, outs):
+    grad, x = args[:2]
+    n, channels = x.numel(), x.shape[1]
+    rest = [t for t in seen_in(args[2:]) if t.numel() == channels]
+    sums = make.temporary(8 * channels)
+    make.add(COLUMNS, n, channels, [grad, x, *rest], [sums, *outs[1:]])
+    if outs[0] is not None:
+        make.add(POINTWISE, n, n, [grad, x, sums, *rest], outs[:1])
+
+
+def _embedding_backward(make, args, outs):
+    grad, indices = args[:2]
+    whole = make.temporary(outs[0].bytes)
+    make.add(POINTWISE, outs[0].numel(), outs[0].numel(), [], [whole])
+    n = grad.numel()
+    make.add(SCATTER, n, n, [grad, indices, (whole[0], grad.bytes)], outs)
+
+
+_APART = {
+    "native_layer_norm": _norm, "_fused_rms_norm": _norm,
+    "native_layer_norm_backward": _norm_backward, "_fused_rms_norm_backward": _norm_backward,
+    "native_group_norm": _group_norm, "native_group_norm_backward": _group_norm_backward,
+    "_softmax": _softmax, "_log_softmax": _softmax,
+    "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _softmax_backward,
+    "nll_loss_forward": _nll_loss, "nll_loss2d_forward": _nll_loss,
+    "nll_loss_backward": _nll_loss_backward, "nll_loss2d_backward": _nll_loss_backward,
+    "native_batch_norm": _batch_norm, "_native_batch_norm_legit": _batch_norm,
+    "_batch_norm_with_update": _batch_norm, "native_batch_norm_backward": _batch_norm_backward,
+    "embedding_dense_backward": _embedding_backward,
+}  # fmt: skip
+
+
+def nodes_of(entries, sizes) -> list:
+    """Return the nodes of the entries of a tape.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+    sizes : list of int
+        Bytes of each value; those of temporary values are appended.
+    """
+    make = _Maker(sizes)
+    for number, entry in enumerate(entries):
+        make.add_entry(number, entry)
+    return make.nodes

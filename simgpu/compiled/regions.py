@@ -1,0 +1,131 @@
+"""Compiled regions: a call of a module or function, and the backward pass of what it made."""
+
+import functools
+from dataclasses import dataclass
+
+import torch
+from torch.autograd.graph import register_multi_grad_hook
+from torch.utils._pytree import tree_leaves
+
+from simgpu.backend.tensor import SimTensor
+from simgpu.clock import current
+from simgpu.compiled.tape import Tape, recording
+from simgpu.hardware.assumptions import COMPILED_CALL
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the regions of one `torch.compile` are charged.
+
+    Attributes
+    ----------
+    one_launch : bool
+        Whether the kernels of a graph take the host one launch: ``mode="reduce-overhead"``.
+    call_seconds : float
+        The host's time for a call: guards, and the runtime of AOTAutograd.
+    """
+
+    one_launch: bool = False
+    call_seconds: float = COMPILED_CALL
+
+
+_MODES = {"reduce-overhead": Settings(one_launch=True), "max-autotune": Settings(one_launch=True)}
+
+
+class Region:
+    """A function whose operations are charged as Inductor's kernels.
+
+    Parameters
+    ----------
+    function : callable
+    mode : str, optional
+        As for `torch.compile`.
+
+    Attributes
+    ----------
+    plans : list of Plan
+        Those of its calls and backward passes, in order.
+
+    Examples
+    --------
+    A chain of operations is one kernel:
+
+    >>> import torch
+    >>> import simgpu as sim
+    >>> (device,) = sim.configure(1)
+    >>> x = torch.ones(1000, 1000, device=device)
+    >>> sim.reset()
+    >>> y = Region(lambda x: (2 * x + 1).relu())(x)
+    >>> [span.name for span in sim.trace() if span.engine == "compute"]
+    ['triton_poi_fused_mul_add_relu']
+    """
+
+    def __init__(self, function, mode=None):
+        functools.update_wrapper(self, function)
+        self.settings = _MODES.get(mode, Settings())
+        self.plans = []
+        self._function = function
+
+    def __call__(self, *args, **kwargs):
+        """Call the function; record what it does, and charge it as compiled code."""
+        inputs = _simulated((args, kwargs))
+        device = inputs[0]._device if inputs else current.find_device()
+        outer = recording(device)
+        if outer is not None:
+            if not outer.backward:
+                return self._function(*args, **kwargs)
+            outer.settle()  # a forward pass that is done again
+        training = torch.is_grad_enabled()
+        tape = Tape(device, self.settings, self.plans, training)
+        tape.start()
+        out = outs = None
+        try:
+            out = self._function(*args, **kwargs)
+            outs = _simulated(out)
+        finally:
+            tape.stop(outs or ())
+        if training:
+            self._watch_backward(device, inputs, outs)
+        return out
+
+    def _watch_backward(self, device, inputs, outs):
+        """Record the backward pass, from the first gradient of a result to the last of an input."""
+        blocks = {id(t) for t in inputs}
+        outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
+        if outs:
+            backward = _Backward(device, self)
+            register_multi_grad_hook(outs, backward.start, mode="any")
+            if inputs := [t for t in inputs if t.requires_grad]:
+                register_multi_grad_hook(inputs, backward.stop)
+
+    def __get__(self, instance, owner=None):
+        """Bind to an instance, as a function does."""
+        return self if instance is None else functools.partial(self, instance)
+
+
+class _Backward:
+    """The backward pass of one call of a region."""
+
+    def __init__(self, device, region):
+        self.device, self.region, self.tape = device, region, None
+
+    def start(self, *_):
+        """Record from here on, unless the whole pass is part of a compiled region."""
+        last = recording(self.device)
+        if last is not None:
+            if not last.backward:
+                return
+            last.stop()
+        self.tape = Tape(self.device, self.region.settings, self.region.plans, backward=True)
+        self.tape.start()
+        torch.autograd.Variable._execution_engine.queue_callback(self.stop)
+
+    def stop(self, *_):
+        """Charge what was recorded."""
+        tape, self.tape = self.tape, None
+        if tape is not None and recording(self.device) is tape:
+            tape.stop()
+
+
+def _simulated(values):
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, SimTensor)]

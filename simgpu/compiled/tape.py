@@ -1,0 +1,290 @@
+"""The tape of a region: the sink that records kernels, and charges those of a plan instead."""
+
+import dataclasses
+import math
+import weakref
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from simgpu.backend.tensor import SimTensor
+from simgpu.clock.memory import Block, rounded
+from simgpu.compiled.entries import Entry, Seen, structure
+from simgpu.compiled.nodes import EXTERN
+from simgpu.compiled.plan import Recorded, plan_of
+from simgpu.kernels.facts import tensors_of
+from simgpu.kernels.traffic import bytes_of
+
+_recipes = weakref.WeakKeyDictionary()  # block that was not kept -> what it is computed from
+_graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
+_autograd_node = torch._C._current_autograd_node
+_BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled backward pass
+
+
+def recording(device):
+    """Return the tape that records the kernels of a device, or None."""
+    sink = device.sink
+    while sink is not device:
+        if isinstance(sink, Tape):
+            return sink
+        sink = sink.next
+    return None
+
+
+class PendingMemory:
+    """The memory of a device while a tape records: new blocks take none until they are written.
+
+    What reads it settles the tape first.
+    """
+
+    capacity, counted = math.inf, 0  # whether compiled code needs the memory is not known yet
+
+    def __init__(self, tape, memory):
+        self._tape, self._memory = tape, memory
+
+    def take(self, block, num_bytes):
+        """Give a new block an address, and no memory."""
+        block.memory = self._memory
+        self._memory.take(block, 0)
+        self._memory._next_address += num_bytes
+
+    def check(self, num_bytes, before=0):
+        """Refuse nothing."""
+
+    def __getattr__(self, name):
+        self._tape.settle()
+        return getattr(self._memory, name)
+
+
+class Tape:
+    """Records what a device does, and charges it as compiled code.
+
+    Parameters
+    ----------
+    device : Device
+    settings : Settings
+        How regions are charged.
+    log : list
+        The `Plan` of each part of the region is added to it.
+    training : bool
+        Whether a backward pass may follow, so that what autograd keeps may be computed again.
+    backward : bool
+        Whether the region is a backward pass.
+    """
+
+    def __init__(self, device, settings, log, training=False, backward=False):
+        self.device, self.settings, self.log = device, settings, log
+        self.training, self.backward = training, backward
+        self._called = False  # whether the host has paid for the call
+        self._clear()
+
+    def start(self):
+        """Take the kernels and the new memory of the device."""
+        device = self.device
+        self._task = _graph_task()
+        self.next, device.sink = device.sink, self
+        self._memory, device.memory = device.memory, PendingMemory(self, device.memory)
+
+    def stop(self, returned=()):
+        """Charge what is recorded, and let the device charge again.
+
+        Parameters
+        ----------
+        returned : iterable of SimTensor
+            What the region returns; the rest is what autograd has kept.
+        """
+        device = self.device
+        try:
+            self._settle(None if not self.training else {t._block.address for t in returned})
+        finally:
+            device.memory = self._memory
+            if device.sink is self:
+                device.sink = self.next
+            else:
+                before = device.sink
+                while before.next is not self:
+                    before = before.next
+                before.next = self.next
+
+    def settle(self):
+        """Charge what is recorded so far; all that still exists is written."""
+        self._settle(None)
+
+    def launch(
+        self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
+    ):
+        """Record a kernel, see `simgpu.clock.machine.Sink`."""
+        if _graph_task() != self._task:  # a backward pass begins or ends: compilers stop there
+            self.settle()
+            self._task = _graph_task()
+        if call is None:
+            self._record_constant(name, results)
+        else:
+            self._record(call, results)
+        self._charges.append((name, flops, num_bytes, peak, products))
+
+    def _record_constant(self, name, results):
+        outs = [self._new(t) for t in tree_leaves(results) if isinstance(t, SimTensor)]
+        self._entries.append(Entry(name, (), (), tuple(outs), not outs))
+
+    def _record(self, call, results):
+        op, kwargs = call.op, call.kwargs
+        args = structure(call.args, self._see)
+        kwargs = tuple([(k, structure(v, self._see)) for k, v in kwargs.items()]) if kwargs else ()
+        outs = [
+            self._new(t) if isinstance(t, SimTensor) and alias is None else None
+            for t, alias in _with_aliases(op, results)
+        ]
+        if op.mutable:
+            outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
+        self._entries.append(Entry(op, args, kwargs, tuple(outs), self._is_alone()))
+
+    def _is_alone(self):
+        if not self.backward:
+            return False
+        node = _autograd_node()
+        return node is not None and node.name() == _BY_AUTOGRAD
+
+    def _clear(self):
+        self._entries, self._charges = [], []
+        self._sizes = []  # of each value, bytes
+        self._blocks = []  # of each value: weak reference
+        self._known = {}  # address of a block -> its value now
+        self._inputs = {}  # value -> block, kept until its memory may be used again
+        self._in_place = set()
+
+    def _value(self, block):
+        self._sizes.append(block.size)
+        self._blocks.append(weakref.ref(block))
+        value = self._known[block.address] = len(self._sizes) - 1
+        return value
+
+    def _value_of(self, block):
+        found = self._known.get(block.address)
+        if found is not None:
+            return found
+        value = self._value(block)
+        self._inputs[value] = block
+        recipe = _recipes.get(block)
+        if recipe is not None:
+            sources = tuple([(self._value_of(b), n) for b, n in recipe])
+            out = Seen(value, block.size, (block.size,), (1,), 1)
+            self._entries.append(Entry(None, sources, (), (out,)))
+            self._charges.append(None)
+        return value
+
+    def _see(self, tensor):
+        data, block = tensor._data, tensor._block
+        num_bytes = data.nbytes
+        if num_bytes > block.size or not data.is_contiguous():
+            num_bytes = min(bytes_of((data,)), block.size)
+        value = self._known.get(block.address)
+        if value is None:
+            value = self._value_of(block)
+        return Seen(value, num_bytes, data.shape, data.stride(), data.itemsize)
+
+    def _new(self, tensor):
+        value = self._known.get(tensor._block.address)
+        if value is None:
+            value = self._value(tensor._block)
+        data = tensor._data
+        return Seen(value, data.nbytes, data.shape, data.stride(), data.itemsize)
+
+    def _changed(self, tensor):
+        if not isinstance(tensor, SimTensor):
+            return None
+        seen = self._see(tensor)
+        value = self._value(tensor._block)
+        self._in_place.add(value)
+        return seen._replace(value=value)
+
+    def _settle(self, returned):
+        if not self._entries:
+            return
+        alive, saved, dropped = self._fates(returned)
+        plan = plan_of(Recorded(
+            tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
+            frozenset(dropped), frozenset(self._in_place), self.backward,
+        ))  # fmt: skip
+        self.log.append(plan)
+        pending, self.device.memory = self.device.memory, self._memory
+        try:
+            held = self._run(plan, dropped)
+            self._note_recipes(plan, held)
+        finally:
+            self.device.memory = pending
+            self._clear()
+
+    def _fates(self, returned):
+        """Return the values that are read later, those that autograd alone holds, and freed inputs.
+
+        `returned` are addresses, or None if all that exists is read.
+        """
+        made = {out.value for entry in self._entries if entry.op for out in entry.outs if out}
+        alive, saved = set(), set()
+        inputs = {block.address for block in self._inputs.values()}
+        for v in made:
+            block = self._blocks[v]()
+            if block is not None and self._known.get(block.address) == v:
+                own = returned is None or block.address in returned or block.address in inputs
+                (alive if own else saved).add(v)
+            del block
+        held = [v for v, block in self._inputs.items() if block.num_bytes]
+        self._inputs.clear()
+        return alive, saved, {v for v in held if self._blocks[v]() is None}
+
+    def _run(self, plan, dropped):
+        """Allocate, launch and free as the plan says; return the blocks that are left, by value."""
+        device, gpu = self.device, self.device.gpu
+        held = {v: Block(device, self._sizes[v]) for v in dropped}  # until their last kernel
+        self._pay_call()
+        if self.settings.one_launch:
+            device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
+        try:
+            for kernel, new, freed in zip(plan.kernels, plan.allocated, plan.freed, strict=True):
+                for v in new:
+                    held[v] = self._allocate(v, plan)
+                charge = self._charges[kernel.entries[0]] if kernel.kind == EXTERN else None
+                self.next.launch(*(charge or (kernel.title, 0, kernel.bytes)))
+                for v in freed:
+                    held.pop(v, None)
+        finally:
+            device.gpu = gpu
+        return held
+
+    def _pay_call(self):
+        """Charge the host for what a call takes beside the launches of kernels."""
+        machine = self.device.machine
+        with machine.lock:
+            machine.host += 0.0 if self._called else self.settings.call_seconds
+            if self.settings.one_launch:
+                machine.host += self.device.gpu.launch_overhead
+        self._called = True
+
+    def _allocate(self, value, plan):
+        """Give the block of a value its memory, or a new block that stands for it."""
+        block = self._blocks[value]() if value < len(self._blocks) else None
+        if block is None or block.num_bytes or not block.size:
+            return Block(self.device, plan.sizes[value])
+        _recipes.pop(block, None)
+        self._memory.take(block, rounded(block.size))
+        return block
+
+    def _note_recipes(self, plan, held):
+        """Note how the backward pass computes again what was not kept."""
+        for v, sources in plan.recipes.items():
+            block = self._blocks[v]()
+            if block is not None:
+                _recipes[block] = [(self._source(s, held), n) for s, n in sources]
+
+    def _source(self, value, held):
+        """Return the block of a value that is kept, or of an input."""
+        return held[value] if value in held else self._blocks[value]()
+
+
+def _with_aliases(op, results):
+    """Return the results of an operation, each with the argument whose memory it shares."""
+    if op.num_returns > 1:
+        return zip(results, op.aliases, strict=True)
+    alias = op.aliases[0] if op.aliases else None
+    return [(t, alias) for t in (results if isinstance(results, list | tuple) else (results,))]
