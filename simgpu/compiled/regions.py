@@ -93,10 +93,11 @@ class Region:
         blocks = {id(t) for t in inputs}
         outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
         if outs:
-            backward = _Backward(device, self)
+            inputs = [t for t in inputs if t.requires_grad]
+            backward = _Backward(device, self, len(inputs))
+            for tensor in inputs:
+                tensor.register_hook(backward.count)
             register_multi_grad_hook(outs, backward.start, mode="any")
-            if inputs := [t for t in inputs if t.requires_grad]:
-                register_multi_grad_hook(inputs, backward.stop)
 
     def __get__(self, instance, owner=None):
         """Bind to an instance, as a function does."""
@@ -104,10 +105,11 @@ class Region:
 
 
 class _Backward:
-    """The backward pass of one call of a region."""
+    """The backward pass of one call of a region, which has gradients for a number of inputs."""
 
-    def __init__(self, device, region):
-        self.device, self.region, self.tape = device, region, None
+    def __init__(self, device, region, inputs):
+        self.device, self.region, self.inputs = device, region, inputs
+        self.tape, self.missing = None, 0
 
     def start(self, *_):
         """Record from here on, unless the whole pass is part of a compiled region."""
@@ -118,9 +120,16 @@ class _Backward:
             last.stop()
         self.tape = Tape(self.device, self.region.settings, self.region.plans, backward=True)
         self.tape.start()
+        self.missing = self.inputs
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)
 
-    def stop(self, *_):
+    def count(self, _):
+        """Stop after the gradient of the last input."""
+        self.missing -= 1
+        if not self.missing:
+            self.stop()
+
+    def stop(self):
         """Charge what was recorded."""
         tape, self.tape = self.tape, None
         if tape is not None and recording(self.device) is tape:

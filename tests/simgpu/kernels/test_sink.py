@@ -18,6 +18,9 @@ class Tape:
     def launch(self, *kernel, **facts):
         self.kernels.append((kernel, facts))
 
+    def settle(self):
+        pass
+
     def play(self):
         self.device.sink = self.device
         for kernel, facts in self.kernels:
@@ -71,6 +74,9 @@ class Counter:
     def launch(self, name, *kernel, **facts):
         self.names.append(name)
         self.next.launch(name, *kernel, **facts)
+
+    def settle(self):
+        self.next.settle()
 
 
 def test_a_sink_of_a_rank_stays_behind_a_collective():
