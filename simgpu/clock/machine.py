@@ -171,6 +171,21 @@ class Device:
     def settle(self) -> None:
         """Do nothing: the device starts each kernel at once."""
 
+    def sinks(self):
+        """Yield the sinks in front of the device, the first that sees a kernel first."""
+        sink = self.sink
+        while sink is not self:
+            yield sink
+            sink = sink.next
+
+    def take_out(self, sink) -> None:
+        """Take one of `sinks` out, wherever it stands."""
+        before = next((one for one in self.sinks() if one.next is sink), None)
+        if before is None:
+            self.sink = sink.next
+        else:
+            before.next = sink.next
+
     def to_host(self, num_bytes, pinned=False, wait=True, reason=None) -> float:
         """Copy to the host on the current stream; return the time at which the copy ends.
 

@@ -23,12 +23,7 @@ _BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled 
 
 def recording(device):
     """Return the tape that records the kernels of a device, or None."""
-    sink = device.sink
-    while sink is not device:
-        if isinstance(sink, Tape):
-            return sink
-        sink = sink.next
-    return None
+    return next((sink for sink in device.sinks() if isinstance(sink, Tape)), None)
 
 
 class PendingMemory:
@@ -98,13 +93,7 @@ class Tape:
             self._settle(None if not self.training else {t._block.address for t in returned})
         finally:
             device.memory = self._memory
-            if device.sink is self:
-                device.sink = self.next
-            else:
-                before = device.sink
-                while before.next is not self:
-                    before = before.next
-                before.next = self.next
+            device.take_out(self)
 
     def settle(self):
         """Charge what is recorded so far; all that still exists is written."""

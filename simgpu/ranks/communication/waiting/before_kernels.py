@@ -11,7 +11,7 @@ class BeforeKernels:
     def add(self, rank, device, collective) -> None:
         """Add a collective on the device of a rank; its next kernel waits for other ranks."""
         self._issued.setdefault(rank, []).append(collective)
-        if not isinstance(device.sink, _Waiting):
+        if not any(isinstance(sink, _Waiting) for sink in device.sinks()):
             device.sink = _Waiting(self, device)
 
     def run_others_first(self) -> None:
@@ -26,8 +26,9 @@ class BeforeKernels:
     def close(self) -> None:
         """Let all kernels start without waiting."""
         for device in self._machine.devices:
-            if isinstance(device.sink, _Waiting):
-                device.sink = device.sink.next
+            for sink in list(device.sinks()):
+                if isinstance(sink, _Waiting):
+                    device.take_out(sink)
 
 
 class _Waiting:
@@ -39,7 +40,7 @@ class _Waiting:
     def launch(self, *kernel, **facts) -> None:
         """Let other ranks run first, unless the kernel is another rank's; then pass it on."""
         if self.ranks.is_own(self.device):
-            self.device.sink = self.next
+            self.device.take_out(self)
             self.ranks.run_others_first()
         self.next.launch(*kernel, **facts)
 
