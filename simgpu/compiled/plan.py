@@ -1,6 +1,6 @@
 """The plan of a region: its kernels, what it keeps, and when it allocates and frees memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from simgpu.compiled.fusion import Kernel, fuse
@@ -56,6 +56,8 @@ class Plan:
         For each kernel: the values that take memory before it, and give it back after it.
     backward : bool
         Whether it is of a backward pass.
+    costs : list of Cost
+        What the operations take as eager code and as this plan, on the first GPU that ran them.
     """
 
     kernels: list[Kernel]
@@ -65,6 +67,7 @@ class Plan:
     allocated: list
     freed: list
     backward: bool
+    costs: list = field(default_factory=list)
 
 
 _plans: dict = {}  # by what was recorded

@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
+from simgpu.compiled.record import Record
 from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
 
@@ -43,8 +44,8 @@ class Region:
 
     Attributes
     ----------
-    plans : list of Plan
-        Those of its calls and backward passes, in order.
+    record : Record
+        What its calls and backward passes did.
 
     Examples
     --------
@@ -63,7 +64,7 @@ class Region:
     def __init__(self, function, mode=None):
         functools.update_wrapper(self, function)
         self.settings = _MODES.get(mode, Settings())
-        self.plans = []
+        self.record = Record()
         self._function = function
 
     def __call__(self, *args, **kwargs):
@@ -76,7 +77,7 @@ class Region:
                 return self._function(*args, **kwargs)
             outer.settle()  # a forward pass that is done again
         training = torch.is_grad_enabled()
-        tape = Tape(device, self.settings, self.plans, training)
+        tape = Tape(device, self.settings, self.record, training)
         tape.start()
         out = outs = None
         try:
@@ -118,7 +119,7 @@ class _Backward:
             if not last.backward:
                 return
             last.stop()
-        self.tape = Tape(self.device, self.region.settings, self.region.plans, backward=True)
+        self.tape = Tape(self.device, self.region.settings, self.region.record, backward=True)
         self.tape.start()
         self.missing = self.inputs
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)

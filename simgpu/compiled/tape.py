@@ -7,11 +7,13 @@ import weakref
 import torch
 from torch.utils._pytree import tree_leaves
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.memory import Block, rounded
 from simgpu.compiled.entries import Entry, Seen, structure
 from simgpu.compiled.nodes import EXTERN
 from simgpu.compiled.plan import Recorded, plan_of
+from simgpu.compiled.record import Cost
 from simgpu.kernels.facts import tensors_of
 from simgpu.kernels.traffic import bytes_of
 
@@ -59,16 +61,16 @@ class Tape:
     device : Device
     settings : Settings
         How regions are charged.
-    log : list
-        The `Plan` of each part of the region is added to it.
+    record : Record
+        Is told the plan of each part of the region, and what breaks it.
     training : bool
         Whether a backward pass may follow, so that what autograd keeps may be computed again.
     backward : bool
         Whether the region is a backward pass.
     """
 
-    def __init__(self, device, settings, log, training=False, backward=False):
-        self.device, self.settings, self.log = device, settings, log
+    def __init__(self, device, settings, record, training=False, backward=False):
+        self.device, self.settings, self.record = device, settings, record
         self.training, self.backward = training, backward
         self._called = False  # whether the host has paid for the call
         self._clear()
@@ -97,6 +99,8 @@ class Tape:
 
     def settle(self):
         """Charge what is recorded so far; all that still exists is written."""
+        if self._entries and not self.backward:
+            self.record.breaks[user_frame.line()] += 1
         self._settle(None)
 
     def launch(
@@ -195,7 +199,7 @@ class Tape:
             tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
             frozenset(dropped), frozenset(self._in_place), self.backward,
         ))  # fmt: skip
-        self.log.append(plan)
+        self.record.plans[plan] += 1
         pending, self.device.memory = self.device.memory, self._memory
         try:
             held = self._run(plan, dropped)
@@ -227,19 +231,36 @@ class Tape:
         device, gpu = self.device, self.device.gpu
         held = {v: Block(device, self._sizes[v]) for v in dropped}  # until their last kernel
         self._pay_call()
+        if not plan.costs:
+            plan.costs.extend(self._costs(plan))
         if self.settings.one_launch:
             device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
         try:
             for kernel, new, freed in zip(plan.kernels, plan.allocated, plan.freed, strict=True):
                 for v in new:
                     held[v] = self._allocate(v, plan)
-                charge = self._charges[kernel.entries[0]] if kernel.kind == EXTERN else None
-                self.next.launch(*(charge or (kernel.title, 0, kernel.bytes)))
+                self.next.launch(*self._charge(kernel))
                 for v in freed:
                     held.pop(v, None)
         finally:
             device.gpu = gpu
         return held
+
+    def _charge(self, kernel):
+        """Return the arguments of `launch` for a kernel."""
+        own = self._charges[kernel.entries[0]] if kernel.kind == EXTERN else None
+        return own or (kernel.title, 0, kernel.bytes)
+
+    def _costs(self, plan):
+        gpu, settings = self.device.gpu, self.settings
+        eager = [charge for charge in self._charges if charge is not None]
+        compiled = [self._charge(kernel) for kernel in plan.kernels]
+        host = settings.call_seconds
+        host += gpu.launch_overhead * (1 if settings.one_launch else len(compiled))
+        return (
+            Cost(len(eager), _seconds(gpu, eager), gpu.launch_overhead * len(eager)),
+            Cost(len(compiled), _seconds(gpu, compiled), host),
+        )
 
     def _pay_call(self):
         """Charge the host for what a call takes beside the launches of kernels."""
@@ -277,3 +298,7 @@ def _with_aliases(op, results):
         return zip(results, op.aliases, strict=True)
     alias = op.aliases[0] if op.aliases else None
     return [(t, alias) for t in (results if isinstance(results, list | tuple) else (results,))]
+
+
+def _seconds(gpu, charges):
+    return sum(gpu.seconds(*charge[1:]) for charge in charges)

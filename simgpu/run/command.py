@@ -8,8 +8,8 @@ import simgpu as sim
 from simgpu.clock.current import state
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
-from simgpu.run.cuda.tracing import NOTE
 from simgpu.run.failures import say
+from simgpu.run.gain import compiled_notes
 from simgpu.run.processes import Driver
 from simgpu.run.script import Script
 from simgpu.run.simulated_time import SimulatedTime
@@ -40,13 +40,13 @@ def main(argv=None) -> int:
         return 1
     script.add_folder()
     with (
-        cuda_spelling(mentions_cuda(script.path), say) as compiled,
+        cuda_spelling(mentions_cuda(script.path), say, args.eager) as compiled,
         SimulatedTime(not args.wall_clock) as time,
         Steps(args.steps) as steps,
     ):
         code = run(job, args.max_restarts, time, steps)
     sys.stdout.flush()
-    notes = [*[NOTE] * compiled.used, *job.notes]
+    notes = [*compiled_notes(compiled, steps), *job.notes]
     if steps.cut_short:
         notes.append(f"the script was ended after {args.steps} steps (--steps)")
     routing = state.machine and state.machine.routing

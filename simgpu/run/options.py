@@ -111,6 +111,7 @@ def _add_what_is_reported(parser):
         help="run only these ranks, each in place of all up to the next; auto: find out which; "
         f"needs --shapes-only (default: all, and auto beyond {MAX_DEVICES})",
     )  # fmt: skip
+    add("--eager", action="store_true", help="run what the script compiles as eager code")
     add(
         "--steps", type=int, metavar="N",
         help="end each rank when it has made N training steps, calls of an optimizer.step(); three "

@@ -64,8 +64,12 @@ class Steps:
             self._ends_by_optimizer[optimizer] = []
             self._ends[rank.number].append(self._ends_by_optimizer[optimizer])
         device = machine.devices[rank.index]
-        end = max(machine.host, device.current_stream().end)
+        end = max(device.current_stream().end, machine.host)
         self._ends_by_optimizer[optimizer].append((end, device.flops.copy()))
+
+    def count(self) -> int:
+        """Return how many steps all ranks together have made."""
+        return sum(len(_of_main_optimizer(ends)) for ends in self._ends.values())
 
     def ends(self) -> list[float]:
         """Return the end of each step that all ranks have made, in seconds."""

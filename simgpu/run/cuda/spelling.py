@@ -27,7 +27,7 @@ from simgpu.run.cuda import (
 
 
 @contextmanager
-def cuda_spelling(mentioned, say):
+def cuda_spelling(mentioned, say, eager=False):
     """Run scripts that say ``cuda`` on simulated GPUs inside a ``with`` block.
 
     Parameters
@@ -37,15 +37,17 @@ def cuda_spelling(mentioned, say):
         module that it imports.
     say : callable
         Prints what the launcher says.
+    eager : bool, default False
+        Whether what the script compiles is to run as eager code.
 
     Yields
     ------
     tracing.Compiled
-        Tells whether the script used ``torch.compile``.
+        Tells what the script has compiled.
     """
     naming.take_slot()
     register.register()  # before: what it replaces is restored after
-    compiled = tracing.Compiled(say)
+    compiled = tracing.Compiled(say, eager)
     with Replacements() as scoped:
         scoped.callback(_restore_visible, os.environ.get("CUDA_VISIBLE_DEVICES"))
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # real GPUs are left alone

@@ -18,6 +18,7 @@ from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
 NOTE = "torch.compile takes no time here: times are those once everything is compiled"
+EAGER_NOTE = "what the script compiles runs as eager code (--eager)"
 _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
@@ -27,16 +28,41 @@ _FAKE = "torch._subclasses.fake_tensor:FakeTensorMode.from_tensor"
 
 
 class Compiled:
-    """Whether a script has compiled something."""
+    """What a script has compiled.
 
-    def __init__(self, warn):
-        self.used, self.warn = False, warn
+    Parameters
+    ----------
+    warn : callable
+        Is told, once, what the times of compiled code mean.
+    eager : bool
+        Whether to run it as eager code.
 
-    def record(self):
-        """Record that a script compiles something; the first time, warn about what follows."""
+    Attributes
+    ----------
+    used : bool
+        Whether it has compiled anything.
+    records : list of Record
+        What each region did.
+    """
+
+    def __init__(self, warn, eager):
+        self.used, self.warn, self.eager = False, warn, eager
+        self.records = []
+
+    @property
+    def note(self):
+        """What the times of compiled code mean."""
+        return EAGER_NOTE if self.eager else NOTE
+
+    def _region(self, mode, function):
         if not self.used:
             self.used = True
-            self.warn(NOTE)
+            self.warn(self.note)
+        if self.eager:
+            return function
+        region = Region(function, mode)
+        self.records.append(region.record)
+        return region
 
     def compile(
         self, model=None, *, backend="inductor", mode=None, options=None, disable=False, **_
@@ -48,8 +74,7 @@ class Compiled:
             return functools.partial(self.compile, **given)
         if disable:
             return model
-        self.record()
-        region = functools.partial(Region, mode=mode)
+        region = functools.partial(self._region, mode)
         return _optimized(model, region) if isinstance(model, torch.nn.Module) else region(model)
 
 
