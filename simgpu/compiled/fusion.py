@@ -164,12 +164,13 @@ def _inlined(nodes, sizes, must):
             for leaf, b in leaves[v].items():
                 reads[leaf] = max(reads.get(leaf, 0), int(b * part) if b > SMALL else b)
         uses = set().union(*(users.get(v, ()) for v, _ in node.writes))
+        own = len(reads) / node.width
         if node.kind == POINTWISE and not (
             node.random
             or any(v in must for v, _ in node.writes)
             or any(nodes[u].kind == EXTERN for u in uses)
-            or (len(uses) > 1 and (len(reads) > REUSED_READS or count > REUSED_STEPS))
-            or len(reads) > READS
+            or (len(uses) > 1 and (own > REUSED_READS or count > REUSED_STEPS))
+            or own > READS
         ):
             for v, _ in node.writes:
                 leaves[v], steps[v] = reads, count

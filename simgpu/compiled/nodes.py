@@ -51,6 +51,8 @@ class Node:
         The number of its entry on the tape.
     random : bool
         Whether it draws random numbers, so that it cannot be done again.
+    width : int
+        How many tensors each of its lists has: those of ``_foreach_add``.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class Node:
     writes: tuple
     entry: int
     random: bool = False
+    width: int = 1
 
 
 class _Maker:
@@ -80,13 +83,13 @@ class _Maker:
         self.sizes.append(num_bytes)
         return len(self.sizes) - 1, num_bytes
 
-    def add(self, kind, n, rows, reads, writes, random=False):
+    def add(self, kind, n, rows, reads, writes, random=False, width=1):
         """Add a node; `reads` and `writes` may hold None, and each `Seen` stands for its bytes."""
         reads, writes = (
             tuple([x[:2] if type(x) is Seen else x for x in some if x is not None])
             for some in (reads, writes)
         )
-        node = Node(kind, self.name, n, rows, reads, writes, self.number, random)
+        node = Node(kind, self.name, n, rows, reads, writes, self.number, random, width)
         self.nodes.append(node)
 
     def add_entry(self, number, entry):
@@ -114,7 +117,8 @@ class _Maker:
         n = sum(o.numel() for o in outs)
         fused = kernel.kind in _FUSED and not entry.op.name.startswith("_fused")
         kind = POINTWISE if fused else SCATTER if kernel.kind == table.SCATTER else EXTERN
-        self.add(kind, n, n, reads, outs, kernel.kind == table.DRAW)
+        width = len(outs) if entry.op.foreach else 1
+        self.add(kind, n, n, reads, outs, kernel.kind == table.DRAW, width)
 
     def _add_plain(self, entry):
         op, outs = entry.op, [o for o in entry.outs if o is not None]
@@ -122,12 +126,13 @@ class _Maker:
         if self.name in _SUMS:
             self._add_sum(entry, reads, outs)
         elif self.name in _POINTWISE or op.kernel.kind in _FUSED:
+            width = len(outs) if op.foreach else 1
             n = sum(o.numel() for o in outs) if op.foreach else max(o.numel() for o in outs)
             if op.kernel.kind == table.GATHER:
                 reads[0] = reads[0].value, min(reads[0].bytes, outs[0].bytes)
             if op.kernel.bytes is table.traffic.written or op.name.startswith("new_"):
                 reads = []
-            self.add(POINTWISE, n, n, reads, outs, op.kernel.kind == table.DRAW)
+            self.add(POINTWISE, n, n, reads, outs, op.kernel.kind == table.DRAW, width)
         elif op.kernel.kind == table.SCATTER:
             whole = self.temporary(outs[0].bytes)
             self.add(POINTWISE, outs[0].numel(), outs[0].numel(), reads[:1], [whole])

@@ -75,7 +75,7 @@ class Region:
         if outer is not None:
             if not outer.backward:
                 return self._function(*args, **kwargs)
-            outer.settle()  # a forward pass that is done again
+            outer.flush()  # a forward pass that is done again
         training = torch.is_grad_enabled()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()

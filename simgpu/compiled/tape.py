@@ -98,9 +98,13 @@ class Tape:
             device.take_out(self)
 
     def settle(self):
-        """Charge what is recorded so far; all that still exists is written."""
+        """Charge what is recorded so far, because a line of the program needs it."""
         if self._entries and not self.backward:
             self.record.breaks[user_frame.line()] += 1
+        self.flush()
+
+    def flush(self):
+        """Charge what is recorded so far; all that still exists is written."""
         self._settle(None)
 
     def launch(
@@ -108,7 +112,7 @@ class Tape:
     ):
         """Record a kernel, see `simgpu.clock.machine.Sink`."""
         if _graph_task() != self._task:  # a backward pass begins or ends: compilers stop there
-            self.settle()
+            self.flush()
             self._task = _graph_task()
         if call is None:
             self._record_constant(name, results)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from simgpu.clock import current
+from simgpu.compiled.tape import recording
 
 
 class Steps:
@@ -64,6 +65,8 @@ class Steps:
             self._ends_by_optimizer[optimizer] = []
             self._ends[rank.number].append(self._ends_by_optimizer[optimizer])
         device = machine.devices[rank.index]
+        if tape := recording(device):
+            tape.flush()
         end = max(device.current_stream().end, machine.host)
         self._ends_by_optimizer[optimizer].append((end, device.flops.copy()))
 
