@@ -9,6 +9,8 @@ query; the scores stay on the chip. What a kernel reaches is published for some 
 - *cuDNN*: 300 to 620 of an H100's 989 TFLOP/s, forward (Shah et al., figure 5).
 - *Memory-efficient* (xFormers' CUTLASS kernel): FlashAttention-2 is about twice as fast (Dao,
   abstract and section 4.1, on an A100).
+- *FlexAttention*, Triton kernels that PyTorch compiles: 90 % of FlashAttention-2's rate forward,
+  85 % backward (H. He et al., *FlexAttention*, PyTorch, 2024), of the blocks that they visit.
 
 `FLASH`, `CUDNN` and `EFFICIENT` are the middle of these, for forward and backward, all lengths and
 sizes of heads. Assumed: Ada and consumer Ampere as the A100; Blackwell as Hopper; Volta and Turing
@@ -26,6 +28,7 @@ from simgpu.hardware.device_properties import properties_of
 FLASH = {8: 0.6, 9: 0.35}  # by major compute capability; newer ones as the last
 CUDNN = 0.55
 EFFICIENT = 0.5  # of what flash attention reaches
+FLEX, FLEX_BACKWARD = 0.9, 0.85  # of the same
 TF32_PRODUCTS = 3  # for one product in float32
 
 
@@ -36,7 +39,7 @@ class FusedAttention:
     Attributes
     ----------
     kernel : str
-        ``"flash"``, ``"efficient"`` or ``"cudnn"``.
+        ``"flash"``, ``"efficient"``, ``"cudnn"``, ``"flex"`` or ``"flex_backward"``.
     flops : int
         FLOPs of its products.
     """
@@ -52,7 +55,7 @@ def attention_efficiency(gpu, kernel, dtype):
     ----------
     gpu : GPU
     kernel : str
-        ``"flash"``, ``"efficient"`` or ``"cudnn"``.
+        ``"flash"``, ``"efficient"``, ``"cudnn"``, ``"flex"`` or ``"flex_backward"``.
     dtype : str
         Key of `GPU.flops`.
 
@@ -67,7 +70,10 @@ def attention_efficiency(gpu, kernel, dtype):
     """
     major = properties_of(gpu).capability[0]
     flash = FLASH[min(max(major, min(FLASH)), max(FLASH))]
-    share = {"flash": flash, "efficient": EFFICIENT * flash, "cudnn": CUDNN}[kernel]
+    share = {
+        "flash": flash, "efficient": EFFICIENT * flash, "cudnn": CUDNN,
+        "flex": FLEX * flash, "flex_backward": FLEX_BACKWARD * flash,
+    }[kernel]  # fmt: skip
     if dtype in ("bfloat16", "float16"):
         return share if gpu.flops[dtype] > gpu.flops["float32"] else gpu.compute_efficiency
     if dtype == "float32" and major >= min(FLASH):

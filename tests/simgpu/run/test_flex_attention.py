@@ -72,7 +72,7 @@ def values(text):
 def test_values_are_those_of_the_cpu(simgpu_run):
     code, out, err = simgpu_run(SCRIPT, args=["cuda"])
     assert code == 0, err
-    assert err.count("flex_attention runs as products and a softmax") == 1
+    assert err.count("flex_attention is not compiled here") == 1
     found = values(out)
     command = [sys.executable, "-c", SCRIPT, "cpu"]
     expected = values(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
