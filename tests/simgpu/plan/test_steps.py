@@ -55,6 +55,18 @@ def test_the_peak_of_a_deep_model_is_the_full_one(program):
     assert extended.reserved == pytest.approx(full.reserved, rel=0.15)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("context", [2, 8])
+def test_a_long_sequence_reserves_what_the_full_step_does_to_a_few_percent(context):
+    """Reserved memory grows with the layers in steps, so a line through two depths misses them."""
+    model = replace(PRESETS["llama3-8b"], seq=context * 32_768)
+    program = Program(recompute="full", compiled=True, float8=True)
+    job = Job(model, program, build_cluster(8, "h100"), data=8, context=context)
+    extended, full = simulate(job), run(job)
+    assert extended.memory == pytest.approx(full.memory, rel=1e-6)
+    assert extended.reserved == pytest.approx(full.reserved, rel=0.05)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("chunks", [4, 8])
