@@ -6,10 +6,10 @@ import traceback
 
 import simgpu as sim
 from simgpu.clock.current import state
+from simgpu.compiled.gain import compiled_notes
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
 from simgpu.run.failures import say
-from simgpu.run.gain import compiled_notes
 from simgpu.run.processes import Driver
 from simgpu.run.script import Script
 from simgpu.run.simulated_time import SimulatedTime
