@@ -7,7 +7,7 @@ become one kernel, those that share most bytes first (torch/_inductor/scheduler.
 
 from dataclasses import dataclass, field
 
-from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS, SCATTER
+from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, POOL, ROWS, SCATTER
 
 # Inductor's defaults (torch/_inductor/config.py).
 REUSED_READS = 4  # realize_reads_threshold: of a value that several nodes use
@@ -15,8 +15,19 @@ READS = 8  # realize_acc_reads_threshold: of any value
 REUSED_STEPS = 30  # realize_opcount_threshold: of a value that several nodes use
 MOST_FUSED = 64  # max_fusion_size
 
+# Sums of rows and of columns of the same data are made in one kernel, if there is enough of it
+# (MixOrderReduction in scheduler.py).
+LARGE, MANY_ROWS = 5 * 2**20, 4096
+
+# Long sums for few results are made in parts, which another kernel adds up (choose_num_splits in
+# ir.py; how many depends on the GPU).
+SPLIT_LENGTH, SPLIT_ELEMENTS, SPLIT_RESULTS, PARTS = 256, 2**15, 2**14, 64
+
+BOTH = "both"  # a kernel that sums rows and columns
+SECOND = "second"  # a kernel that adds up parts of sums
+_FUSED = {POINTWISE, ROWS, COLUMNS, BOTH}
 MOST_CHARACTERS = 80  # of a kernel's name
-_SHORT = {POINTWISE: "poi", SCATTER: "poi", ROWS: "red", COLUMNS: "red", EXTERN: "extern"}
+_SHORT = {EXTERN: "extern", ROWS: "red", COLUMNS: "red", BOTH: "red", SECOND: "red"}
 SMALL = 4096  # bytes of shared data that are no reason to fuse
 
 
@@ -36,8 +47,8 @@ class Kernel:
         Bytes by value.
     entries : list of int
         Numbers of the entries on the tape that it belongs to.
-    sums : set of int
-        Values that are known only when the kernel ends.
+    sums, row_sums : set of int
+        Values that are known only when the kernel ends, and those that are known after each row.
     """
 
     kind: str
@@ -48,6 +59,7 @@ class Kernel:
     writes: dict = field(default_factory=dict)
     entries: list = field(default_factory=list)
     sums: set = field(default_factory=set)
+    row_sums: set = field(default_factory=set)
 
     @property
     def bytes(self) -> int:
@@ -57,16 +69,20 @@ class Kernel:
     @property
     def title(self) -> str:
         """What it is called in a timeline, as Inductor calls its kernels."""
-        kind = _SHORT[self.kind]
+        kind = _SHORT.get(self.kind, "poi")
         names = dict.fromkeys(name.strip("_") for name in self.names)
         return f"triton_{kind}_fused_{'_'.join(names)}"[:MOST_CHARACTERS]
 
     def add(self, node, reads) -> None:
         """Add a node, which reads `reads` once values are computed where they are needed."""
-        if self.kind == POINTWISE and node.kind in (ROWS, COLUMNS):
-            self.kind, self.n, self.rows = node.kind, node.n, node.rows
+        if self.kind == POINTWISE and node.kind == ROWS:
+            self.kind, self.n, self.rows = ROWS, node.n, node.rows
+        if self.kind == ROWS and node.kind == COLUMNS:
+            self.kind = BOTH
         if node.kind in (COLUMNS, SCATTER):
             self.sums.update(v for v, _ in node.writes)
+        if node.kind == ROWS:
+            self.row_sums.update(v for v, _ in node.writes)
         self.names.append(node.name)
         self.entries.append(node.entry)
         for v, num_bytes in reads.items():
@@ -76,23 +92,34 @@ class Kernel:
 
     def takes(self, node, reads) -> bool:
         """Whether a node fits into the kernel: it visits the same elements, and shares data."""
-        if EXTERN in (self.kind, node.kind) or len(self.names) >= MOST_FUSED:
+        if self.kind == SECOND:
+            same = node.kind == POINTWISE and node.n == self.n
+            return same and not self.writes.keys().isdisjoint(reads)
+        if not _FUSED.issuperset((self.kind, node.kind)) or len(self.names) >= MOST_FUSED:
             return False
-        if SCATTER in (self.kind, node.kind) or not self.sums.isdisjoint(reads):
+        if not self.sums.isdisjoint(reads):
             return False
         if not any(v in self.writes or (v in self.reads and b > SMALL) for v, b in reads.items()):
             return False
-        return self._visits_as(node)
-
-    def _visits_as(self, node):
         if node.kind == COLUMNS:
-            same = self.kind == POINTWISE or (self.kind, self.rows) == (COLUMNS, node.rows)
-            return same and self.n == node.n
+            return self._takes_columns(node)
         if self.kind in (COLUMNS, POINTWISE):
-            return self.n == node.n and (self.kind == POINTWISE or node.kind == POINTWISE)
+            return self.kind == POINTWISE and self.n == node.n
         if node.kind == ROWS:
-            return (self.n, self.rows) == (node.n, node.rows)
+            return self.kind == ROWS and (self.n, self.rows) == (node.n, node.rows)
+        if self.kind == BOTH and self.row_sums.isdisjoint(reads):
+            return False
         return node.n in (self.n, self.rows)
+
+    def _takes_columns(self, node):
+        """Whether sums of columns can be made beside these, or in a pass with sums of rows."""
+        if self.n != node.n:
+            return False
+        if self.kind == COLUMNS:
+            return self.rows == node.rows
+        rows, columns = self.rows, node.rows
+        same = self.kind in (ROWS, BOTH) and rows * columns == self.n
+        return same and self.n >= LARGE and rows >= max(2 * columns, MANY_ROWS)
 
 
 def fuse(nodes, sizes, must) -> list:
@@ -115,9 +142,29 @@ def fuse(nodes, sizes, must) -> list:
             place = len(kernels)
             kernels.append(Kernel(node.kind, node.n, node.rows))
         kernels[place].add(node, reads)
+        if _is_split(node):
+            kernels.append(_second(kernels[place], node, sizes))
+            place = len(kernels) - 1
         where.update((v, place) for v, _ in node.writes)
     _drop_inner(kernels, must)
     return kernels
+
+
+def _is_split(node):
+    long = node.n >= max(SPLIT_ELEMENTS, SPLIT_LENGTH * node.rows)
+    return node.kind == COLUMNS and long and node.rows <= SPLIT_RESULTS
+
+
+def _second(kernel, node, sizes):
+    """Let a kernel write parts of the sums of a node; return the kernel that adds them up."""
+    sizes.append(PARTS * 4 * node.rows * len(node.writes))
+    parts = len(sizes) - 1
+    for v, _ in node.writes:
+        del kernel.writes[v]
+    kernel.writes[parts] = sizes[parts]
+    return Kernel(
+        SECOND, node.rows, 1, [node.name], {parts: sizes[parts]}, dict(node.writes), [node.entry]
+    )
 
 
 def _best(kernels, first, node, reads):
@@ -166,9 +213,9 @@ def _inlined(nodes, sizes, must):
         uses = set().union(*(users.get(v, ()) for v, _ in node.writes))
         own = len(reads) / node.width
         if node.kind == POINTWISE and not (
-            node.random
+            node.once
             or any(v in must for v, _ in node.writes)
-            or any(nodes[u].kind == EXTERN for u in uses)
+            or any(nodes[u].kind in (EXTERN, POOL) for u in uses)
             or (len(uses) > 1 and (own > REUSED_READS or count > REUSED_STEPS))
             or own > READS
         ):

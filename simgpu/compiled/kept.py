@@ -11,11 +11,23 @@ from heapq import heappop, heappush
 
 import networkx
 
-from simgpu.compiled.nodes import EXTERN, POINTWISE, SCATTER
+from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS
 
 _FARTHEST = 100  # nodes from the backward pass, for the weight of a value
 _GROWTH = 1.1  # of that weight, a node
 _CHAIN = 100  # nodes that may be done again in one chain
+
+
+def _is_fused(node):
+    """Whether the partitioner takes an operation to be fused with others."""
+    return node.kind in (POINTWISE, ROWS, COLUMNS) and node.name not in _APART
+
+
+def _may_repeat(node):
+    return node.kind == POINTWISE and not node.once and node.name not in _APART
+
+
+_APART = {"embedding"}  # neither fused nor done again, as the partitioner's lists of operations say
 
 
 class Forward:
@@ -82,7 +94,7 @@ class Forward:
         i = self.producer.get(v)
         if i is None or self.nodes[i].kind != POINTWISE:
             return True
-        return any(self.nodes[u].kind in (EXTERN, SCATTER) for u in self.users.get(v, ()))
+        return not all(_is_fused(self.nodes[u]) for u in self.users.get(v, ()))
 
     def _distances(self):
         """Return how many nodes each value is from the backward pass."""
@@ -97,11 +109,11 @@ class Forward:
     def _banned(self):
         """Return the numbers of the nodes that are not done again."""
         nodes = self.nodes
-        banned = {i for i, node in enumerate(nodes) if node.kind != POINTWISE or node.random}
+        banned = {i for i, node in enumerate(nodes) if not _may_repeat(node)}
         for users in self.users.values():
             if len(users) > 1:
                 first = self._first_unfusible(users)
-                banned |= {u for u in users if u > first and nodes[u].kind != EXTERN}
+                banned |= {u for u in users if u > first and _is_fused(nodes[u])}
         return banned | self._ends_of_chains(banned)
 
     def _first_unfusible(self, users):
@@ -126,7 +138,7 @@ class Forward:
         return last
 
     def _fuse(self, i, u):
-        return EXTERN not in (self.nodes[i].kind, self.nodes[u].kind)
+        return all(_is_fused(self.nodes[x]) for x in (i, u))
 
     def _ends_of_chains(self, banned):
         found, seen = set(), set()
@@ -148,6 +160,8 @@ class Forward:
 
     def recipe(self, value, kept) -> tuple:
         """Return the values, with bytes, from which a value that is not kept is computed again."""
+        if value is None:
+            return ()
         base = kept | self.inputs | self.free
         found, seen, stack = {}, set(), [(value, self.sizes[value])]
         while stack:

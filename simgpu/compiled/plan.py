@@ -85,12 +85,13 @@ def plan_of(recorded: Recorded) -> Plan:
 
 def _make(recorded):
     sizes = list(recorded.sizes)
-    nodes = nodes_of(recorded.entries, sizes)
+    nodes, enough = nodes_of(recorded.entries, sizes)
     kept, recipes = set(), {}
     if recorded.saved:
-        forward = Forward(nodes, sizes, _inputs(nodes) | recorded.returned, recorded.saved)
+        needed = {enough.get(v, v) for v in recorded.saved} - {None}
+        forward = Forward(nodes, sizes, _inputs(nodes) | recorded.returned, needed)
         kept = forward.kept() - recorded.returned
-        recipes = {v: forward.recipe(v, kept) for v in recorded.saved - kept}
+        recipes = {v: forward.recipe(enough.get(v, v), kept) for v in recorded.saved - kept}
     kernels = fuse(nodes, sizes, kept | recorded.returned)
     allocated = _allocated(kernels, recorded.in_place)
     freed = _freed(kernels, allocated, kept | recorded.returned, recorded.dropped)

@@ -281,7 +281,7 @@ class Tape:
         if block is None or block.num_bytes or not block.size:
             return Block(self.device, plan.sizes[value])
         _recipes.pop(block, None)
-        self._memory.take(block, rounded(block.size))
+        self._memory.take(block, rounded(plan.sizes[value]))
         return block
 
     def _note_recipes(self, plan, held):
