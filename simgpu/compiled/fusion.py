@@ -28,7 +28,7 @@ SECOND = "second"  # a kernel that adds up parts of sums
 _FUSED = {POINTWISE, ROWS, COLUMNS, BOTH}
 MOST_CHARACTERS = 80  # of a kernel's name
 _SHORT = {EXTERN: "extern", ROWS: "red", COLUMNS: "red", BOTH: "red", SECOND: "red"}
-SMALL = 4096  # bytes of shared data that are no reason to fuse
+SMALL, SHARED = 4096, 0.1  # bytes, and share of what is read, that are no reason to fuse
 
 
 @dataclass
@@ -43,7 +43,9 @@ class Kernel:
         As of a `Node`.
     names : list of str
         The operations in it.
-    reads, writes : dict
+    reads : dict
+        Bytes by value and part of it, as in the `reads` of a `Node`; when all is fused, by value.
+    writes : dict
         Bytes by value.
     entries : list of int
         Numbers of the entries on the tape that it belongs to.
@@ -85,21 +87,17 @@ class Kernel:
             self.row_sums.update(v for v, _ in node.writes)
         self.names.append(node.name)
         self.entries.append(node.entry)
-        for v, num_bytes in reads.items():
-            self.reads[v] = max(self.reads.get(v, 0), num_bytes)
-        for v, num_bytes in node.writes:
-            self.writes[v] = num_bytes
+        _merge(self.reads, reads)
+        self.writes.update(node.writes)
 
     def takes(self, node, reads) -> bool:
         """Whether a node fits into the kernel: it visits the same elements, and shares data."""
         if self.kind == SECOND:
             same = node.kind == POINTWISE and node.n == self.n
-            return same and not self.writes.keys().isdisjoint(reads)
+            return same and any(v in self.writes for v, _ in reads)
         if not _FUSED.issuperset((self.kind, node.kind)) or len(self.names) >= MOST_FUSED:
             return False
-        if not self.sums.isdisjoint(reads):
-            return False
-        if not any(v in self.writes or (v in self.reads and b > SMALL) for v, b in reads.items()):
+        if any(v in self.sums for v, _ in reads) or not self._shares(reads):
             return False
         if node.kind == COLUMNS:
             return self._takes_columns(node)
@@ -107,9 +105,16 @@ class Kernel:
             return self.kind == POINTWISE and self.n == node.n
         if node.kind == ROWS:
             return self.kind == ROWS and (self.n, self.rows) == (node.n, node.rows)
-        if self.kind == BOTH and self.row_sums.isdisjoint(reads):
+        if self.kind == BOTH and not any(v in self.row_sums for v, _ in reads):
             return False
         return node.n in (self.n, self.rows)
+
+    def _shares(self, reads):
+        """Whether a node reads what the kernel writes, or much of what it reads."""
+        if any(v in self.writes for v, _ in reads):
+            return True
+        shared = sum(b for key, b in reads.items() if key in self.reads)
+        return shared > max(SMALL, SHARED * sum(reads.values()))
 
     def _takes_columns(self, node):
         """Whether sums of columns can be made beside these, or in a pass with sums of rows."""
@@ -136,7 +141,7 @@ def fuse(nodes, sizes, must) -> list:
     nodes = _without_unused(nodes, must)
     kernels, where = [], {}
     for node, reads in _inlined(nodes, sizes, must):
-        first = max((where[v] for v in reads if v in where), default=0)
+        first = max((where[v] for v, _ in reads if v in where), default=0)
         place = _best(kernels, first, node, reads)
         if place is None:
             place = len(kernels)
@@ -146,8 +151,18 @@ def fuse(nodes, sizes, must) -> list:
             kernels.append(_second(kernels[place], node, sizes))
             place = len(kernels) - 1
         where.update((v, place) for v, _ in node.writes)
+    for kernel in kernels:
+        kernel.reads = _by_value(kernel.reads, sizes)
     _drop_inner(kernels, must)
     return kernels
+
+
+def _by_value(reads, sizes):
+    """Return the bytes that are read of each value, at most all."""
+    total = {}
+    for (v, _), num_bytes in reads.items():
+        total[v] = min(total.get(v, 0) + num_bytes, max(sizes[v], num_bytes))
+    return total
 
 
 def _is_split(node):
@@ -163,7 +178,13 @@ def _second(kernel, node, sizes):
         del kernel.writes[v]
     kernel.writes[parts] = sizes[parts]
     return Kernel(
-        SECOND, node.rows, 1, [node.name], {parts: sizes[parts]}, dict(node.writes), [node.entry]
+        SECOND,
+        node.rows,
+        1,
+        [node.name],
+        {(parts, -1): sizes[parts]},
+        dict(node.writes),
+        [node.entry],
     )
 
 
@@ -176,8 +197,8 @@ def _best(kernels, first, node, reads):
         kernel = kernels[k]
         if kernel.takes(node, reads):
             score = sum(
-                b * ((v in kernel.writes) + (v in kernel.writes or v in kernel.reads))
-                for v, b in reads.items()
+                b * (2 if key[0] in kernel.writes else key in kernel.reads)
+                for key, b in reads.items()
             )
             if score > best:
                 best, place = score, k
@@ -189,7 +210,7 @@ def _without_unused(nodes, must):
     for node in reversed(nodes):
         if any(v in used for v, _ in node.writes) or not node.writes:
             live.append(node)
-            used.update(v for v, _ in node.reads)
+            used.update(v for v, *_ in node.reads)
     return live[::-1]
 
 
@@ -197,19 +218,19 @@ def _inlined(nodes, sizes, must):
     """Yield the nodes that write what they compute, and what each reads: ``{value: bytes}``."""
     users = {}
     for i, node in enumerate(nodes):
-        for v, _ in node.reads:
+        for v, *_ in node.reads:
             users.setdefault(v, set()).add(i)
     leaves, steps = {}, {}  # of each value that is computed where it is needed
     for node in nodes:
         reads, count = {}, 1
-        for v, num_bytes in node.reads:
+        for v, num_bytes, part in node.reads:
             if v not in leaves:
-                reads[v] = max(reads.get(v, 0), num_bytes)
+                _merge(reads, {(v, part): num_bytes})
                 continue
             count += steps[v]
-            part = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
-            for leaf, b in leaves[v].items():
-                reads[leaf] = max(reads.get(leaf, 0), int(b * part) if b > SMALL else b)
+            share = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
+            inner = leaves[v]
+            _merge(reads, {key: int(b * share) if b > SMALL else b for key, b in inner.items()})
         uses = set().union(*(users.get(v, ()) for v, _ in node.writes))
         own = len(reads) / node.width
         if node.kind == POINTWISE and not (
@@ -223,6 +244,11 @@ def _inlined(nodes, sizes, must):
                 leaves[v], steps[v] = reads, count
             continue
         yield node, reads
+
+
+def _merge(reads, more):
+    for key, num_bytes in more.items():
+        reads[key] = max(reads.get(key, 0), num_bytes)
 
 
 def _drop_inner(kernels, must):

@@ -27,7 +27,11 @@ def _may_repeat(node):
     return node.kind == POINTWISE and not node.once and node.name not in _APART
 
 
-_APART = {"embedding"}  # neither fused nor done again, as the partitioner's lists of operations say
+# Neither fused nor done again: they are not in the partitioner's list of operations.
+_APART = {
+    "embedding", "cat", "stack", "constant_pad_nd", "slice_backward", "select_backward", "flip",
+    "roll", "repeat", "upsample_nearest2d",
+}  # fmt: skip
 
 
 class Forward:
@@ -49,9 +53,9 @@ class Forward:
         self.producer = {v: i for i, node in enumerate(nodes) for v, _ in node.writes}
         self.users = {}
         for i, node in enumerate(nodes):
-            for v, _ in node.reads:
+            for v, *_ in node.reads:
                 self.users.setdefault(v, []).append(i)
-        self.inputs = {v for node in nodes for v, _ in node.reads} - self.producer.keys()
+        self.inputs = {v for node in nodes for v, *_ in node.reads} - self.producer.keys()
 
     def kept(self) -> set:
         """Return the values that are written for the backward pass, inputs and outputs apart."""
@@ -78,7 +82,7 @@ class Forward:
             if i is None or v in forced or i in banned:
                 graph.add_edge("source", ("in", v))
                 continue
-            for read, _ in self.nodes[i].reads:
+            for read, *_ in self.nodes[i].reads:
                 graph.add_edge(("out", read), ("in", v))
                 stack.append(read)
         if "source" not in graph:
@@ -102,7 +106,7 @@ class Forward:
         for node in reversed(self.nodes):
             least = min((found[v] for v, _ in node.writes if v in found), default=None)
             if least is not None:
-                for v, _ in node.reads:
+                for v, *_ in node.reads:
                     found[v] = min(found.get(v, least + 1), least + 1)
         return found
 
@@ -110,8 +114,9 @@ class Forward:
         """Return the numbers of the nodes that are not done again."""
         nodes = self.nodes
         banned = {i for i, node in enumerate(nodes) if not _may_repeat(node)}
-        for users in self.users.values():
-            if len(users) > 1:
+        for v, users in self.users.items():
+            i = self.producer.get(v)
+            if len(users) > 1 and i is not None and _is_fused(nodes[i]):
                 first = self._first_unfusible(users)
                 banned |= {u for u in users if u > first and _is_fused(nodes[u])}
         return banned | self._ends_of_chains(banned)
@@ -170,5 +175,5 @@ class Forward:
                 found[v] = max(found.get(v, 0), num_bytes)
             elif v not in seen:
                 seen.add(v)
-                stack += self.nodes[self.producer[v]].reads
+                stack += [read[:2] for read in self.nodes[self.producer[v]].reads]
         return tuple(found.items())

@@ -5,13 +5,14 @@ PyTorch that do several things, such as norms, are taken apart as Inductor takes
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simgpu.compiled.entries import Seen, seen_in
 from simgpu.kernels import table
 
 # Kinds of nodes and of kernels.
 POINTWISE, ROWS, COLUMNS, SCATTER, EXTERN = "pointwise", "rows", "columns", "scatter", "extern"
+ZEROS = "zeros"  # the name of what eager PyTorch fills before a backward pass
 POOL = "pool"  # reads the same elements several times, so that they are written before
 
 _FUSED = {table.POINTWISE, table.COPY, table.FILL, table.DRAW, table.GATHER}
@@ -46,7 +47,9 @@ class Node:
         How many elements it visits.
     rows : int
         Of a sum: how many results it has.
-    reads, writes : tuple of tuple of int
+    reads : tuple of tuple of int
+        For each: the value, bytes, and which part of it: where it begins, -1 if it is all.
+    writes : tuple of tuple of int
         Pairs ``(value, bytes)``.
     entry : int
         The number of its entry on the tape.
@@ -72,7 +75,6 @@ class Node:
 _KEEP_NO_INPUT = {
     "add", "sub", "neg", "cat", "stack", "clone", "copy", "_to_copy", "sum", "mean", "relu",
     "native_layer_norm", "_fused_rms_norm", "native_dropout", "max_pool2d_with_indices",
-    "mm", "addmm", "bmm", "convolution",
 }  # fmt: skip
 
 
@@ -103,12 +105,15 @@ class _Maker:
 
     def add(self, kind, n, rows, reads, writes, once=False, width=1):
         """Add a node; `reads` and `writes` may hold None, and each `Seen` stands for its bytes."""
-        reads, writes = (
-            tuple([x[:2] if type(x) is Seen else x for x in some if x is not None])
-            for some in (reads, writes)
-        )
+        reads = tuple([self._read(x) for x in reads if x is not None])
+        writes = tuple([x[:2] for x in writes if x is not None])
         node = Node(kind, self.name, n, rows, reads, writes, self.number, once, width)
         self.nodes.append(node)
+
+    def _read(self, x):
+        """Return value, bytes and part of a `Seen`, or of a pair of value and bytes."""
+        whole = type(x) is not Seen or x.bytes >= self.sizes[x.value]
+        return (*x[:2], -1 if whole else x.offset)
 
     def add_entry(self, number, entry):
         """Add the nodes of one entry."""
@@ -160,10 +165,8 @@ class _Maker:
         """Add what fills a buffer, from `start` or with zeros, and then adds to parts of it."""
         whole, n = self.temporary(num_bytes), reads[-1].numel()
         self.add(POINTWISE, out.numel(), out.numel(), start, [whole], once=True)
-        touched = reads[-1].numel() * (num_bytes // max(1, out.numel()))
-        self.sizes[out.value] = touched
+        touched = min(num_bytes, n * num_bytes // max(1, out.numel()))
         self.add(SCATTER, n, n, [*reads, (whole[0], touched)], [(out.value, touched)])
-        self.sizes[out.value] = num_bytes
 
     def _add_sum(self, entry, reads, outs):
         x = reads[0]
@@ -338,3 +341,36 @@ def nodes_of(entries, sizes) -> tuple:
         for x in seen_in((entry.args, entry.kwargs))
     }
     return make.nodes, {v: e for v, e in make.enough.items() if v not in kept_whole}
+
+
+def with_unused(nodes, sizes, unused) -> list:
+    """Return the nodes of a backward pass with the gradients of results that nobody has used.
+
+    AOTAutograd makes zeros of these, and its graph adds them.
+
+    Parameters
+    ----------
+    nodes : list of Node
+    sizes : list of int
+        Bytes of each value; those of zeros and sums are appended.
+    unused : set of int
+        The values that are the gradients of such results.
+    """
+    for gradient in sorted(unused):
+        place, made = next(
+            (i, node) for i, node in enumerate(nodes) if gradient in dict(node.writes)
+        )
+        size = sizes[gradient]
+        zeros, total = len(sizes), len(sizes) + 1
+        sizes += [size, size]
+        both = (gradient, size, -1), (zeros, size, -1)
+        fill = Node(EXTERN, ZEROS, made.n, made.n, (), ((zeros, size),), -1)
+        add = Node(POINTWISE, "add", made.n, made.n, both, ((total, size),), made.entry)
+        later = [
+            replace(node, reads=tuple([
+                (total, *read[1:]) if read[0] == gradient else read for read in node.reads
+            ]))
+            for node in nodes[place + 1 :]
+        ]  # fmt: skip
+        nodes = [fill, *nodes[: place + 1], add, *later]
+    return nodes

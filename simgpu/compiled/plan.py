@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from simgpu.compiled.fusion import Kernel, fuse
 from simgpu.compiled.kept import Forward
-from simgpu.compiled.nodes import nodes_of
+from simgpu.compiled.nodes import nodes_of, with_unused
 
 MOST_PLANS = 512
 
@@ -26,6 +26,8 @@ class Recorded(NamedTuple):
         Inputs that nobody holds any more.
     in_place : frozenset of int
         Values in memory that held another before.
+    unused : frozenset of int
+        Gradients of results of which the program has not used these.
     backward : bool
         Whether it is of a backward pass.
     """
@@ -36,6 +38,7 @@ class Recorded(NamedTuple):
     saved: frozenset
     dropped: frozenset
     in_place: frozenset
+    unused: frozenset
     backward: bool
 
 
@@ -86,6 +89,7 @@ def plan_of(recorded: Recorded) -> Plan:
 def _make(recorded):
     sizes = list(recorded.sizes)
     nodes, enough = nodes_of(recorded.entries, sizes)
+    nodes = with_unused(nodes, sizes, recorded.unused)
     kept, recipes = set(), {}
     if recorded.saved:
         needed = {enough.get(v, v) for v in recorded.saved} - {None}
@@ -100,7 +104,7 @@ def _make(recorded):
 
 def _inputs(nodes):
     made = {v for node in nodes for v, _ in node.writes}
-    return {v for node in nodes for v, _ in node.reads} - made
+    return {v for node in nodes for v, *_ in node.reads} - made
 
 
 def _allocated(kernels, in_place):
@@ -114,7 +118,9 @@ def _allocated(kernels, in_place):
 def _freed(kernels, allocated, stay, dropped):
     """Return what each kernel is the last to use, of what is made here and of dropped inputs."""
     may = dropped.union(*allocated) - stay
-    last = {v: k for k, kernel in enumerate(kernels) for v in (*kernel.writes, *kernel.reads)}
+    last = {
+        v: k for k, kernel in enumerate(kernels) for v in (*kernel.writes, *kernel.reads)
+    }
     found = [[] for _ in kernels]
     for v in may:
         if v in last:

@@ -4,7 +4,6 @@ import functools
 from dataclasses import dataclass
 
 import torch
-from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.tensor import SimTensor
@@ -98,7 +97,8 @@ class Region:
             backward = _Backward(device, self, len(inputs))
             for tensor in inputs:
                 tensor.register_hook(backward.count)
-            register_multi_grad_hook(outs, backward.start, mode="any")
+            for tensor in outs:
+                tensor.register_hook(backward.receive)
 
     def __get__(self, instance, owner=None):
         """Bind to an instance, as a function does."""
@@ -112,7 +112,15 @@ class _Backward:
         self.device, self.region, self.inputs = device, region, inputs
         self.tape, self.missing = None, 0
 
-    def start(self, *_):
+    def receive(self, gradient):
+        """Begin with the gradient of the first result; note those of the others."""
+        tape = recording(self.device)
+        if self.tape is None or self.tape is not tape:
+            self.start()
+        else:
+            tape.see_gradient(gradient)
+
+    def start(self):
         """Record from here on, unless the whole pass is part of a compiled region."""
         last = recording(self.device)
         if last is not None:

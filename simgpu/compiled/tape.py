@@ -10,8 +10,8 @@ from torch.utils._pytree import tree_leaves
 from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.memory import Block, rounded
-from simgpu.compiled.entries import Entry, Seen, structure
-from simgpu.compiled.nodes import EXTERN
+from simgpu.compiled.entries import Entry, Seen, seen_in, structure
+from simgpu.compiled.nodes import EXTERN, ZEROS
 from simgpu.compiled.plan import Recorded, plan_of
 from simgpu.compiled.record import Cost
 from simgpu.kernels.facts import tensors_of
@@ -107,6 +107,19 @@ class Tape:
         """Charge what is recorded so far; all that still exists is written."""
         self._settle(None)
 
+    def see_gradient(self, gradient):
+        """Note the gradient of a result that the region itself has computed, all of it.
+
+        The program has not used the result: compiled code adds zeros.
+        """
+        value = self._known.get(gradient._block.address)
+        made = next((e for e in self._entries if any(o and o.value == value for o in e.outs)), None)
+        if made is None or value in self._inputs:
+            return
+        outside = any(x.value in self._inputs for x in seen_in(made.args))
+        if not (getattr(made.op, "name", None) == "add" and outside):
+            self._unused.add(value)
+
     def launch(
         self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
     ):
@@ -149,6 +162,7 @@ class Tape:
         self._known = {}  # address of a block -> its value now
         self._inputs = {}  # value -> block, kept until its memory may be used again
         self._in_place = set()
+        self._unused = set()
 
     def _value(self, block):
         self._sizes.append(block.size)
@@ -165,7 +179,7 @@ class Tape:
         recipe = _recipes.get(block)
         if recipe is not None:
             sources = tuple([(self._value_of(b), n) for b, n in recipe])
-            out = Seen(value, block.size, (block.size,), (1,), 1)
+            out = Seen(value, block.size, (block.size,), (1,), 0, 1)
             self._entries.append(Entry(None, sources, (), (out,)))
             self._charges.append(None)
         return value
@@ -178,14 +192,18 @@ class Tape:
         value = self._known.get(block.address)
         if value is None:
             value = self._value_of(block)
-        return Seen(value, num_bytes, data.shape, data.stride(), data.itemsize)
+        return Seen(
+            value, num_bytes, data.shape, data.stride(), data.storage_offset(), data.itemsize
+        )
 
     def _new(self, tensor):
         value = self._known.get(tensor._block.address)
         if value is None:
             value = self._value(tensor._block)
         data = tensor._data
-        return Seen(value, data.nbytes, data.shape, data.stride(), data.itemsize)
+        return Seen(
+            value, data.nbytes, data.shape, data.stride(), data.storage_offset(), data.itemsize
+        )
 
     def _changed(self, tensor):
         if not isinstance(tensor, SimTensor):
@@ -201,7 +219,7 @@ class Tape:
         alive, saved, dropped = self._fates(returned)
         plan = plan_of(Recorded(
             tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
-            frozenset(dropped), frozenset(self._in_place), self.backward,
+            frozenset(dropped), frozenset(self._in_place), frozenset(self._unused), self.backward,
         ))  # fmt: skip
         self.record.plans[plan] += 1
         pending, self.device.memory = self.device.memory, self._memory
@@ -252,6 +270,8 @@ class Tape:
 
     def _charge(self, kernel):
         """Return the arguments of `launch` for a kernel."""
+        if kernel.names == [ZEROS]:
+            return ZEROS, 0, kernel.bytes
         own = self._charges[kernel.entries[0]] if kernel.kind == EXTERN else None
         return own or (kernel.title, 0, kernel.bytes)
 
@@ -294,6 +314,11 @@ class Tape:
     def _source(self, value, held):
         """Return the block of a value that is kept, or of an input."""
         return held[value] if value in held else self._blocks[value]()
+
+
+def _seen(value, num_bytes, data):
+    shape, strides = data.shape, data.stride()
+    return Seen(value, num_bytes, shape, strides, data.storage_offset(), data.itemsize)
 
 
 def _with_aliases(op, results):
