@@ -205,7 +205,7 @@ class Block:
 
     def resize(self, num_bytes):
         """Grow to hold `num_bytes`; like PyTorch's storages, never shrink."""
-        extra = rounded(num_bytes) - self.num_bytes
+        extra = rounded(num_bytes) - rounded(self.size)
         if extra > 0:
             self.memory.take(self, extra)
         self.size = max(self.size, num_bytes)

@@ -7,7 +7,7 @@ become one kernel, those that share most bytes first (torch/_inductor/scheduler.
 
 from dataclasses import dataclass, field
 
-from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, POOL, ROWS, SCATTER
+from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS, SCATTER, SEPARATE
 
 # Inductor's defaults (torch/_inductor/config.py).
 REUSED_READS = 4  # realize_reads_threshold: of a value that several nodes use
@@ -229,14 +229,17 @@ def _inlined(nodes, sizes, must):
                 continue
             count += steps[v]
             share = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
-            inner = leaves[v]
-            _merge(reads, {key: int(b * share) if b > SMALL else b for key, b in inner.items()})
+            for (leaf, place), b in leaves[v].items():
+                if share == 1 or b <= SMALL:
+                    _merge(reads, {(leaf, place): b})
+                else:  # another part of the leaf than other parts of the value
+                    _merge(reads, {(leaf, (place, part)): int(b * share)})
         uses = set().union(*(users.get(v, ()) for v, _ in node.writes))
         own = len(reads) / node.width
         if node.kind == POINTWISE and not (
             node.once
             or any(v in must for v, _ in node.writes)
-            or any(nodes[u].kind in (EXTERN, POOL) for u in uses)
+            or any(nodes[u].kind in (EXTERN, SEPARATE) for u in uses)
             or (len(uses) > 1 and (own > REUSED_READS or count > REUSED_STEPS))
             or own > READS
         ):

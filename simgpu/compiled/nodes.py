@@ -13,7 +13,7 @@ from simgpu.kernels import table
 # Kinds of nodes and of kernels.
 POINTWISE, ROWS, COLUMNS, SCATTER, EXTERN = "pointwise", "rows", "columns", "scatter", "extern"
 ZEROS = "zeros"  # the name of what eager PyTorch fills before a backward pass
-POOL = "pool"  # reads the same elements several times, so that they are written before
+SEPARATE = "separate"  # a kernel whose operands are written before
 
 _FUSED = {table.POINTWISE, table.COPY, table.FILL, table.DRAW, table.GATHER}
 # Pointwise to a compiler, though eager PyTorch has a kernel of another kind for it.
@@ -164,7 +164,8 @@ class _Maker:
     def add_scatter(self, start, reads, out, num_bytes):
         """Add what fills a buffer, from `start` or with zeros, and then adds to parts of it."""
         whole, n = self.temporary(num_bytes), reads[-1].numel()
-        self.add(POINTWISE, out.numel(), out.numel(), start, [whole], once=True)
+        kind = SEPARATE if start else POINTWISE
+        self.add(kind, out.numel(), out.numel(), start, [whole], once=True)
         touched = min(num_bytes, n * num_bytes // max(1, out.numel()))
         self.add(SCATTER, n, n, [*reads, (whole[0], touched)], [(out.value, touched)])
 
@@ -291,7 +292,7 @@ def _max_pool(make, args, outs):
     out, indices = outs
     n = out.numel()
     make.sizes[indices.value] = n  # in Inductor, places inside the window, of 8 bits
-    make.add(POOL, n, n, args[:1], [out, (indices.value, n)])
+    make.add(SEPARATE, n, n, args[:1], [out, (indices.value, n)])
 
 
 def _max_pool_backward(make, args, outs):

@@ -118,9 +118,7 @@ def _allocated(kernels, in_place):
 def _freed(kernels, allocated, stay, dropped):
     """Return what each kernel is the last to use, of what is made here and of dropped inputs."""
     may = dropped.union(*allocated) - stay
-    last = {
-        v: k for k, kernel in enumerate(kernels) for v in (*kernel.writes, *kernel.reads)
-    }
+    last = {v: k for k, kernel in enumerate(kernels) for v in (*kernel.writes, *kernel.reads)}
     found = [[] for _ in kernels]
     for v in may:
         if v in last:

@@ -113,12 +113,19 @@ class _Backward:
         self.tape, self.missing = None, 0
 
     def receive(self, gradient):
-        """Begin with the gradient of the first result; note those of the others."""
+        """Begin with the gradient of the first result; note those of the others.
+
+        One that is expanded from fewer elements is copied first, as AOTAutograd does.
+        """
+        sizes = zip(gradient.shape, gradient.stride(), strict=True)
+        if any(n > 1 and step == 0 for n, step in sizes):
+            gradient = gradient.contiguous()
         tape = recording(self.device)
         if self.tape is None or self.tape is not tape:
             self.start()
         else:
             tape.see_gradient(gradient)
+        return gradient
 
     def start(self):
         """Record from here on, unless the whole pass is part of a compiled region."""

@@ -186,6 +186,8 @@ class Tape:
 
     def _see(self, tensor):
         data, block = tensor._data, tensor._block
+        if not block.size:  # it has no address of its own
+            return None
         num_bytes = data.nbytes
         if num_bytes > block.size or not data.is_contiguous():
             num_bytes = min(bytes_of((data,)), block.size)
@@ -197,6 +199,8 @@ class Tape:
         )
 
     def _new(self, tensor):
+        if not tensor._block.size:
+            return None
         value = self._known.get(tensor._block.address)
         if value is None:
             value = self._value(tensor._block)
@@ -209,6 +213,8 @@ class Tape:
         if not isinstance(tensor, SimTensor):
             return None
         seen = self._see(tensor)
+        if seen is None:
+            return None
         value = self._value(tensor._block)
         self._in_place.add(value)
         return seen._replace(value=value)
