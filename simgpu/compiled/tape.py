@@ -42,8 +42,7 @@ class PendingMemory:
     def take(self, block, num_bytes):
         """Give a new block an address, and no memory."""
         block.memory = self._memory
-        self._memory.take(block, 0)
-        self._memory._next_address += num_bytes
+        self._memory.place(block, num_bytes)
 
     def check(self, num_bytes, before=0):
         """Refuse nothing."""
