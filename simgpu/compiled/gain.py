@@ -16,9 +16,7 @@ def compiled_notes(compiled, steps) -> list[str]:
     compiled : Compiled
     steps : Steps
     """
-    if not compiled.used:
-        return []
-    return [compiled.note, *_gain(compiled.records, steps), *_breaks(compiled.records)]
+    return [*compiled.notes, *_gain(compiled.records, steps), *_breaks(compiled.records)]
 
 
 def _gain(records, steps):

@@ -21,15 +21,15 @@ class Settings:
     ----------
     one_launch : bool
         Whether the kernels of a graph take the host one launch: ``mode="reduce-overhead"``.
+    one_graph : bool
+        Whether what breaks a graph is an error: ``fullgraph=True``.
     call_seconds : float
         The host's time for a call: guards, and the runtime of AOTAutograd.
     """
 
     one_launch: bool = False
+    one_graph: bool = False
     call_seconds: float = COMPILED_CALL
-
-
-_MODES = {"reduce-overhead": Settings(one_launch=True), "max-autotune": Settings(one_launch=True)}
 
 
 class Region:
@@ -38,8 +38,7 @@ class Region:
     Parameters
     ----------
     function : callable
-    mode : str, optional
-        As for `torch.compile`.
+    settings : Settings, optional
 
     Attributes
     ----------
@@ -60,9 +59,9 @@ class Region:
     ['triton_poi_fused_mul_add_relu']
     """
 
-    def __init__(self, function, mode=None):
+    def __init__(self, function, settings=None):
         functools.update_wrapper(self, function)
-        self.settings = _MODES.get(mode, Settings())
+        self.settings = settings or Settings()
         self.record = Record()
         self._function = function
 

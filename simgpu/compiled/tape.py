@@ -5,6 +5,7 @@ import math
 import weakref
 
 import torch
+from torch._dynamo.exc import Unsupported
 from torch.utils._pytree import tree_leaves
 
 from simgpu import user_frame
@@ -68,6 +69,8 @@ class Tape:
         Whether the region is a backward pass.
     """
 
+    has_constants = True
+
     def __init__(self, device, settings, record, training=False, backward=False):
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward = training, backward
@@ -96,8 +99,19 @@ class Tape:
             device.memory = self._memory
             device.take_out(self)
 
-    def settle(self):
-        """Charge what is recorded so far, because a line of the program needs it."""
+    def settle(self, read=None):
+        """Charge what is recorded so far, because a line of the program needs it.
+
+        Raises
+        ------
+        torch._dynamo.exc.Unsupported
+            If it reads values, and all must be one graph.
+        """
+        if read and self.settings.one_graph and not self.backward:
+            raise Unsupported(
+                f"{user_frame.line()}: {read} needs values of the GPU on the host, which breaks "
+                "the graph, and fullgraph=True allows no break; move it out of the compiled code"
+            )
         if self._entries and not self.backward:
             self.record.breaks[user_frame.line()] += 1
         self.flush()
