@@ -5,10 +5,10 @@ import math
 import weakref
 
 import torch
-from torch._dynamo.exc import Unsupported
 from torch.utils._pytree import tree_leaves
 
 from simgpu import user_frame
+from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.memory import Block, rounded
 from simgpu.compiled.entries import Entry, Seen, seen_in, structure
@@ -108,7 +108,7 @@ class Tape:
             If it reads values, and all must be one graph.
         """
         if read and self.settings.one_graph and not self.backward:
-            raise Unsupported(
+            raise find("torch._dynamo.exc:Unsupported")(
                 f"{user_frame.line()}: {read} needs values of the GPU on the host, which breaks "
                 "the graph, and fullgraph=True allows no break; move it out of the compiled code"
             )
