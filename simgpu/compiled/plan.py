@@ -93,7 +93,8 @@ def _make(recorded):
         recipes = {v: forward.recipe(v, kept) for v in recorded.saved - kept}
     kernels = fuse(nodes, sizes, kept | recorded.returned)
     allocated = _allocated(kernels, recorded.in_place)
-    freed = _freed(kernels, allocated, kept | recorded.returned, recorded.dropped)
+    sources = {v for recipe in recipes.values() for v, _ in recipe}
+    freed = _freed(kernels, allocated, kept | recorded.returned | sources, recorded.dropped)
     return Plan(kernels, frozenset(kept), recipes, sizes, allocated, freed, recorded.backward)
 
 

@@ -1,6 +1,7 @@
 """Compiled regions: a call of a module or function, and the backward pass of what it made."""
 
 import functools
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -70,12 +71,16 @@ class Region:
     def __call__(self, *args, **kwargs):
         """Call the function; record what it does, and charge it as compiled code."""
         inputs = _simulated((args, kwargs))
-        device = inputs[0]._device if inputs else current.find_device()
+        device = _device_of(inputs)
         outer = recording(device)
-        if outer is not None:
-            if not outer.backward:
-                return self._function(*args, **kwargs)
-            outer.flush()  # a forward pass that is done again
+        if outer is None:
+            return self._call(device, inputs, args, kwargs)
+        if not outer.backward:
+            return self._function(*args, **kwargs)
+        with _paused(outer):  # a forward pass that is done again
+            return self._call(device, inputs, args, kwargs)
+
+    def _call(self, device, inputs, args, kwargs):
         training = torch.is_grad_enabled()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()
@@ -84,35 +89,58 @@ class Region:
             out = self._function(*args, **kwargs)
             outs = _simulated(out)
         finally:
-            tape.stop(outs or ())
+            tape.stop(outs)
         if training:
-            self._watch_backward(device, inputs, outs)
+            _Backward(device, self).watch(inputs, outs)
         return out
-
-    def _watch_backward(self, device, inputs, outs):
-        """Record the backward pass, from the first gradient of a result to the last of an input."""
-        blocks = {id(t) for t in inputs}
-        outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
-        if outs:
-            inputs = [t for t in inputs if t.requires_grad]
-            backward = _Backward(device, self, len(inputs))
-            for tensor in inputs:
-                tensor.register_hook(backward.count)
-            register_multi_grad_hook(outs, backward.start, mode="any")
 
     def __get__(self, instance, owner=None):
         """Bind to an instance, as a function does."""
         return self if instance is None else functools.partial(self, instance)
 
 
-class _Backward:
-    """The backward pass of one call of a region, which has gradients for a number of inputs."""
+class _Watch:
+    """Is told when a backward pass begins and ends with what one call has made."""
 
-    def __init__(self, device, region, inputs):
-        self.device, self.region, self.inputs = device, region, inputs
-        self.tape, self.missing = None, 0
+    _missing = 0
 
-    def start(self, *_):
+    def __init__(self, device):
+        self.device = device
+
+    def watch(self, inputs, outs):
+        """Wait for the first gradient of a result, and for the last of an input."""
+        blocks = {id(t) for t in inputs}
+        outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
+        if outs:
+            self._hooks = [t.register_hook(self._count) for t in inputs if t.requires_grad]
+            register_multi_grad_hook(outs, self._start, mode="any")
+
+    def _start(self, _):
+        self._missing = len(self._hooks)
+        self.start()
+
+    def _count(self, _):
+        self._missing -= 1
+        if not self._missing:
+            self.stop()
+
+    def start(self):
+        """Begin."""
+
+    def stop(self):
+        """End, at the latest with the whole pass."""
+        while self._hooks:  # an input that is a leaf would collect them
+            self._hooks.pop().remove()
+
+
+class _Backward(_Watch):
+    """Records the backward pass of one call of a region."""
+
+    def __init__(self, device, region):
+        super().__init__(device)
+        self.region, self.tape = region, None
+
+    def start(self):
         """Record from here on, unless the whole pass is part of a compiled region."""
         last = recording(self.device)
         if last is not None:
@@ -121,20 +149,72 @@ class _Backward:
             last.stop()
         self.tape = Tape(self.device, self.region.settings, self.region.record, backward=True)
         self.tape.start()
-        self.missing = self.inputs
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)
-
-    def count(self, _):
-        """Stop after the gradient of the last input."""
-        self.missing -= 1
-        if not self.missing:
-            self.stop()
 
     def stop(self):
         """Charge what was recorded."""
+        super().stop()
         tape, self.tape = self.tape, None
         if tape is not None and recording(self.device) is tape:
             tape.stop()
+
+
+class _Outside(_Watch):
+    """Keeps the backward pass of one call out of the region around it."""
+
+    tape = None
+
+    def start(self):
+        """Pause."""
+        tape = recording(self.device)
+        if tape is not None and tape.backward:
+            self.tape = tape
+            tape.stop()
+
+    def stop(self):
+        """Go on."""
+        super().stop()
+        tape, self.tape = self.tape, None
+        if tape is not None and recording(self.device) is None:
+            tape.start()
+
+
+def outside(function):
+    """Return a function that runs as eager code where a compiled region calls it.
+
+    Parameters
+    ----------
+    function : callable
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        inputs = _simulated((args, kwargs))
+        device = _device_of(inputs)
+        tape = recording(device)
+        if tape is None:
+            return function(*args, **kwargs)
+        tape.settle()
+        with _paused(tape):
+            out = function(*args, **kwargs)
+        if torch.is_grad_enabled():
+            _Outside(device).watch(inputs, _simulated(out))
+        return out
+
+    return call
+
+
+@contextmanager
+def _paused(tape):
+    tape.stop()
+    try:
+        yield
+    finally:
+        tape.start()
+
+
+def _device_of(tensors):
+    return tensors[0]._device if tensors else current.find_device()
 
 
 def _simulated(values):

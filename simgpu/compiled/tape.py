@@ -42,6 +42,9 @@ class PendingMemory:
     def take(self, block, num_bytes):
         """Give a new block an address, and no memory."""
         block.memory = self._memory
+        if self._tape.ends_if_over():
+            self._memory.take(block, num_bytes)
+            return
         self._memory.take(block, 0)
         self._memory._next_address += num_bytes
 
@@ -82,23 +85,33 @@ class Tape:
         self.next, device.sink = device.sink, self
         self._memory, device.memory = device.memory, PendingMemory(self, device.memory)
 
-    def stop(self, returned=()):
+    def stop(self, returned=None):
         """Charge what is recorded, and let the device charge again.
 
         Parameters
         ----------
-        returned : iterable of SimTensor
-            What the region returns; the rest is what autograd has kept.
+        returned : iterable of SimTensor, optional
+            What the region returns; the rest is what autograd has kept. By default all that still
+            exists is written.
         """
-        device = self.device
+        device, known = self.device, self.training and returned is not None
         try:
-            self._settle(None if not self.training else {t._block.address for t in returned})
+            self._settle({t._block.address for t in returned} if known else None)
         finally:
             device.memory = self._memory
             device.take_out(self)
 
+    def ends_if_over(self):
+        """Stop, and return True, if an error has ended the backward pass that is recorded."""
+        over = self.backward and _graph_task() < 0
+        if over:
+            self.stop()
+        return over
+
     def settle(self):
         """Charge what is recorded so far, because a line of the program needs it."""
+        if self.ends_if_over():
+            return
         if self._entries and not self.backward:
             self.record.breaks[user_frame.line()] += 1
         self.flush()
@@ -112,6 +125,9 @@ class Tape:
     ):
         """Record a kernel, see `simgpu.clock.machine.Sink`."""
         if _graph_task() != self._task:  # a backward pass begins or ends: compilers stop there
+            if self.ends_if_over():
+                self.next.launch(name, flops, num_bytes, peak, products, call, results)
+                return
             self.flush()
             self._task = _graph_task()
         if call is None:
@@ -149,11 +165,14 @@ class Tape:
         self._known = {}  # address of a block -> its value now
         self._inputs = {}  # value -> block, kept until its memory may be used again
         self._in_place = set()
+        self._unsaved = set()  # values that autograd has not seen, such as states of optimizers
 
     def _value(self, block):
         self._sizes.append(block.size)
         self._blocks.append(weakref.ref(block))
         value = self._known[block.address] = len(self._sizes) - 1
+        if not torch.is_grad_enabled():
+            self._unsaved.add(value)
         return value
 
     def _value_of(self, block):
@@ -223,7 +242,8 @@ class Tape:
         for v in made:
             block = self._blocks[v]()
             if block is not None and self._known.get(block.address) == v:
-                own = returned is None or block.address in returned or block.address in inputs
+                own = returned is None or v in self._unsaved
+                own = own or block.address in returned or block.address in inputs
                 (alive if own else saved).add(v)
             del block
         held = [v for v, block in self._inputs.items() if block.num_bytes]
@@ -289,10 +309,11 @@ class Tape:
         for v, sources in plan.recipes.items():
             block = self._blocks[v]()
             if block is not None:
-                _recipes[block] = [(self._source(s, held), n) for s, n in sources]
+                found = [(self._source(s, held), n) for s, n in sources]
+                _recipes[block] = [(source, n) for source, n in found if source is not None]
 
     def _source(self, value, held):
-        """Return the block of a value that is kept, or of an input."""
+        """Return the block of a value that is kept, or of an input; None for one without bytes."""
         return held[value] if value in held else self._blocks[value]()
 
 
