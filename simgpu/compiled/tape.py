@@ -165,6 +165,7 @@ class Tape:
         self._known = {}  # address of a block -> its value now
         self._inputs = {}  # value -> block, kept until its memory may be used again
         self._in_place = set()
+        self._first = {}  # address of a block that is changed -> the first value in it
         self._unsaved = set()  # values that autograd has not seen, such as states of optimizers
 
     def _value(self, block):
@@ -209,9 +210,10 @@ class Tape:
     def _changed(self, tensor):
         if not isinstance(tensor, SimTensor):
             return None
-        seen = self._see(tensor)
-        value = self._value(tensor._block)
-        self._in_place.add(value)
+        seen, block = self._see(tensor), tensor._block
+        first = self._first.setdefault(block.address, seen.value)
+        value = self._value(block)
+        self._in_place.add((value, first, bool(block.num_bytes)))
         return seen._replace(value=value)
 
     def _settle(self, returned):
