@@ -38,6 +38,7 @@ class PendingMemory:
 
     def __init__(self, tape, memory):
         self._tape, self._memory = tape, memory
+        self._made = []  # weak references to blocks
 
     def take(self, block, num_bytes):
         """Give a new block an address, and no memory."""
@@ -47,6 +48,14 @@ class PendingMemory:
             return
         self._memory.take(block, 0)
         self._memory._next_address += num_bytes
+        self._made.append(weakref.ref(block))
+
+    def settle(self, known):
+        """Give new blocks their memory, apart from those at `known` addresses."""
+        made, self._made = self._made, []
+        for block in [reference() for reference in made]:
+            if block is not None and block.address not in known and not block.num_bytes:
+                self._memory.take(block, rounded(block.size))
 
     def check(self, num_bytes, before=0):
         """Refuse nothing."""
@@ -83,7 +92,8 @@ class Tape:
         device = self.device
         self._task = _graph_task()
         self.next, device.sink = device.sink, self
-        self._memory, device.memory = device.memory, PendingMemory(self, device.memory)
+        self._memory = device.memory
+        self._pending = device.memory = PendingMemory(self, device.memory)
 
     def stop(self, returned=None):
         """Charge what is recorded, and let the device charge again.
@@ -217,6 +227,7 @@ class Tape:
         return seen._replace(value=value)
 
     def _settle(self, returned):
+        self._pending.settle(self._known)  # what the host or another rank has written, or will
         if not self._entries:
             return
         alive, saved, dropped = self._fates(returned)
@@ -225,12 +236,12 @@ class Tape:
             frozenset(dropped), frozenset(self._in_place), self.backward,
         ))  # fmt: skip
         self.record.plans[plan] += 1
-        pending, self.device.memory = self.device.memory, self._memory
+        self.device.memory = self._memory
         try:
             held = self._run(plan, dropped)
             self._note_recipes(plan, held)
         finally:
-            self.device.memory = pending
+            self.device.memory = self._pending
             self._clear()
 
     def _fates(self, returned):
