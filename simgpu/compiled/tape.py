@@ -1,7 +1,6 @@
 """The tape of a region: the sink that records kernels, and charges those of a plan instead."""
 
 import dataclasses
-import math
 import weakref
 
 import torch
@@ -14,6 +13,7 @@ from simgpu.compiled.entries import Entry, Seen, structure
 from simgpu.compiled.nodes import EXTERN
 from simgpu.compiled.plan import Recorded, plan_of
 from simgpu.compiled.record import Cost
+from simgpu.compiled.uncounted import PendingMemory
 from simgpu.kernels.facts import tensors_of
 from simgpu.kernels.traffic import bytes_of
 
@@ -28,41 +28,10 @@ def recording(device):
     return next((sink for sink in device.sinks() if isinstance(sink, Tape)), None)
 
 
-class PendingMemory:
-    """The memory of a device while a tape records: new blocks take none until they are written.
-
-    What reads it settles the tape first.
-    """
-
-    capacity, counted = math.inf, 0  # whether compiled code needs the memory is not known yet
-
-    def __init__(self, tape, memory):
-        self._tape, self._memory = tape, memory
-        self._made = []  # weak references to blocks
-
-    def take(self, block, num_bytes):
-        """Give a new block an address, and no memory."""
-        block.memory = self._memory
-        if self._tape.ends_if_over():
-            self._memory.take(block, num_bytes)
-            return
-        self._memory.take(block, 0)
-        self._memory._next_address += num_bytes
-        self._made.append(weakref.ref(block))
-
-    def settle(self, known):
-        """Give new blocks their memory, apart from those at `known` addresses."""
-        made, self._made = self._made, []
-        for block in [reference() for reference in made]:
-            if block is not None and block.address not in known and not block.num_bytes:
-                self._memory.take(block, rounded(block.size))
-
-    def check(self, num_bytes, before=0):
-        """Refuse nothing."""
-
-    def __getattr__(self, name):
-        self._tape.settle()
-        return getattr(self._memory, name)
+def runs_sum_of_autograd() -> bool:
+    """Return whether a backward pass now adds to the gradient of a leaf."""
+    node = _autograd_node()
+    return node is not None and node.name() == _BY_AUTOGRAD
 
 
 class Tape:
@@ -160,13 +129,8 @@ class Tape:
         ]
         if op.mutable:
             outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
-        self._entries.append(Entry(op, args, kwargs, tuple(outs), self._is_alone()))
-
-    def _is_alone(self):
-        if not self.backward:
-            return False
-        node = _autograd_node()
-        return node is not None and node.name() == _BY_AUTOGRAD
+        alone = self.backward and runs_sum_of_autograd()
+        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone))
 
     def _clear(self):
         self._entries, self._charges = [], []
