@@ -1,6 +1,7 @@
 """The tape of a region: the sink that records kernels, and charges those of a plan instead."""
 
 import dataclasses
+import os
 import weakref
 
 import torch
@@ -20,6 +21,8 @@ from simgpu.kernels.traffic import bytes_of
 _recipes = weakref.WeakKeyDictionary()  # block that was not kept -> what it is computed from
 _graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 _autograd_node = torch._C._current_autograd_node
+# What calls these, such as hooks of FSDP, is no line of the program that a compiler stops at.
+_COLLECTIVES = (os.path.dirname(torch.distributed.__file__) + os.sep,)
 _BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled backward pass
 
 
@@ -91,7 +94,7 @@ class Tape:
         """Charge what is recorded so far, because a line of the program needs it."""
         if self.ends_if_over():
             return
-        if self._entries and not self.backward:
+        if self._entries and not self.backward and not user_frame.is_called_from(_COLLECTIVES):
             self.record.breaks[user_frame.line()] += 1
         self.flush()
 
