@@ -3,6 +3,7 @@
 import functools
 from contextlib import contextmanager
 from dataclasses import dataclass
+from weakref import WeakMethod
 
 import torch
 from torch.autograd.graph import register_multi_grad_hook
@@ -102,7 +103,7 @@ class Region:
 class _Watch:
     """Is told when a backward pass begins and ends with what one call has made."""
 
-    _missing = 0
+    _missing, _hooks = 0, ()
 
     def __init__(self, device):
         self.device = device
@@ -112,14 +113,15 @@ class _Watch:
         blocks = {id(t) for t in inputs}
         outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
         if outs:
-            self._hooks = [t.register_hook(self._count) for t in inputs if t.requires_grad]
+            count = functools.partial(_call, WeakMethod(self._count))  # the graph keeps `self`
+            self._hooks = [t.register_hook(count) for t in inputs if t.requires_grad]
             register_multi_grad_hook(outs, self._start, mode="any")
 
     def _start(self, _):
         self._missing = len(self._hooks)
         self.start()
 
-    def _count(self, _):
+    def _count(self):
         self._missing -= 1
         if not self._missing:
             self.stop()
@@ -129,7 +131,11 @@ class _Watch:
 
     def stop(self):
         """End, at the latest with the whole pass."""
-        while self._hooks:  # an input that is a leaf would collect them
+        self.__del__()
+
+    def __del__(self):
+        """Remove hooks of inputs: one that is a leaf would collect those of each call."""
+        while self._hooks:
             self._hooks.pop().remove()
 
 
@@ -211,6 +217,12 @@ def _paused(tape):
         yield
     finally:
         tape.start()
+
+
+def _call(weak_method, _):
+    method = weak_method()
+    if method is not None:
+        method()
 
 
 def _device_of(tensors):

@@ -273,3 +273,61 @@ def test_an_input_that_is_needed_again_stays():
     out.sum().backward()
     del out
     assert sim.memory_allocated() - before == SIZE
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_is_computed_again_takes_memory(reentrant):
+    """The region that a backward pass opens again stands in the region of that pass."""
+
+    def peak(compile):
+        (device,) = sim.configure(1, numerics=False)
+        blocks = nn.ModuleList(nn.Sequential(*[nn.Linear(N, N)] * 6) for _ in range(3)).to(device)
+        x = torch.ones(8 * N, N, device=device, requires_grad=True)
+        before = sim.memory_allocated()
+        for block in blocks:
+            x = checkpoint(compile(block), x, use_reentrant=reentrant)
+        x.sum().backward()
+        return sim.max_memory_allocated() - before
+
+    eager = peak(lambda block: block)
+    assert 0.85 * eager < peak(Region) <= eager
+
+
+def test_calls_leave_nothing_at_their_inputs(x):
+    weight = torch.ones(N, N, device=x.device, requires_grad=True)
+    region = Region(lambda x, weight: (x @ weight).relu().sum())
+    for backward in (True, False):
+        for _ in range(3):
+            out = region(x, weight)
+            assert len(weight._backward_hooks) == 1
+            if backward:
+                out.backward()
+                assert not weight._backward_hooks
+        del out
+        assert not weight._backward_hooks
+    weight.grad = None
+    assert sim.memory_allocated() == 2 * SIZE
+
+
+def test_other_devices_are_charged_as_eager_code():
+    first, second = sim.configure(2)
+    model = nn.Linear(8, 8).to(first)
+    region = Region(lambda x: (model(x).relu() + 1).to(second).relu() + 1)
+    region(torch.ones(4, 8, device=first)).sum()
+    names = {device: [s.name for s in spans(device=device, engine="compute")] for device in
+             ("sim:0", "sim:1")}  # fmt: skip
+    assert [name.startswith("triton") for name in names["sim:0"][-2:]] == [False, True]
+    assert names["sim:1"] == ["relu", "add", "sum"]
+
+
+def test_the_race_detector_sees_what_is_compiled():
+    (device,) = sim.configure(1)
+    region = Region(nn.Linear(8, 8).to(device))
+    x, side = torch.ones(4, 8, device=device), sim.Stream(device)
+    with sim.check_races():
+        y = region(x)
+        with side:
+            side.wait_stream(sim.default_stream())
+            z = region(y)
+        with pytest.raises(sim.RaceError):
+            region(z)
