@@ -146,6 +146,11 @@ class Device:
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
         self.sink.settle()
+        return self.stream
+
+    @property
+    def stream(self) -> Stream:
+        """The same, for what does not need the work that a sink holds back."""
         return self.streams[self._current.number]
 
     def set_current_stream(self, stream: Stream) -> None:

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
-from simgpu.compiled.regions import Region, Settings
+from simgpu.compiled.regions import Region, Settings, outside
 from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
@@ -22,6 +22,7 @@ EAGER_NOTE = "what the script compiles runs as eager code (--eager)"
 _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
 _ONE_LAUNCH = "reduce-overhead", "max-autotune"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
+_DISABLE = "torch.compiler:disable"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
 _PROFILE = "torch.autograd.profiler:profile.__init__"
 _NEW_FAKE = "torch._subclasses.fake_tensor:FakeTensor.__new__"
@@ -112,6 +113,22 @@ def _compile_module(compiled):
     return compile
 
 
+def _disable(own):
+    """Make functions and modules run outside of regions; a class is left to PyTorch."""
+
+    @functools.wraps(own)
+    def disable(fn=None, recursive=True, *, reason=None):
+        if fn is None:
+            return functools.partial(disable, recursive=recursive, reason=reason)
+        if isinstance(fn, torch.nn.Module):
+            return _optimized(fn, outside)
+        if not recursive or isinstance(fn, type) or not callable(fn):
+            return own(fn, recursive, reason=reason)
+        return outside(fn)
+
+    return disable
+
+
 def _refuse_simulated(own, what):
     """Refuse simulated tensors among the arguments."""
 
@@ -152,6 +169,7 @@ def replacements(compiled) -> dict:
     return {
         _COMPILE[0]: compiled.compile,
         _COMPILE[1]: _compile_module(compiled),
+        _DISABLE: _disable(find(_DISABLE)),
         _NEW_FAKE: staticmethod(_refuse_on_cuda(find(_NEW_FAKE))),
         _FAKE: _refuse_simulated(from_tensor, "tracing (torch.export, FakeTensorMode)"),
         _PROFILE: _profile_host(find(_PROFILE)),
