@@ -129,6 +129,14 @@ class Memory:
             if after > self.peak:
                 self.peak = after
 
+    def place(self, block: "Block", num_bytes: int) -> None:
+        """Give a new block an address of its own, and no memory until `take` is called."""
+        allocation = block._allocation = _Allocation(block, self._note_freed)
+        allocation.num_bytes, allocation.piece = 0, None
+        self._allocations.add(allocation)
+        block.address = self._next_address
+        self._next_address += num_bytes
+
     def give_back(self, block: "Block", num_bytes: int) -> None:
         """Count `num_bytes` less for a block, which keeps its address."""
         with self.lock:
@@ -205,7 +213,7 @@ class Block:
 
     def resize(self, num_bytes):
         """Grow to hold `num_bytes`; like PyTorch's storages, never shrink."""
-        extra = rounded(num_bytes) - self.num_bytes
+        extra = rounded(num_bytes) - rounded(self.size)
         if extra > 0:
             self.memory.take(self, extra)
         self.size = max(self.size, num_bytes)

@@ -22,6 +22,8 @@ class Seen(NamedTuple):
         What its elements take, those that an expanded tensor repeats counted once.
     shape : torch.Size
     strides : tuple of int
+    offset : int
+        Of its first element in the memory.
     itemsize : int
         Bytes of an element.
     """
@@ -30,6 +32,7 @@ class Seen(NamedTuple):
     bytes: int
     shape: tuple
     strides: tuple
+    offset: int
     itemsize: int
 
     def numel(self) -> int:
@@ -77,7 +80,7 @@ def seen_in(values) -> list:
 
     Examples
     --------
-    >>> x = Seen(0, 8, (2,), (1,), 4)
+    >>> x = Seen(0, 8, (2,), (1,), 0, 4)
     >>> seen_in((x, (x, 3), None)) == [x, x]
     True
     """

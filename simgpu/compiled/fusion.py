@@ -7,7 +7,7 @@ become one kernel, those that share most bytes first (torch/_inductor/scheduler.
 
 from dataclasses import dataclass, field
 
-from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS, SCATTER
+from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS, SCATTER, SEPARATE
 
 # Inductor's defaults (torch/_inductor/config.py).
 REUSED_READS = 4  # realize_reads_threshold: of a value that several nodes use
@@ -15,9 +15,20 @@ READS = 8  # realize_acc_reads_threshold: of any value
 REUSED_STEPS = 30  # realize_opcount_threshold: of a value that several nodes use
 MOST_FUSED = 64  # max_fusion_size
 
+# Sums of rows and of columns of the same data are made in one kernel, if there is enough of it
+# (MixOrderReduction in scheduler.py).
+LARGE, MANY_ROWS = 5 * 2**20, 4096
+
+# Long sums for few results are made in parts, which another kernel adds up (choose_num_splits in
+# ir.py; how many depends on the GPU).
+SPLIT_LENGTH, SPLIT_ELEMENTS, SPLIT_RESULTS, PARTS = 256, 2**15, 2**14, 64
+
+BOTH = "both"  # a kernel that sums rows and columns
+SECOND = "second"  # a kernel that adds up parts of sums
+_FUSED = {POINTWISE, ROWS, COLUMNS, BOTH}
 MOST_CHARACTERS = 80  # of a kernel's name
-_SHORT = {POINTWISE: "poi", SCATTER: "poi", ROWS: "red", COLUMNS: "red", EXTERN: "extern"}
-SMALL = 4096  # bytes of shared data that are no reason to fuse
+_SHORT = {EXTERN: "extern", ROWS: "red", COLUMNS: "red", BOTH: "red", SECOND: "red"}
+SMALL, SHARED = 4096, 0.1  # bytes, and share of what is read, that are no reason to fuse
 
 
 @dataclass
@@ -32,12 +43,14 @@ class Kernel:
         As of a `Node`.
     names : list of str
         The operations in it.
-    reads, writes : dict
+    reads : dict
+        Bytes by value and part of it, as in the `reads` of a `Node`; when all is fused, by value.
+    writes : dict
         Bytes by value.
     entries : list of int
         Numbers of the entries on the tape that it belongs to.
-    sums : set of int
-        Values that are known only when the kernel ends.
+    sums, row_sums : set of int
+        Values that are known only when the kernel ends, and those that are known after each row.
     """
 
     kind: str
@@ -48,6 +61,7 @@ class Kernel:
     writes: dict = field(default_factory=dict)
     entries: list = field(default_factory=list)
     sums: set = field(default_factory=set)
+    row_sums: set = field(default_factory=set)
 
     @property
     def bytes(self) -> int:
@@ -57,42 +71,60 @@ class Kernel:
     @property
     def title(self) -> str:
         """What it is called in a timeline, as Inductor calls its kernels."""
-        kind = _SHORT[self.kind]
+        kind = _SHORT.get(self.kind, "poi")
         names = dict.fromkeys(name.strip("_") for name in self.names)
         return f"triton_{kind}_fused_{'_'.join(names)}"[:MOST_CHARACTERS]
 
     def add(self, node, reads) -> None:
         """Add a node, which reads `reads` once values are computed where they are needed."""
-        if self.kind == POINTWISE and node.kind in (ROWS, COLUMNS):
-            self.kind, self.n, self.rows = node.kind, node.n, node.rows
+        if self.kind == POINTWISE and node.kind == ROWS:
+            self.kind, self.n, self.rows = ROWS, node.n, node.rows
+        if self.kind == ROWS and node.kind == COLUMNS:
+            self.kind = BOTH
         if node.kind in (COLUMNS, SCATTER):
             self.sums.update(v for v, _ in node.writes)
+        if node.kind == ROWS:
+            self.row_sums.update(v for v, _ in node.writes)
         self.names.append(node.name)
         self.entries.append(node.entry)
-        for v, num_bytes in reads.items():
-            self.reads[v] = max(self.reads.get(v, 0), num_bytes)
-        for v, num_bytes in node.writes:
-            self.writes[v] = num_bytes
+        _merge(self.reads, reads)
+        self.writes.update(node.writes)
 
     def takes(self, node, reads) -> bool:
         """Whether a node fits into the kernel: it visits the same elements, and shares data."""
-        if EXTERN in (self.kind, node.kind) or len(self.names) >= MOST_FUSED:
+        if self.kind == SECOND:
+            same = node.kind == POINTWISE and node.n == self.n
+            return same and any(v in self.writes for v, _ in reads)
+        if not _FUSED.issuperset((self.kind, node.kind)) or len(self.names) >= MOST_FUSED:
             return False
-        if SCATTER in (self.kind, node.kind) or not self.sums.isdisjoint(reads):
+        if any(v in self.sums for v, _ in reads) or not self._shares(reads):
             return False
-        if not any(v in self.writes or (v in self.reads and b > SMALL) for v, b in reads.items()):
-            return False
-        return self._visits_as(node)
-
-    def _visits_as(self, node):
         if node.kind == COLUMNS:
-            same = self.kind == POINTWISE or (self.kind, self.rows) == (COLUMNS, node.rows)
-            return same and self.n == node.n
+            return self._takes_columns(node)
         if self.kind in (COLUMNS, POINTWISE):
-            return self.n == node.n and (self.kind == POINTWISE or node.kind == POINTWISE)
+            return self.kind == POINTWISE and self.n == node.n
         if node.kind == ROWS:
-            return (self.n, self.rows) == (node.n, node.rows)
+            return self.kind == ROWS and (self.n, self.rows) == (node.n, node.rows)
+        if self.kind == BOTH and not any(v in self.row_sums for v, _ in reads):
+            return False
         return node.n in (self.n, self.rows)
+
+    def _shares(self, reads):
+        """Whether a node reads what the kernel writes, or much of what it reads."""
+        if any(v in self.writes for v, _ in reads):
+            return True
+        shared = sum(b for key, b in reads.items() if key in self.reads)
+        return shared > max(SMALL, SHARED * sum(reads.values()))
+
+    def _takes_columns(self, node):
+        """Whether sums of columns can be made beside these, or in a pass with sums of rows."""
+        if self.n != node.n:
+            return False
+        if self.kind == COLUMNS:
+            return self.rows == node.rows
+        rows, columns = self.rows, node.rows
+        same = self.kind in (ROWS, BOTH) and rows * columns == self.n
+        return same and self.n >= LARGE and rows >= max(2 * columns, MANY_ROWS)
 
 
 def fuse(nodes, sizes, must) -> list:
@@ -109,15 +141,51 @@ def fuse(nodes, sizes, must) -> list:
     nodes = _without_unused(nodes, must)
     kernels, where = [], {}
     for node, reads in _inlined(nodes, sizes, must):
-        first = max((where[v] for v in reads if v in where), default=0)
+        first = max((where[v] for v, _ in reads if v in where), default=0)
         place = _best(kernels, first, node, reads)
         if place is None:
             place = len(kernels)
             kernels.append(Kernel(node.kind, node.n, node.rows))
         kernels[place].add(node, reads)
+        if _is_split(node):
+            kernels.append(_second(kernels[place], node, sizes))
+            place = len(kernels) - 1
         where.update((v, place) for v, _ in node.writes)
+    for kernel in kernels:
+        kernel.reads = _by_value(kernel.reads, sizes)
     _drop_inner(kernels, must)
     return kernels
+
+
+def _by_value(reads, sizes):
+    """Return the bytes that are read of each value, at most all."""
+    total = {}
+    for (v, _), num_bytes in reads.items():
+        total[v] = min(total.get(v, 0) + num_bytes, max(sizes[v], num_bytes))
+    return total
+
+
+def _is_split(node):
+    long = node.n >= max(SPLIT_ELEMENTS, SPLIT_LENGTH * node.rows)
+    return node.kind == COLUMNS and long and node.rows <= SPLIT_RESULTS
+
+
+def _second(kernel, node, sizes):
+    """Let a kernel write parts of the sums of a node; return the kernel that adds them up."""
+    sizes.append(PARTS * 4 * node.rows * len(node.writes))
+    parts = len(sizes) - 1
+    for v, _ in node.writes:
+        del kernel.writes[v]
+    kernel.writes[parts] = sizes[parts]
+    return Kernel(
+        SECOND,
+        node.rows,
+        1,
+        [node.name],
+        {(parts, -1): sizes[parts]},
+        dict(node.writes),
+        [node.entry],
+    )
 
 
 def _best(kernels, first, node, reads):
@@ -129,8 +197,8 @@ def _best(kernels, first, node, reads):
         kernel = kernels[k]
         if kernel.takes(node, reads):
             score = sum(
-                b * ((v in kernel.writes) + (v in kernel.writes or v in kernel.reads))
-                for v, b in reads.items()
+                b * (2 if key[0] in kernel.writes else key in kernel.reads)
+                for key, b in reads.items()
             )
             if score > best:
                 best, place = score, k
@@ -142,7 +210,7 @@ def _without_unused(nodes, must):
     for node in reversed(nodes):
         if any(v in used for v, _ in node.writes) or not node.writes:
             live.append(node)
-            used.update(v for v, _ in node.reads)
+            used.update(v for v, *_ in node.reads)
     return live[::-1]
 
 
@@ -150,25 +218,28 @@ def _inlined(nodes, sizes, must):
     """Yield the nodes that write what they compute, and what each reads: ``{value: bytes}``."""
     users = {}
     for i, node in enumerate(nodes):
-        for v, _ in node.reads:
+        for v, *_ in node.reads:
             users.setdefault(v, set()).add(i)
     leaves, steps = {}, {}  # of each value that is computed where it is needed
     for node in nodes:
         reads, count = {}, 1
-        for v, num_bytes in node.reads:
+        for v, num_bytes, part in node.reads:
             if v not in leaves:
-                reads[v] = max(reads.get(v, 0), num_bytes)
+                _merge(reads, {(v, part): num_bytes})
                 continue
             count += steps[v]
-            part = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
-            for leaf, b in leaves[v].items():
-                reads[leaf] = max(reads.get(leaf, 0), int(b * part) if b > SMALL else b)
+            share = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
+            for (leaf, place), b in leaves[v].items():
+                if share == 1 or b <= SMALL:
+                    _merge(reads, {(leaf, place): b})
+                else:  # another part of the leaf than other parts of the value
+                    _merge(reads, {(leaf, (place, part)): int(b * share)})
         uses = set().union(*(users.get(v, ()) for v, _ in node.writes))
         own = len(reads) / node.width
         if node.kind == POINTWISE and not (
-            node.random
+            node.once
             or any(v in must for v, _ in node.writes)
-            or any(nodes[u].kind == EXTERN for u in uses)
+            or any(nodes[u].kind in (EXTERN, SEPARATE) for u in uses)
             or (len(uses) > 1 and (own > REUSED_READS or count > REUSED_STEPS))
             or own > READS
         ):
@@ -176,6 +247,11 @@ def _inlined(nodes, sizes, must):
                 leaves[v], steps[v] = reads, count
             continue
         yield node, reads
+
+
+def _merge(reads, more):
+    for key, num_bytes in more.items():
+        reads[key] = max(reads.get(key, 0), num_bytes)
 
 
 def _drop_inner(kernels, must):

@@ -16,9 +16,7 @@ def compiled_notes(compiled, steps) -> list[str]:
     compiled : Compiled
     steps : Steps
     """
-    if not compiled.used:
-        return []
-    return [compiled.note, *_gain(compiled.records, steps), *_breaks(compiled.records)]
+    return [*compiled.notes, *_gain(compiled.records, steps), *_breaks(compiled.records)]
 
 
 def _gain(records, steps):
@@ -26,14 +24,16 @@ def _gain(records, steps):
     if not after.kernels:
         return
     made = steps.count() or 1
-    each = "a step" if steps.count() else "in the whole run"
-    times = [quantity(cost.device / made, "s") for cost in (before, after)]
-    kernels = [f"{cost.kernels / made:,.0f}" for cost in (before, after)]
-    launches = [quantity(cost.host / made, "s") for cost in (before, after)]
+    each = "a step" if steps.count() else "the run"
+    (times, own_times), (launches, own_launches) = (
+        [quantity(seconds / made, "s") for seconds in pair]
+        for pair in ((before.device, after.device), (before.host, after.host))
+    )
     yield (
-        f"compiled: {before.seconds / after.seconds:.2f} times as fast as eager code; {each} and "
-        f"rank {kernels[0]} kernels of {times[0]} became {kernels[1]} of {times[1]}, and "
-        f"{launches[0]} of launches {launches[1]}"
+        f"compiled: {before.seconds / after.seconds:.2f} times as fast as eager code (--eager); on "
+        f"a rank {each} has {after.kernels / made:,.0f} kernels instead of "
+        f"{before.kernels / made:,.0f}, which take {own_times} instead of {times}, and their "
+        f"launches {own_launches} instead of {launches}"
     )
 
 

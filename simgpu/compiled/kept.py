@@ -11,11 +11,27 @@ from heapq import heappop, heappush
 
 import networkx
 
-from simgpu.compiled.nodes import EXTERN, POINTWISE, SCATTER
+from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS
 
 _FARTHEST = 100  # nodes from the backward pass, for the weight of a value
 _GROWTH = 1.1  # of that weight, a node
 _CHAIN = 100  # nodes that may be done again in one chain
+
+
+def _is_fused(node):
+    """Whether the partitioner takes an operation to be fused with others."""
+    return node.kind in (POINTWISE, ROWS, COLUMNS) and node.name not in _APART
+
+
+def _may_repeat(node):
+    return node.kind == POINTWISE and not node.once and node.name not in _APART
+
+
+# Neither fused nor done again: they are not in the partitioner's list of operations.
+_APART = {
+    "embedding", "cat", "stack", "constant_pad_nd", "slice_backward", "select_backward", "flip",
+    "roll", "repeat", "upsample_nearest2d",
+}  # fmt: skip
 
 
 class Forward:
@@ -37,9 +53,9 @@ class Forward:
         self.producer = {v: i for i, node in enumerate(nodes) for v, _ in node.writes}
         self.users = {}
         for i, node in enumerate(nodes):
-            for v, _ in node.reads:
+            for v, *_ in node.reads:
                 self.users.setdefault(v, []).append(i)
-        self.inputs = {v for node in nodes for v, _ in node.reads} - self.producer.keys()
+        self.inputs = {v for node in nodes for v, *_ in node.reads} - self.producer.keys()
 
     def kept(self) -> set:
         """Return the values that are written for the backward pass, inputs and outputs apart."""
@@ -66,7 +82,7 @@ class Forward:
             if i is None or v in forced or i in banned:
                 graph.add_edge("source", ("in", v))
                 continue
-            for read, _ in self.nodes[i].reads:
+            for read, *_ in self.nodes[i].reads:
                 graph.add_edge(("out", read), ("in", v))
                 stack.append(read)
         if "source" not in graph:
@@ -82,7 +98,7 @@ class Forward:
         i = self.producer.get(v)
         if i is None or self.nodes[i].kind != POINTWISE:
             return True
-        return any(self.nodes[u].kind in (EXTERN, SCATTER) for u in self.users.get(v, ()))
+        return not all(_is_fused(self.nodes[u]) for u in self.users.get(v, ()))
 
     def _distances(self):
         """Return how many nodes each value is from the backward pass."""
@@ -90,18 +106,19 @@ class Forward:
         for node in reversed(self.nodes):
             least = min((found[v] for v, _ in node.writes if v in found), default=None)
             if least is not None:
-                for v, _ in node.reads:
+                for v, *_ in node.reads:
                     found[v] = min(found.get(v, least + 1), least + 1)
         return found
 
     def _banned(self):
         """Return the numbers of the nodes that are not done again."""
         nodes = self.nodes
-        banned = {i for i, node in enumerate(nodes) if node.kind != POINTWISE or node.random}
-        for users in self.users.values():
-            if len(users) > 1:
+        banned = {i for i, node in enumerate(nodes) if not _may_repeat(node)}
+        for v, users in self.users.items():
+            i = self.producer.get(v)
+            if len(users) > 1 and i is not None and _is_fused(nodes[i]):
                 first = self._first_unfusible(users)
-                banned |= {u for u in users if u > first and nodes[u].kind != EXTERN}
+                banned |= {u for u in users if u > first and _is_fused(nodes[u])}
         return banned | self._ends_of_chains(banned)
 
     def _first_unfusible(self, users):
@@ -126,7 +143,7 @@ class Forward:
         return last
 
     def _fuse(self, i, u):
-        return EXTERN not in (self.nodes[i].kind, self.nodes[u].kind)
+        return all(_is_fused(self.nodes[x]) for x in (i, u))
 
     def _ends_of_chains(self, banned):
         found, seen = set(), set()
@@ -148,6 +165,8 @@ class Forward:
 
     def recipe(self, value, kept) -> tuple:
         """Return the values, with bytes, from which a value that is not kept is computed again."""
+        if value is None:
+            return ()
         base = kept | self.inputs | self.free
         found, seen, stack = {}, set(), [(value, self.sizes[value])]
         while stack:
@@ -156,5 +175,5 @@ class Forward:
                 found[v] = max(found.get(v, 0), num_bytes)
             elif v not in seen:
                 seen.add(v)
-                stack += self.nodes[self.producer[v]].reads
+                stack += [read[:2] for read in self.nodes[self.producer[v]].reads]
         return tuple(found.items())

@@ -5,20 +5,22 @@ PyTorch that do several things, such as norms, are taken apart as Inductor takes
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simgpu.compiled.entries import Seen, seen_in
 from simgpu.kernels import table
 
 # Kinds of nodes and of kernels.
 POINTWISE, ROWS, COLUMNS, SCATTER, EXTERN = "pointwise", "rows", "columns", "scatter", "extern"
+ZEROS = "zeros"  # the name of what eager PyTorch fills before a backward pass
+SEPARATE = "separate"  # a kernel whose operands are written before
 
 _FUSED = {table.POINTWISE, table.COPY, table.FILL, table.DRAW, table.GATHER}
 # Pointwise to a compiler, though eager PyTorch has a kernel of another kind for it.
 _POINTWISE = {
     "slice_backward", "select_backward", "tril", "triu", "masked_fill", "native_dropout", "arange",
     "zeros", "ones", "full", "scalar_tensor", "eye", "linspace", "avg_pool2d", "nll_loss_backward",
-    "nll_loss2d_backward", "max_pool2d_with_indices", "max_pool2d_with_indices_backward",
+    "nll_loss2d_backward",
     "avg_pool2d_backward", "upsample_nearest2d", "upsample_nearest2d_backward", "repeat_interleave",
     "split_with_sizes_copy", "native_dropout_backward", "expand_copy", "view_copy", "rsub",
     "one_hot", "pixel_shuffle", "diagonal_copy", "unfold_backward", "glu_backward",
@@ -45,12 +47,15 @@ class Node:
         How many elements it visits.
     rows : int
         Of a sum: how many results it has.
-    reads, writes : tuple of tuple of int
+    reads : tuple of tuple of int
+        For each: the value, bytes, and which part of it: where it begins, -1 if it is all.
+    writes : tuple of tuple of int
         Pairs ``(value, bytes)``.
     entry : int
         The number of its entry on the tape.
-    random : bool
-        Whether it draws random numbers, so that it cannot be done again.
+    once : bool
+        Whether it is done once and writes its result: it draws random numbers, or what it writes
+        is then written to.
     width : int
         How many tensors each of its lists has: those of ``_foreach_add``.
     """
@@ -62,8 +67,19 @@ class Node:
     reads: tuple
     writes: tuple
     entry: int
-    random: bool = False
+    once: bool = False
     width: int = 1
+
+
+# Operations whose backward pass needs none of their inputs, or what `_Maker.enough` says.
+_KEEP_NO_INPUT = {
+    "add", "sub", "neg", "cat", "stack", "clone", "copy", "_to_copy", "sum", "mean", "relu",
+    "native_layer_norm", "_fused_rms_norm", "native_dropout", "max_pool2d_with_indices",
+}  # fmt: skip
+
+
+def _name(op):
+    return op if type(op) is str else op.name if op else "recomputed"
 
 
 class _Maker:
@@ -73,29 +89,36 @@ class _Maker:
     ----------
     sizes : list of int
         Bytes of each value; temporary values are added.
+    nodes : list of Node
+    enough : dict
+        Of a value that eager autograd keeps: another one that the backward pass needs in its place,
+        None if it needs nothing.
     """
 
     def __init__(self, sizes):
-        self.sizes, self.nodes = sizes, []
+        self.sizes, self.nodes, self.enough = sizes, [], {}
 
     def temporary(self, num_bytes):
         """Return a value that only nodes of one entry share, with its bytes."""
         self.sizes.append(num_bytes)
         return len(self.sizes) - 1, num_bytes
 
-    def add(self, kind, n, rows, reads, writes, random=False, width=1):
+    def add(self, kind, n, rows, reads, writes, once=False, width=1):
         """Add a node; `reads` and `writes` may hold None, and each `Seen` stands for its bytes."""
-        reads, writes = (
-            tuple([x[:2] if type(x) is Seen else x for x in some if x is not None])
-            for some in (reads, writes)
-        )
-        node = Node(kind, self.name, n, rows, reads, writes, self.number, random, width)
+        reads = tuple([self._read(x) for x in reads if x is not None])
+        writes = tuple([x[:2] for x in writes if x is not None])
+        node = Node(kind, self.name, n, rows, reads, writes, self.number, once, width)
         self.nodes.append(node)
+
+    def _read(self, x):
+        """Return value, bytes and part of a `Seen`, or of a pair of value and bytes."""
+        whole = type(x) is not Seen or x.bytes >= self.sizes[x.value]
+        return (*x[:2], -1 if whole else x.offset)
 
     def add_entry(self, number, entry):
         """Add the nodes of one entry."""
         op = entry.op
-        self.number, self.name = number, op if type(op) is str else op.name if op else "recomputed"
+        self.number, self.name = number, _name(op)
         if entry.alone:
             self.add(EXTERN, 1, 1, seen_in(entry.args), entry.outs)
         elif op is None or type(op) is str:
@@ -134,12 +157,17 @@ class _Maker:
                 reads = []
             self.add(POINTWISE, n, n, reads, outs, op.kernel.kind == table.DRAW, width)
         elif op.kernel.kind == table.SCATTER:
-            whole = self.temporary(outs[0].bytes)
-            self.add(POINTWISE, outs[0].numel(), outs[0].numel(), reads[:1], [whole])
-            n = reads[-1].numel()
-            self.add(SCATTER, n, n, [*reads[1:], (whole[0], reads[-1].bytes)], outs)
+            self.add_scatter(reads[:1], reads[1:], outs[0], outs[0].bytes)
         else:
             self.add(EXTERN, 1, 1, reads, outs)
+
+    def add_scatter(self, start, reads, out, num_bytes):
+        """Add what fills a buffer, from `start` or with zeros, and then adds to parts of it."""
+        whole, n = self.temporary(num_bytes), reads[-1].numel()
+        kind = SEPARATE if start else POINTWISE
+        self.add(kind, out.numel(), out.numel(), start, [whole], once=True)
+        touched = min(num_bytes, n * num_bytes // max(1, out.numel()))
+        self.add(SCATTER, n, n, [*reads, (whole[0], touched)], [(out.value, touched)])
 
     def _add_sum(self, entry, reads, outs):
         x = reads[0]
@@ -161,9 +189,13 @@ def _direction(x, args):
 def _norm(make, args, outs):
     x, rows = args[0], math.prod(args[0].shape[: -len(args[1])])
     n, weights = x.numel(), seen_in(args[2:])
-    stats = outs[1:]
-    make.add(ROWS, n, rows, [x], stats)
-    make.add(POINTWISE, n, n, [x, *stats, *weights], outs[:1])
+    means = outs[1:-1]
+    normal = make.temporary(4 * n)  # x without its mean and scale, in float32
+    make.add(ROWS, n, rows, [x], outs[1:])
+    make.add(POINTWISE, n, n, [x, *outs[1:]], [normal])
+    make.add(POINTWISE, n, n, [normal, *weights], outs[:1])
+    make.enough[x.value] = normal[0]
+    make.enough.update((mean.value, None) for mean in means)
 
 
 def _norm_backward(make, args, outs):
@@ -246,10 +278,30 @@ def _batch_norm_backward(make, args, outs):
 
 def _embedding_backward(make, args, outs):
     grad, indices = args[:2]
-    whole = make.temporary(outs[0].bytes)
-    make.add(POINTWISE, outs[0].numel(), outs[0].numel(), [], [whole])
-    n = grad.numel()
-    make.add(SCATTER, n, n, [grad, indices, (whole[0], grad.bytes)], outs)
+    make.add_scatter((), [indices, grad], outs[0], 4 * outs[0].numel())
+
+
+def _relu(make, args, outs):
+    n, mask = args[0].numel(), make.temporary(args[0].numel())
+    make.add(POINTWISE, n, n, args[:1], outs)
+    make.add(POINTWISE, n, n, outs, [mask])
+    make.enough[outs[0].value] = mask[0]
+
+
+def _max_pool(make, args, outs):
+    out, indices = outs
+    n = out.numel()
+    make.sizes[indices.value] = n  # in Inductor, places inside the window, of 8 bits
+    make.add(SEPARATE, n, n, args[:1], [out, (indices.value, n)])
+
+
+def _max_pool_backward(make, args, outs):
+    grad, indices = args[0], args[-1]
+    sums = make.temporary(4 * outs[0].numel())
+    make.add_scatter(
+        (), [(indices.value, grad.numel()), grad], outs[0]._replace(value=sums[0]), sums[1]
+    )
+    make.add(POINTWISE, outs[0].numel(), outs[0].numel(), [sums], outs)
 
 
 _APART = {
@@ -262,12 +314,17 @@ _APART = {
     "nll_loss_backward": _nll_loss_backward, "nll_loss2d_backward": _nll_loss_backward,
     "native_batch_norm": _batch_norm, "_native_batch_norm_legit": _batch_norm,
     "_batch_norm_with_update": _batch_norm, "native_batch_norm_backward": _batch_norm_backward,
-    "embedding_dense_backward": _embedding_backward,
+    "embedding_dense_backward": _embedding_backward, "relu": _relu,
+    "max_pool2d_with_indices": _max_pool,
+    "max_pool2d_with_indices_backward": _max_pool_backward,
 }  # fmt: skip
 
 
-def nodes_of(entries, sizes) -> list:
-    """Return the nodes of the entries of a tape.
+def nodes_of(entries, sizes) -> tuple:
+    """Return the nodes of the entries of a tape, and what is enough for a backward pass.
+
+    The second is the `enough` of `_Maker`, without values of which other operations that keep them
+    need all.
 
     Parameters
     ----------
@@ -278,4 +335,43 @@ def nodes_of(entries, sizes) -> list:
     make = _Maker(sizes)
     for number, entry in enumerate(entries):
         make.add_entry(number, entry)
-    return make.nodes
+    kept_whole = {
+        x.value
+        for entry in entries
+        if not entry.alone and _name(entry.op) not in _KEEP_NO_INPUT
+        for x in seen_in((entry.args, entry.kwargs))
+    }
+    return make.nodes, {v: e for v, e in make.enough.items() if v not in kept_whole}
+
+
+def with_unused(nodes, sizes, unused) -> list:
+    """Return the nodes of a backward pass with the gradients of results that nobody has used.
+
+    AOTAutograd makes zeros of these, and its graph adds them.
+
+    Parameters
+    ----------
+    nodes : list of Node
+    sizes : list of int
+        Bytes of each value; those of zeros and sums are appended.
+    unused : set of int
+        The values that are the gradients of such results.
+    """
+    for gradient in sorted(unused):
+        place, made = next(
+            (i, node) for i, node in enumerate(nodes) if gradient in dict(node.writes)
+        )
+        size = sizes[gradient]
+        zeros, total = len(sizes), len(sizes) + 1
+        sizes += [size, size]
+        both = (gradient, size, -1), (zeros, size, -1)
+        fill = Node(EXTERN, ZEROS, made.n, made.n, (), ((zeros, size),), -1)
+        add = Node(POINTWISE, "add", made.n, made.n, both, ((total, size),), made.entry)
+        later = [
+            replace(node, reads=tuple([
+                (total, *read[1:]) if read[0] == gradient else read for read in node.reads
+            ]))
+            for node in nodes[place + 1 :]
+        ]  # fmt: skip
+        nodes = [fill, *nodes[: place + 1], add, *later]
+    return nodes

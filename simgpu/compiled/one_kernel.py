@@ -31,6 +31,8 @@ class _Operation:
 class _Nowhere(UncountedMemory):
     """A sink that drops kernels, and a memory whose blocks take none."""
 
+    has_constants = True
+
     def __init__(self, device):
         super().__init__(device.memory)
         self.device, self.next, self._memory = device, device.sink, device.memory
@@ -57,7 +59,7 @@ class _Nowhere(UncountedMemory):
         if not self._hides():
             self.next.launch(*kernel, **facts)
 
-    def settle(self):
+    def settle(self, read=None):
         """Hold nothing back."""
         if not self._hides():
             self.next.settle()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from simgpu.compiled.fusion import Kernel, fuse
 from simgpu.compiled.kept import Forward
-from simgpu.compiled.nodes import nodes_of
+from simgpu.compiled.nodes import nodes_of, with_unused
 
 MOST_PLANS = 512
 
@@ -27,6 +27,8 @@ class Recorded(NamedTuple):
     in_place : frozenset of tuple
         For each value in memory that held another before: the value, the first one there, and
         whether the memory was there before the region.
+    unused : frozenset of int
+        Gradients of results of which the program has not used these.
     backward : bool
         Whether it is of a backward pass.
     """
@@ -37,6 +39,7 @@ class Recorded(NamedTuple):
     saved: frozenset
     dropped: frozenset
     in_place: frozenset
+    unused: frozenset
     backward: bool
 
 
@@ -87,12 +90,14 @@ def plan_of(recorded: Recorded) -> Plan:
 
 def _make(recorded):
     sizes = list(recorded.sizes)
-    nodes = nodes_of(recorded.entries, sizes)
+    nodes, enough = nodes_of(recorded.entries, sizes)
+    nodes = with_unused(nodes, sizes, recorded.unused)
     kept, recipes = set(), {}
     if recorded.saved:
-        forward = Forward(nodes, sizes, _inputs(nodes) | recorded.returned, recorded.saved)
+        needed = {enough.get(v, v) for v in recorded.saved} - {None}
+        forward = Forward(nodes, sizes, _inputs(nodes) | recorded.returned, needed)
         kept = forward.kept() - recorded.returned
-        recipes = {v: forward.recipe(v, kept) for v in recorded.saved - kept}
+        recipes = {v: forward.recipe(enough.get(v, v), kept) for v in recorded.saved - kept}
     kernels = fuse(nodes, sizes, kept | recorded.returned)
     places = _Places(recorded.in_place)
     recipes = {v: places.of_pairs(recipe) for v, recipe in recipes.items()}
@@ -104,7 +109,7 @@ def _make(recorded):
 
 def _inputs(nodes):
     made = {v for node in nodes for v, _ in node.writes}
-    return {v for node in nodes for v, _ in node.reads} - made
+    return {v for node in nodes for v, *_ in node.reads} - made
 
 
 class _Places:

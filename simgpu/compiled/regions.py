@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from weakref import WeakMethod
 
 import torch
-from torch.autograd.graph import register_multi_grad_hook
 from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.tensor import SimTensor
@@ -24,15 +23,15 @@ class Settings:
     ----------
     one_launch : bool
         Whether the kernels of a graph take the host one launch: ``mode="reduce-overhead"``.
+    one_graph : bool
+        Whether what breaks a graph is an error: ``fullgraph=True``.
     call_seconds : float
         The host's time for a call: guards, and the runtime of AOTAutograd.
     """
 
     one_launch: bool = False
+    one_graph: bool = False
     call_seconds: float = COMPILED_CALL
-
-
-_MODES = {"reduce-overhead": Settings(one_launch=True), "max-autotune": Settings(one_launch=True)}
 
 
 class Region:
@@ -41,8 +40,7 @@ class Region:
     Parameters
     ----------
     function : callable
-    mode : str, optional
-        As for `torch.compile`.
+    settings : Settings, optional
 
     Attributes
     ----------
@@ -63,9 +61,9 @@ class Region:
     ['triton_poi_fused_mul_add_relu']
     """
 
-    def __init__(self, function, mode=None):
+    def __init__(self, function, settings=None):
         functools.update_wrapper(self, function)
-        self.settings = _MODES.get(mode, Settings())
+        self.settings = settings or Settings()
         self.record = Record()
         self._function = function
 
@@ -109,25 +107,29 @@ class _Watch:
         self.device = device
 
     def watch(self, inputs, outs):
-        """Wait for the first gradient of a result, and for the last of an input."""
+        """Wait for the gradients of results, and for the last of an input."""
         blocks = {id(t) for t in inputs}
         outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
         if outs:
             count = functools.partial(_call, WeakMethod(self._count))  # the graph keeps `self`
             self._hooks = [t.register_hook(count) for t in inputs if t.requires_grad]
-            register_multi_grad_hook(outs, self._start, mode="any")
+            for tensor in outs:
+                tensor.register_hook(self.receive)
 
-    def _start(self, _):
+    def receive(self, gradient):
+        """Begin with the gradient of the first result; return what the pass goes on with."""
+        if not self._missing:
+            self.start()
+        return gradient
+
+    def start(self):
+        """Begin."""
         self._missing = len(self._hooks)
-        self.start()
 
     def _count(self):
         self._missing -= 1
         if not self._missing:
             self.stop()
-
-    def start(self):
-        """Begin."""
 
     def stop(self):
         """End, at the latest with the whole pass."""
@@ -146,8 +148,24 @@ class _Backward(_Watch):
         super().__init__(device)
         self.region, self.tape = region, None
 
+    def receive(self, gradient):
+        """Begin with the gradient of the first result; note those of the others.
+
+        One that is expanded from fewer elements is copied first, as AOTAutograd does.
+        """
+        sizes = zip(gradient.shape, gradient.stride(), strict=True)
+        if any(n > 1 and step == 0 for n, step in sizes):
+            gradient = gradient.contiguous()
+        tape = recording(self.device)
+        if self.tape is None or self.tape is not tape:
+            self.start()
+        else:
+            tape.see_gradient(gradient)
+        return gradient
+
     def start(self):
         """Record from here on, unless the whole pass is part of a compiled region."""
+        super().start()
         last = recording(self.device)
         if last is not None:
             if not last.backward:
@@ -172,6 +190,7 @@ class _Outside(_Watch):
 
     def start(self):
         """Pause."""
+        super().start()
         tape = recording(self.device)
         if tape is not None and tape.backward:
             self.tape = tape

@@ -8,10 +8,11 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from simgpu import user_frame
+from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.memory import Block, rounded
-from simgpu.compiled.entries import Entry, Seen, structure
-from simgpu.compiled.nodes import EXTERN
+from simgpu.compiled.entries import Entry, Seen, seen_in, structure
+from simgpu.compiled.nodes import EXTERN, ZEROS
 from simgpu.compiled.plan import Recorded, plan_of
 from simgpu.compiled.record import Cost
 from simgpu.compiled.uncounted import PendingMemory
@@ -53,6 +54,8 @@ class Tape:
         Whether the region is a backward pass.
     """
 
+    has_constants = True
+
     def __init__(self, device, settings, record, training=False, backward=False):
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward = training, backward
@@ -90,10 +93,21 @@ class Tape:
             self.stop()
         return over
 
-    def settle(self):
-        """Charge what is recorded so far, because a line of the program needs it."""
+    def settle(self, read=None):
+        """Charge what is recorded so far, because a line of the program needs it.
+
+        Raises
+        ------
+        torch._dynamo.exc.Unsupported
+            If it reads values, and all must be one graph.
+        """
         if self.ends_if_over():
             return
+        if read and self.settings.one_graph and not self.backward:
+            raise find("torch._dynamo.exc:Unsupported")(
+                f"{user_frame.line()}: {read} needs values of the GPU on the host, which breaks "
+                "the graph, and fullgraph=True allows no break; move it out of the compiled code"
+            )
         if self._entries and not self.backward and not user_frame.is_called_from(_COLLECTIVES):
             self.record.breaks[user_frame.line()] += 1
         self.flush()
@@ -101,6 +115,19 @@ class Tape:
     def flush(self):
         """Charge what is recorded so far; all that still exists is written."""
         self._settle(None)
+
+    def see_gradient(self, gradient):
+        """Note the gradient of a result that the region itself has computed, all of it.
+
+        The program has not used the result: compiled code adds zeros.
+        """
+        value = self._known.get(gradient._block.address)
+        made = next((e for e in self._entries if any(o and o.value == value for o in e.outs)), None)
+        if made is None or value in self._inputs:
+            return
+        outside = any(x.value in self._inputs for x in seen_in(made.args))
+        if not (getattr(made.op, "name", None) == "add" and outside):
+            self._unused.add(value)
 
     def launch(
         self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
@@ -144,6 +171,7 @@ class Tape:
         self._in_place = set()
         self._first = {}  # address of a block that is changed -> the first value in it
         self._unsaved = set()  # values that autograd has not seen, such as states of optimizers
+        self._unused = set()
 
     def _value(self, block):
         self._sizes.append(block.size)
@@ -162,32 +190,42 @@ class Tape:
         recipe = _recipes.get(block)
         if recipe is not None:
             sources = tuple([(self._value_of(b), n) for b, n in recipe])
-            out = Seen(value, block.size, (block.size,), (1,), 1)
+            out = Seen(value, block.size, (block.size,), (1,), 0, 1)
             self._entries.append(Entry(None, sources, (), (out,)))
             self._charges.append(None)
         return value
 
     def _see(self, tensor):
         data, block = tensor._data, tensor._block
+        if not block.size:  # it has no address of its own
+            return None
         num_bytes = data.nbytes
         if num_bytes > block.size or not data.is_contiguous():
             num_bytes = min(bytes_of((data,)), block.size)
         value = self._known.get(block.address)
         if value is None:
             value = self._value_of(block)
-        return Seen(value, num_bytes, data.shape, data.stride(), data.itemsize)
+        return Seen(
+            value, num_bytes, data.shape, data.stride(), data.storage_offset(), data.itemsize
+        )
 
     def _new(self, tensor):
+        if not tensor._block.size:
+            return None
         value = self._known.get(tensor._block.address)
         if value is None:
             value = self._value(tensor._block)
         data = tensor._data
-        return Seen(value, data.nbytes, data.shape, data.stride(), data.itemsize)
+        return Seen(
+            value, data.nbytes, data.shape, data.stride(), data.storage_offset(), data.itemsize
+        )
 
     def _changed(self, tensor):
         if not isinstance(tensor, SimTensor):
             return None
         seen, block = self._see(tensor), tensor._block
+        if seen is None:
+            return None
         first = self._first.setdefault(block.address, seen.value)
         value = self._value(block)
         self._in_place.add((value, first, bool(block.num_bytes)))
@@ -200,7 +238,7 @@ class Tape:
         alive, saved, dropped = self._fates(returned)
         plan = plan_of(Recorded(
             tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
-            frozenset(dropped), frozenset(self._in_place), self.backward,
+            frozenset(dropped), frozenset(self._in_place), frozenset(self._unused), self.backward,
         ))  # fmt: skip
         self.record.plans[plan] += 1
         self.device.memory = self._memory
@@ -252,6 +290,8 @@ class Tape:
 
     def _charge(self, kernel):
         """Return the arguments of `launch` for a kernel."""
+        if kernel.names == [ZEROS]:
+            return ZEROS, 0, kernel.bytes
         own = self._charges[kernel.entries[0]] if kernel.kind == EXTERN else None
         return own or (kernel.title, 0, kernel.bytes)
 
@@ -281,7 +321,7 @@ class Tape:
         if block is None or block.num_bytes or not block.size:
             return Block(self.device, plan.sizes[value])
         _recipes.pop(block, None)
-        self._memory.take(block, rounded(block.size))
+        self._memory.take(block, rounded(plan.sizes[value]))
         return block
 
     def _note_recipes(self, plan, held):
@@ -295,6 +335,11 @@ class Tape:
     def _source(self, value, held):
         """Return the block of a value that is kept, or of an input; None for one without bytes."""
         return held[value] if value in held else self._blocks[value]()
+
+
+def _seen(value, num_bytes, data):
+    shape, strides = data.shape, data.stride()
+    return Seen(value, num_bytes, shape, strides, data.storage_offset(), data.itemsize)
 
 
 def _with_aliases(op, results):

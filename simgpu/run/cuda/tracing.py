@@ -13,13 +13,14 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
-from simgpu.compiled.regions import Region, outside
+from simgpu.compiled.regions import Region, Settings, outside
 from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
 NOTE = "torch.compile takes no time here: times are those once everything is compiled"
 EAGER_NOTE = "what the script compiles runs as eager code (--eager)"
 _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
+_ONE_LAUNCH = "reduce-overhead", "max-autotune"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _DISABLE = "torch.compiler:disable"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
@@ -34,49 +35,56 @@ class Compiled:
     Parameters
     ----------
     warn : callable
-        Is told, once, what the times of compiled code mean.
+        Is told, once, what the times of compiled code mean, and what runs as eager code.
     eager : bool
         Whether to run it as eager code.
 
     Attributes
     ----------
-    used : bool
-        Whether it has compiled anything.
+    notes : list of str
+        What was said; nothing if it has compiled nothing.
     records : list of Record
         What each region did.
     """
 
     def __init__(self, warn, eager):
-        self.used, self.warn, self.eager = False, warn, eager
-        self.records = []
+        self.warn, self.eager = warn, eager
+        self.notes, self.records = [], []
 
     @property
     def note(self):
         """What the times of compiled code mean."""
         return EAGER_NOTE if self.eager else NOTE
 
-    def _region(self, mode, function):
-        if not self.used:
-            self.used = True
-            self.warn(self.note)
-        if self.eager:
-            return function
-        region = Region(function, mode)
-        self.records.append(region.record)
-        return region
-
     def compile(
-        self, model=None, *, backend="inductor", mode=None, options=None, disable=False, **_
-    ):
-        """`torch.compile`: return a function as it is, a module in an `OptimizedModule`."""
+        self, model=None, *, backend="inductor", mode=None, options=None, disable=False,
+        fullgraph=False, **_,
+    ):  # fmt: skip
+        """`torch.compile`: return a `Region`, for a module in an `OptimizedModule`."""
         _check(backend, mode, options)
         if model is None:
             given = {"backend": backend, "mode": mode, "options": options, "disable": disable}
-            return functools.partial(self.compile, **given)
+            return functools.partial(self.compile, fullgraph=fullgraph, **given)
         if disable:
             return model
-        region = functools.partial(self._region, mode)
-        return _optimized(model, region) if isinstance(model, torch.nn.Module) else region(model)
+        one_launch = mode in _ONE_LAUNCH or bool((options or {}).get("triton.cudagraphs"))
+        make = functools.partial(self._region, backend, Settings(one_launch, fullgraph))
+        return _optimized(model, make) if isinstance(model, torch.nn.Module) else make(model)
+
+    def _region(self, backend, settings, function):
+        self._say(self.note)
+        if backend != "inductor":
+            self._say(f"torch.compile with backend={backend!r} runs as eager code here")
+        if self.eager or backend != "inductor":
+            return function
+        region = Region(function, settings)
+        self.records.append(region.record)
+        return region
+
+    def _say(self, note):
+        if note not in self.notes:
+            self.notes.append(note)
+            self.warn(note)
 
 
 def _check(backend, mode, options):
@@ -91,8 +99,8 @@ def _check(backend, mode, options):
         find("torch._dynamo.backends.registry:lookup_backend")(backend)  # raises InvalidBackend
 
 
-def _optimized(model, region):
-    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, region)
+def _optimized(model, make):
+    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, make)
     compiled._torchdynamo_orig_callable = model.forward
     return compiled
 

@@ -12,6 +12,7 @@ from support.inductor.oracle import BACKWARD, FORWARD
 from support.inductor.programs import PROGRAMS
 
 import simgpu as sim
+from simgpu.compiled.fusion import SECOND
 from simgpu.compiled.regions import Region
 
 EXTERN = "extern"
@@ -59,7 +60,7 @@ def simulated(name):
     """Return the plans of a program's compiled region."""
     (device,) = sim.configure(1, gpu="a100", numerics=False)
     program = PROGRAMS[name](device)
-    region = Region(program.function, mode="default")
+    region = Region(program.function)
     program.run(region)
     sim.synchronize()
     return list(region.record.plans.elements())
@@ -69,8 +70,13 @@ def ours(plans, direction):
     """Return the `Fused` of our plans of a direction."""
     found = [plan for plan in plans if plan.backward == (direction == BACKWARD)]
     fused = [kernel for plan in found for kernel in plan.kernels if kernel.kind != EXTERN]
-    kernels = [(k.kind, k.names, sum(k.reads.values()), sum(k.writes.values())) for k in fused]
-    return Fused(kernels, sum(plan.sizes[v] for plan in found for v in plan.kept))
+    kernels = [
+        (k.kind, k.names, sum(k.reads.values()), sum(k.writes.values()))
+        for k in fused
+        if k.kind != SECOND
+    ]
+    saved = sum(plan.sizes[v] for plan in found for v in plan.kept)
+    return Fused(kernels, saved, len(fused) - len(kernels))
 
 
 def table(names, verbose=False):
@@ -89,7 +95,7 @@ def table(names, verbose=False):
 
 def row(name, direction, theirs, found):
     """Return a line of the table."""
-    kernels = f"{theirs.count}+{theirs.second} / {found.count}"
+    kernels = f"{theirs.count}+{theirs.second} / {found.count}+{found.second}"
     traffic = f"{theirs.bytes / 1e6:.1f} / {found.bytes / 1e6:.1f}"
     saved = f"{theirs.saved / 1e6:.1f} / {found.saved / 1e6:.1f}" if direction == FORWARD else ""
     ratio = found.bytes / theirs.bytes
