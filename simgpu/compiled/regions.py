@@ -14,6 +14,8 @@ from simgpu.compiled.record import Record
 from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
 
+_graph_task = torch._C._current_graph_task_id  # the number of the backward pass that runs
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -102,34 +104,46 @@ class _Watch:
     """Is told when a backward pass begins and ends with what one call has made."""
 
     _missing, _hooks = 0, ()
+    _pass = -1  # the backward pass that was seen last
 
     def __init__(self, device):
         self.device = device
 
     def watch(self, inputs, outs):
-        """Wait for the gradients of results, and for the last of an input."""
+        """Wait for the first gradient of a result, and for the last of an input."""
         blocks = {id(t) for t in inputs}
         outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
         if outs:
             count = functools.partial(_call, WeakMethod(self._count))  # the graph keeps `self`
             self._hooks = [t.register_hook(count) for t in inputs if t.requires_grad]
             for tensor in outs:
-                tensor.register_hook(self.receive)
+                tensor.register_hook(self._receive)
 
-    def receive(self, gradient):
-        """Begin with the gradient of the first result; return what the pass goes on with."""
-        if not self._missing:
+    def _receive(self, gradient):
+        """Begin with the gradient of the first result.
+
+        One that is expanded from fewer elements is copied first, as AOTAutograd does.
+        """
+        sizes = zip(gradient.shape, gradient.stride(), strict=True)
+        if any(n > 1 and step == 0 for n, step in sizes):
+            gradient = gradient.contiguous()
+        if self._pass == _graph_task():
+            self.see(gradient)
+        else:
+            self._pass, self._missing = _graph_task(), len(self._hooks)
             self.start()
         return gradient
 
-    def start(self):
-        """Begin."""
-        self._missing = len(self._hooks)
+    def see(self, gradient):
+        """See the gradient of another result."""
 
     def _count(self):
         self._missing -= 1
         if not self._missing:
             self.stop()
+
+    def start(self):
+        """Begin."""
 
     def stop(self):
         """End, at the latest with the whole pass."""
@@ -148,24 +162,8 @@ class _Backward(_Watch):
         super().__init__(device)
         self.region, self.tape = region, None
 
-    def receive(self, gradient):
-        """Begin with the gradient of the first result; note those of the others.
-
-        One that is expanded from fewer elements is copied first, as AOTAutograd does.
-        """
-        sizes = zip(gradient.shape, gradient.stride(), strict=True)
-        if any(n > 1 and step == 0 for n, step in sizes):
-            gradient = gradient.contiguous()
-        tape = recording(self.device)
-        if self.tape is None or self.tape is not tape:
-            self.start()
-        else:
-            tape.see_gradient(gradient)
-        return gradient
-
     def start(self):
         """Record from here on, unless the whole pass is part of a compiled region."""
-        super().start()
         last = recording(self.device)
         if last is not None:
             if not last.backward:
@@ -174,6 +172,11 @@ class _Backward(_Watch):
         self.tape = Tape(self.device, self.region.settings, self.region.record, backward=True)
         self.tape.start()
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)
+
+    def see(self, gradient):
+        """Note the gradient of a result that the program may not have used."""
+        if self.tape is not None and recording(self.device) is self.tape:
+            self.tape.see_gradient(gradient)
 
     def stop(self):
         """Charge what was recorded."""
@@ -190,7 +193,6 @@ class _Outside(_Watch):
 
     def start(self):
         """Pause."""
-        super().start()
         tape = recording(self.device)
         if tape is not None and tape.backward:
             self.tape = tape

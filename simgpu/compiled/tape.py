@@ -169,9 +169,9 @@ class Tape:
         self._known = {}  # address of a block -> its value now
         self._inputs = {}  # value -> block, kept until its memory may be used again
         self._in_place = set()
+        self._unused = set()
         self._first = {}  # address of a block that is changed -> the first value in it
         self._unsaved = set()  # values that autograd has not seen, such as states of optimizers
-        self._unused = set()
 
     def _value(self, block):
         self._sizes.append(block.size)

@@ -69,11 +69,9 @@ def test_what_nobody_reads_is_not_computed(x):
 
 
 def test_the_name_says_what_is_in_a_kernel(x):
-    before, product, after = kernels(lambda: Region(lambda x: ((x + 1).relu() @ x).tanh())(x))
-    assert before.name.startswith("triton_poi_fused_")
-    assert before.name.endswith("relu")
-    assert product.name == "mm"
-    assert after.name == "triton_poi_fused_tanh"
+    first, second = kernels(lambda: Region(lambda x: ((x + 1).relu() @ x).tanh())(x))[::2]
+    assert first.name == "triton_poi_fused_add_relu"
+    assert second.name == "triton_poi_fused_tanh"
 
 
 def test_reduce_overhead_takes_one_launch_a_graph():
@@ -82,14 +80,14 @@ def test_reduce_overhead_takes_one_launch_a_graph():
     model.to(device)
     launch = sim.GPUS["a100"].launch_overhead
 
-    def host(mode):
-        region = Region(model, Settings(one_launch=mode == "reduce-overhead"))
+    def host(one_launch):
+        region = Region(model, Settings(one_launch))
         elapsed(lambda: None)
         with torch.no_grad():
             region(x)
         return sim.now(), len(spans(engine="compute"))
 
-    (default, many), (reduced, same) = host("default"), host("reduce-overhead")
+    (default, many), (reduced, same) = host(False), host(True)
     assert many == same == 20
     assert default == pytest.approx(COMPILED_CALL + 20 * launch)
     assert reduced == pytest.approx(COMPILED_CALL + launch)
@@ -288,7 +286,7 @@ def test_what_is_computed_again_takes_memory(reentrant):
         before = sim.memory_allocated()
         for block in blocks:
             x = checkpoint(compile(block), x, use_reentrant=reentrant)
-        x.square().mean().backward()  # a gradient that is expanded would be copied
+        x.square().sum().backward()
         return sim.max_memory_allocated() - before
 
     eager = peak(lambda block: block)

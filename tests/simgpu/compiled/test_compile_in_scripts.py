@@ -28,8 +28,7 @@ for step in range(3):
 """
 GAIN = re.compile(
     r"note: compiled: (\d+\.\d\d) times as fast as eager code \(--eager\); on a rank a step has "
-    r"(\d+) kernels instead of (\d+), which take \d.* instead of \d.*, and their launches \d.* "
-    r"instead of \d.*"
+    r"(\d+) kernels instead of (\d+), which take \d.* instead of \d.*, and their launches \d.*"
 )
 
 
