@@ -24,6 +24,7 @@ MADE_UP = (
     "balanced unless you give routing=; to compute them, use numerics=True"
 )
 MOST_EQUAL = 2**25  # integers of a tensor of equal numbers that gets values
+MOST_KNOWN = 2**26  # elements of a result that the host computes, such as a mask of places
 _CHOICES = {"argmax": 2, "max": 2, "topk": 3}  # operations that choose experts; arguments they need
 _FILLS = {
     "zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero_": 0, "ones": 1, "ones_like": 1,
@@ -37,6 +38,14 @@ _KEEP_EQUAL = {"_to_copy", "clone"}
 def is_known(data) -> bool:
     """Whether a tensor inside a simulated one has values."""
     return data.device.type == "cpu"
+
+
+def is_small(call) -> bool:
+    """Whether the host has room for what a call makes of known values: it may repeat them."""
+    if not call.op.pointwise or len(call.tensors) < 2:
+        return True
+    shape = torch.broadcast_shapes(*[tensor.shape for tensor in call.tensors])
+    return math.prod(shape) <= MOST_KNOWN
 
 
 def with_equal(call) -> Call | None:

@@ -3,9 +3,12 @@
 So it is in PyTorch. The kernel works on the blocks of scores that the mask does not cover wholly.
 """
 
+import functools
+
 import torch
 from torch.nn.attention import flex_attention as of_torch
 
+from simgpu.backend.operations.known_values import is_known
 from simgpu.backend.tensor import SimTensor
 from simgpu.compiled.one_kernel import OneKernel
 from simgpu.compiled.tape import recording
@@ -27,14 +30,16 @@ def make(warn):
         query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False,
         return_lse=False, kernel_options=None, *, return_aux=None,
     ):  # fmt: skip
-        def attend(query, key, value):
+        def attend(query, key, value, mask=block_mask):
             return _attend(
-                query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, return_aux
+                query, key, value, score_mod, mask, scale, enable_gqa, return_lse, return_aux
             )
 
         if not isinstance(query, SimTensor) or recording(query._device) is None:
             warn(NOTE)
             return attend(query, key, value)
+        if not is_known(query._data):  # a mask of large sequences would take the host's memory
+            attend = functools.partial(attend, mask=None)
         return _as_one_kernel(attend, query, key, value, block_mask, warn)
 
     return flex_attention

@@ -200,7 +200,7 @@ torch._dynamo.reset()
 
 @torch.compile(mode="reduce-overhead")
 def function(x):
-    assert not torch.compiler.is_dynamo_compiling()
+    assert torch.compiler.is_compiling() and torch.compiler.is_dynamo_compiling()
     return x * 2
 
 x = torch.ones(4, device="cuda")
