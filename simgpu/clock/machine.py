@@ -38,7 +38,14 @@ class Sink(Protocol):
 
     One in front sees every kernel before it starts. It passes it on, at once or later, to the sink
     that it has replaced, its `next`.
+
+    Attributes
+    ----------
+    has_constants : bool
+        Whether single numbers of the host are part of its kernels, and not copied.
     """
+
+    has_constants: bool
 
     def launch(
         self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
@@ -56,8 +63,14 @@ class Sink(Protocol):
             Without `call`, only the bytes of a kernel are known, such as one that fills memory.
         """
 
-    def settle(self) -> None:
-        """Pass on what is held back: something needs the clock, a stream, or the memory."""
+    def settle(self, read=None) -> None:
+        """Pass on what is held back: something needs the clock, a stream, or the memory.
+
+        Parameters
+        ----------
+        read : str, optional
+            What reads values on the host, if something does.
+        """
 
 
 class Device:
@@ -68,6 +81,8 @@ class Device:
     sink : Sink
         Where its kernels go: the device itself, which starts them, or what is to see them first.
     """
+
+    has_constants = False
 
     def __init__(self, machine, index):
         self.machine = machine
@@ -131,6 +146,11 @@ class Device:
     def current_stream(self) -> Stream:
         """Return the stream on which this thread issues work for this device."""
         self.sink.settle()
+        return self.stream
+
+    @property
+    def stream(self) -> Stream:
+        """The same, for what does not need the work that a sink holds back."""
         return self.streams[self._current.number]
 
     def set_current_stream(self, stream: Stream) -> None:
@@ -168,7 +188,7 @@ class Device:
                 issued, overhead, start, seconds, flops, num_bytes,
             )  # fmt: skip
 
-    def settle(self) -> None:
+    def settle(self, read=None) -> None:
         """Do nothing: the device starts each kernel at once."""
 
     def sinks(self):
@@ -193,6 +213,7 @@ class Device:
         """
         seconds = self.machine.link.host_seconds(num_bytes, pinned=pinned, to_host=True)
         label = f"copy {self.name} -> cpu"
+        self.sink.settle(reason or label)
         end = self._copy(self.d2h, D2H, label, seconds, num_bytes)
         if wait:
             self.machine.wait_until(end, reason or f"wait for {label}", (self.current_stream(),))

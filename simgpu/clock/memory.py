@@ -129,6 +129,14 @@ class Memory:
             if after > self.peak:
                 self.peak = after
 
+    def place(self, block: "Block", num_bytes: int) -> None:
+        """Give a new block an address of its own, and no memory until `take` is called."""
+        allocation = block._allocation = _Allocation(block, self._note_freed)
+        allocation.num_bytes, allocation.piece = 0, None
+        self._allocations.add(allocation)
+        block.address = self._next_address
+        self._next_address += num_bytes
+
     def give_back(self, block: "Block", num_bytes: int) -> None:
         """Count `num_bytes` less for a block, which keeps its address."""
         with self.lock:

@@ -16,9 +16,7 @@ def compiled_notes(compiled, steps) -> list[str]:
     compiled : Compiled
     steps : Steps
     """
-    if not compiled.used:
-        return []
-    return [compiled.note, *_gain(compiled.records, steps), *_breaks(compiled.records)]
+    return [*compiled.notes, *_gain(compiled.records, steps), *_breaks(compiled.records)]
 
 
 def _gain(records, steps):
@@ -43,9 +41,12 @@ def _breaks(records):
     found = sum((record.breaks for record in records), Counter())
     if not found:
         return
-    lines = [f"{line} ({count} times)" for line, count in found.most_common(MOST_BREAKS)]
+    lines = [
+        f"{line} ({'once' if count == 1 else f'{count} times'})"
+        for line, count in found.most_common(MOST_BREAKS)
+    ]
     more = len(found) - MOST_BREAKS
     yield (
         f"graph breaks, which compiled code does not fuse across: {', '.join(lines)}"
-        + (f", and {more} more lines" if more > 0 else "")
+        + (f", and {more} more line{'s' * (more > 1)}" if more > 0 else "")
     )

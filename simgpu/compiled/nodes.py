@@ -125,7 +125,9 @@ class _Maker:
             n = sum(o.numel() for o in entry.outs)
             self.add(POINTWISE, n, n, entry.args, entry.outs, self.name in _RANDOM)
         elif self.name in _APART:
-            _APART[self.name](self, entry.args, entry.outs)
+            in_place = op.mutable and entry.outs[0] is None  # it returns its argument
+            outs = [o for o in entry.outs if o] if in_place else entry.outs
+            _APART[self.name](self, entry.args, outs)
         elif op.mutable:
             self._add_change(entry)
         else:

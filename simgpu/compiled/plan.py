@@ -24,8 +24,9 @@ class Recorded(NamedTuple):
         Those that only autograd has kept.
     dropped : frozenset of int
         Inputs that nobody holds any more.
-    in_place : frozenset of int
-        Values in memory that held another before.
+    in_place : frozenset of tuple
+        For each value in memory that held another before: the value, the first one there, and
+        whether the memory was there before the region.
     unused : frozenset of int
         Gradients of results of which the program has not used these.
     backward : bool
@@ -56,7 +57,8 @@ class Plan:
     sizes : list of int
         Bytes of each value, those that only the plan has included.
     allocated, freed : list of tuple of int
-        For each kernel: the values that take memory before it, and give it back after it.
+        For each kernel: the values that take memory before it, and give it back after it. The
+        first value in a block stands for those that overwrite it.
     backward : bool
         Whether it is of a backward pass.
     costs : list of Cost
@@ -97,8 +99,11 @@ def _make(recorded):
         kept = forward.kept() - recorded.returned
         recipes = {v: forward.recipe(enough.get(v, v), kept) for v in recorded.saved - kept}
     kernels = fuse(nodes, sizes, kept | recorded.returned)
-    allocated = _allocated(kernels, recorded.in_place)
-    freed = _freed(kernels, allocated, kept | recorded.returned, recorded.dropped)
+    places = _Places(recorded.in_place)
+    recipes = {v: places.of_pairs(recipe) for v, recipe in recipes.items()}
+    stay = kept | recorded.returned | {v for recipe in recipes.values() for v, _ in recipe}
+    allocated = places.allocated(kernels)
+    freed = places.freed(kernels, recorded.dropped.union(*allocated) - places.of(stay))
     return Plan(kernels, frozenset(kept), recipes, sizes, allocated, freed, recorded.backward)
 
 
@@ -107,20 +112,35 @@ def _inputs(nodes):
     return {v for node in nodes for v, *_ in node.reads} - made
 
 
-def _allocated(kernels, in_place):
-    made, found = set(in_place), []
-    for kernel in kernels:
-        found.append(tuple(kernel.writes.keys() - made))
-        made |= kernel.writes.keys()
-    return found
+class _Places:
+    """Which values share memory: each place is named by the first value in it."""
 
+    def __init__(self, in_place):
+        self._first = {v: first for v, first, _ in in_place}
+        self._exist = {first for _, first, exists in in_place if exists}
 
-def _freed(kernels, allocated, stay, dropped):
-    """Return what each kernel is the last to use, of what is made here and of dropped inputs."""
-    may = dropped.union(*allocated) - stay
-    last = {v: k for k, kernel in enumerate(kernels) for v in (*kernel.writes, *kernel.reads)}
-    found = [[] for _ in kernels]
-    for v in may:
-        if v in last:
-            found[last[v]].append(v)
-    return [tuple(values) for values in found]
+    def of(self, values):
+        """Return the places of values."""
+        return {self._first.get(v, v) for v in values}
+
+    def of_pairs(self, pairs):
+        """Return the places of pairs of a value and bytes."""
+        return tuple([(self._first.get(v, v), num_bytes) for v, num_bytes in pairs])
+
+    def allocated(self, kernels):
+        """Return the places that each kernel is the first to use."""
+        made, found = set(self._exist), []
+        for kernel in kernels:
+            places = self.of(kernel.writes)
+            found.append(tuple(places - made))
+            made |= places
+        return found
+
+    def freed(self, kernels, places):
+        """Return which of some places each kernel is the last to use."""
+        found = [[] for _ in kernels]
+        used = [self.of((*kernel.writes, *kernel.reads)) for kernel in kernels]
+        last = {place: k for k, those in enumerate(used) for place in those}
+        for place in places & last.keys():
+            found[last[place]].append(place)
+        return [tuple(those) for those in found]

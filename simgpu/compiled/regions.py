@@ -1,7 +1,9 @@
 """Compiled regions: a call of a module or function, and the backward pass of what it made."""
 
 import functools
+from contextlib import contextmanager
 from dataclasses import dataclass
+from weakref import WeakMethod
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -12,6 +14,8 @@ from simgpu.compiled.record import Record
 from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
 
+_graph_task = torch._C._current_graph_task_id  # the number of the backward pass that runs
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -21,15 +25,15 @@ class Settings:
     ----------
     one_launch : bool
         Whether the kernels of a graph take the host one launch: ``mode="reduce-overhead"``.
+    one_graph : bool
+        Whether what breaks a graph is an error: ``fullgraph=True``.
     call_seconds : float
         The host's time for a call: guards, and the runtime of AOTAutograd.
     """
 
     one_launch: bool = False
+    one_graph: bool = False
     call_seconds: float = COMPILED_CALL
-
-
-_MODES = {"reduce-overhead": Settings(one_launch=True), "max-autotune": Settings(one_launch=True)}
 
 
 class Region:
@@ -38,8 +42,7 @@ class Region:
     Parameters
     ----------
     function : callable
-    mode : str, optional
-        As for `torch.compile`.
+    settings : Settings, optional
 
     Attributes
     ----------
@@ -60,21 +63,25 @@ class Region:
     ['triton_poi_fused_mul_add_relu']
     """
 
-    def __init__(self, function, mode=None):
+    def __init__(self, function, settings=None):
         functools.update_wrapper(self, function)
-        self.settings = _MODES.get(mode, Settings())
+        self.settings = settings or Settings()
         self.record = Record()
         self._function = function
 
     def __call__(self, *args, **kwargs):
         """Call the function; record what it does, and charge it as compiled code."""
         inputs = _simulated((args, kwargs))
-        device = inputs[0]._device if inputs else current.find_device()
+        device = _device_of(inputs)
         outer = recording(device)
-        if outer is not None:
-            if not outer.backward:
-                return self._function(*args, **kwargs)
-            outer.flush()  # a forward pass that is done again
+        if outer is None:
+            return self._call(device, inputs, args, kwargs)
+        if not outer.backward:
+            return self._function(*args, **kwargs)
+        with _paused(outer):  # a forward pass that is done again
+            return self._call(device, inputs, args, kwargs)
+
+    def _call(self, device, inputs, args, kwargs):
         training = torch.is_grad_enabled()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()
@@ -83,49 +90,77 @@ class Region:
             out = self._function(*args, **kwargs)
             outs = _simulated(out)
         finally:
-            tape.stop(outs or ())
+            tape.stop(outs)
         if training:
-            self._watch_backward(device, inputs, outs)
+            _Backward(device, self).watch(inputs, outs)
         return out
-
-    def _watch_backward(self, device, inputs, outs):
-        """Record the backward pass, from the first gradient of a result to the last of an input."""
-        blocks = {id(t) for t in inputs}
-        outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
-        if outs:
-            inputs = [t for t in inputs if t.requires_grad]
-            backward = _Backward(device, self, len(inputs))
-            for tensor in inputs:
-                tensor.register_hook(backward.count)
-            for tensor in outs:
-                tensor.register_hook(backward.receive)
 
     def __get__(self, instance, owner=None):
         """Bind to an instance, as a function does."""
         return self if instance is None else functools.partial(self, instance)
 
 
-class _Backward:
-    """The backward pass of one call of a region, which has gradients for a number of inputs."""
+class _Watch:
+    """Is told when a backward pass begins and ends with what one call has made."""
 
-    def __init__(self, device, region, inputs):
-        self.device, self.region, self.inputs = device, region, inputs
-        self.tape, self.missing = None, 0
+    _missing, _hooks = 0, ()
+    _pass = -1  # the backward pass that was seen last
 
-    def receive(self, gradient):
-        """Begin with the gradient of the first result; note those of the others.
+    def __init__(self, device):
+        self.device = device
+
+    def watch(self, inputs, outs):
+        """Wait for the first gradient of a result, and for the last of an input."""
+        blocks = {id(t) for t in inputs}
+        outs = [t for t in outs if t.requires_grad and id(t) not in blocks]
+        if outs:
+            count = functools.partial(_call, WeakMethod(self._count))  # the graph keeps `self`
+            self._hooks = [t.register_hook(count) for t in inputs if t.requires_grad]
+            for tensor in outs:
+                tensor.register_hook(self._receive)
+
+    def _receive(self, gradient):
+        """Begin with the gradient of the first result.
 
         One that is expanded from fewer elements is copied first, as AOTAutograd does.
         """
         sizes = zip(gradient.shape, gradient.stride(), strict=True)
         if any(n > 1 and step == 0 for n, step in sizes):
             gradient = gradient.contiguous()
-        tape = recording(self.device)
-        if self.tape is None or self.tape is not tape:
-            self.start()
+        if self._pass == _graph_task():
+            self.see(gradient)
         else:
-            tape.see_gradient(gradient)
+            self._pass, self._missing = _graph_task(), len(self._hooks)
+            self.start()
         return gradient
+
+    def see(self, gradient):
+        """See the gradient of another result."""
+
+    def _count(self):
+        self._missing -= 1
+        if not self._missing:
+            self.stop()
+
+    def start(self):
+        """Begin."""
+
+    def stop(self):
+        """End, at the latest with the whole pass."""
+        self.__del__()
+
+    def __del__(self):
+        """Remove hooks of inputs: one that is a leaf would collect those of each call."""
+        while self._hooks:
+            self._hooks.pop().remove()
+
+
+class _Backward(_Watch):
+    """Records the backward pass of one call of a region."""
+
+    def __init__(self, device, region):
+        super().__init__(device)
+        self.region, self.tape = region, None
 
     def start(self):
         """Record from here on, unless the whole pass is part of a compiled region."""
@@ -136,20 +171,83 @@ class _Backward:
             last.stop()
         self.tape = Tape(self.device, self.region.settings, self.region.record, backward=True)
         self.tape.start()
-        self.missing = self.inputs
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)
 
-    def count(self, _):
-        """Stop after the gradient of the last input."""
-        self.missing -= 1
-        if not self.missing:
-            self.stop()
+    def see(self, gradient):
+        """Note the gradient of a result that the program may not have used."""
+        if self.tape is not None and recording(self.device) is self.tape:
+            self.tape.see_gradient(gradient)
 
     def stop(self):
         """Charge what was recorded."""
+        super().stop()
         tape, self.tape = self.tape, None
         if tape is not None and recording(self.device) is tape:
             tape.stop()
+
+
+class _Outside(_Watch):
+    """Keeps the backward pass of one call out of the region around it."""
+
+    tape = None
+
+    def start(self):
+        """Pause."""
+        tape = recording(self.device)
+        if tape is not None and tape.backward:
+            self.tape = tape
+            tape.stop()
+
+    def stop(self):
+        """Go on."""
+        super().stop()
+        tape, self.tape = self.tape, None
+        if tape is not None and recording(self.device) is None:
+            tape.start()
+
+
+def outside(function):
+    """Return a function that runs as eager code where a compiled region calls it.
+
+    Parameters
+    ----------
+    function : callable
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        inputs = _simulated((args, kwargs))
+        device = _device_of(inputs)
+        tape = recording(device)
+        if tape is None:
+            return function(*args, **kwargs)
+        tape.settle()
+        with _paused(tape):
+            out = function(*args, **kwargs)
+        if torch.is_grad_enabled():
+            _Outside(device).watch(inputs, _simulated(out))
+        return out
+
+    return call
+
+
+@contextmanager
+def _paused(tape):
+    tape.stop()
+    try:
+        yield
+    finally:
+        tape.start()
+
+
+def _call(weak_method, _):
+    method = weak_method()
+    if method is not None:
+        method()
+
+
+def _device_of(tensors):
+    return tensors[0]._device if tensors else current.find_device()
 
 
 def _simulated(values):

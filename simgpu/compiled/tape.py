@@ -1,25 +1,29 @@
 """The tape of a region: the sink that records kernels, and charges those of a plan instead."""
 
 import dataclasses
-import math
+import os
 import weakref
 
 import torch
 from torch.utils._pytree import tree_leaves
 
 from simgpu import user_frame
+from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.memory import Block, rounded
 from simgpu.compiled.entries import Entry, Seen, seen_in, structure
 from simgpu.compiled.nodes import EXTERN, ZEROS
 from simgpu.compiled.plan import Recorded, plan_of
 from simgpu.compiled.record import Cost
+from simgpu.compiled.uncounted import PendingMemory
 from simgpu.kernels.facts import tensors_of
 from simgpu.kernels.traffic import bytes_of
 
 _recipes = weakref.WeakKeyDictionary()  # block that was not kept -> what it is computed from
 _graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 _autograd_node = torch._C._current_autograd_node
+# What calls these, such as hooks of FSDP, is no line of the program that a compiler stops at.
+_COLLECTIVES = (os.path.dirname(torch.distributed.__file__) + os.sep,)
 _BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled backward pass
 
 
@@ -28,29 +32,10 @@ def recording(device):
     return next((sink for sink in device.sinks() if isinstance(sink, Tape)), None)
 
 
-class PendingMemory:
-    """The memory of a device while a tape records: new blocks take none until they are written.
-
-    What reads it settles the tape first.
-    """
-
-    capacity, counted = math.inf, 0  # whether compiled code needs the memory is not known yet
-
-    def __init__(self, tape, memory):
-        self._tape, self._memory = tape, memory
-
-    def take(self, block, num_bytes):
-        """Give a new block an address, and no memory."""
-        block.memory = self._memory
-        self._memory.take(block, 0)
-        self._memory._next_address += num_bytes
-
-    def check(self, num_bytes, before=0):
-        """Refuse nothing."""
-
-    def __getattr__(self, name):
-        self._tape.settle()
-        return getattr(self._memory, name)
+def runs_sum_of_autograd() -> bool:
+    """Return whether a backward pass now adds to the gradient of a leaf."""
+    node = _autograd_node()
+    return node is not None and node.name() == _BY_AUTOGRAD
 
 
 class Tape:
@@ -69,6 +54,8 @@ class Tape:
         Whether the region is a backward pass.
     """
 
+    has_constants = True
+
     def __init__(self, device, settings, record, training=False, backward=False):
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward = training, backward
@@ -80,26 +67,48 @@ class Tape:
         device = self.device
         self._task = _graph_task()
         self.next, device.sink = device.sink, self
-        self._memory, device.memory = device.memory, PendingMemory(self, device.memory)
+        self._memory = device.memory
+        self._pending = device.memory = PendingMemory(self, device.memory)
 
-    def stop(self, returned=()):
+    def stop(self, returned=None):
         """Charge what is recorded, and let the device charge again.
 
         Parameters
         ----------
-        returned : iterable of SimTensor
-            What the region returns; the rest is what autograd has kept.
+        returned : iterable of SimTensor, optional
+            What the region returns; the rest is what autograd has kept. By default all that still
+            exists is written.
         """
-        device = self.device
+        device, known = self.device, self.training and returned is not None
         try:
-            self._settle(None if not self.training else {t._block.address for t in returned})
+            self._settle({t._block.address for t in returned} if known else None)
         finally:
             device.memory = self._memory
             device.take_out(self)
 
-    def settle(self):
-        """Charge what is recorded so far, because a line of the program needs it."""
-        if self._entries and not self.backward:
+    def ends_if_over(self):
+        """Stop, and return True, if an error has ended the backward pass that is recorded."""
+        over = self.backward and _graph_task() < 0
+        if over:
+            self.stop()
+        return over
+
+    def settle(self, read=None):
+        """Charge what is recorded so far, because a line of the program needs it.
+
+        Raises
+        ------
+        torch._dynamo.exc.Unsupported
+            If it reads values, and all must be one graph.
+        """
+        if self.ends_if_over():
+            return
+        if read and self.settings.one_graph and not self.backward:
+            raise find("torch._dynamo.exc:Unsupported")(
+                f"{user_frame.line()}: {read} needs values of the GPU on the host, which breaks "
+                "the graph, and fullgraph=True allows no break; move it out of the compiled code"
+            )
+        if self._entries and not self.backward and not user_frame.is_called_from(_COLLECTIVES):
             self.record.breaks[user_frame.line()] += 1
         self.flush()
 
@@ -125,6 +134,9 @@ class Tape:
     ):
         """Record a kernel, see `simgpu.clock.machine.Sink`."""
         if _graph_task() != self._task:  # a backward pass begins or ends: compilers stop there
+            if self.ends_if_over():
+                self.next.launch(name, flops, num_bytes, peak, products, call, results)
+                return
             self.flush()
             self._task = _graph_task()
         if call is None:
@@ -147,13 +159,8 @@ class Tape:
         ]
         if op.mutable:
             outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
-        self._entries.append(Entry(op, args, kwargs, tuple(outs), self._is_alone()))
-
-    def _is_alone(self):
-        if not self.backward:
-            return False
-        node = _autograd_node()
-        return node is not None and node.name() == _BY_AUTOGRAD
+        alone = self.backward and runs_sum_of_autograd()
+        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone))
 
     def _clear(self):
         self._entries, self._charges = [], []
@@ -163,11 +170,15 @@ class Tape:
         self._inputs = {}  # value -> block, kept until its memory may be used again
         self._in_place = set()
         self._unused = set()
+        self._first = {}  # address of a block that is changed -> the first value in it
+        self._unsaved = set()  # values that autograd has not seen, such as states of optimizers
 
     def _value(self, block):
         self._sizes.append(block.size)
         self._blocks.append(weakref.ref(block))
         value = self._known[block.address] = len(self._sizes) - 1
+        if not torch.is_grad_enabled():
+            self._unsaved.add(value)
         return value
 
     def _value_of(self, block):
@@ -212,14 +223,16 @@ class Tape:
     def _changed(self, tensor):
         if not isinstance(tensor, SimTensor):
             return None
-        seen = self._see(tensor)
+        seen, block = self._see(tensor), tensor._block
         if seen is None:
             return None
-        value = self._value(tensor._block)
-        self._in_place.add(value)
+        first = self._first.setdefault(block.address, seen.value)
+        value = self._value(block)
+        self._in_place.add((value, first, bool(block.num_bytes)))
         return seen._replace(value=value)
 
     def _settle(self, returned):
+        self._pending.settle(self._known)  # what the host or another rank has written, or will
         if not self._entries:
             return
         alive, saved, dropped = self._fates(returned)
@@ -228,12 +241,12 @@ class Tape:
             frozenset(dropped), frozenset(self._in_place), frozenset(self._unused), self.backward,
         ))  # fmt: skip
         self.record.plans[plan] += 1
-        pending, self.device.memory = self.device.memory, self._memory
+        self.device.memory = self._memory
         try:
             held = self._run(plan, dropped)
             self._note_recipes(plan, held)
         finally:
-            self.device.memory = pending
+            self.device.memory = self._pending
             self._clear()
 
     def _fates(self, returned):
@@ -247,7 +260,8 @@ class Tape:
         for v in made:
             block = self._blocks[v]()
             if block is not None and self._known.get(block.address) == v:
-                own = returned is None or block.address in returned or block.address in inputs
+                own = returned is None or v in self._unsaved
+                own = own or block.address in returned or block.address in inputs
                 (alive if own else saved).add(v)
             del block
         held = [v for v, block in self._inputs.items() if block.num_bytes]
@@ -315,10 +329,11 @@ class Tape:
         for v, sources in plan.recipes.items():
             block = self._blocks[v]()
             if block is not None:
-                _recipes[block] = [(self._source(s, held), n) for s, n in sources]
+                found = [(self._source(s, held), n) for s, n in sources]
+                _recipes[block] = [(source, n) for source, n in found if source is not None]
 
     def _source(self, value, held):
-        """Return the block of a value that is kept, or of an input."""
+        """Return the block of a value that is kept, or of an input; None for one without bytes."""
         return held[value] if value in held else self._blocks[value]()
 
 

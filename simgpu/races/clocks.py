@@ -62,14 +62,14 @@ class Clocks:
     def switch(self, device, stream):
         """Record that `stream` becomes this thread's current stream."""
         numbers, streams = self.switches.setdefault(
-            (threading.current_thread(), device), ([0], [device.current_stream()])
+            (threading.current_thread(), device), ([0], [device.stream])
         )
         numbers.append(torch.autograd._get_sequence_nr())  # of the next autograd node
         streams.append(stream)
 
     def stream_for(self, device):
         """Return the stream in which CUDA would run an operation issued now for `device`."""
-        current = device.current_stream()
+        current = device.stream
         task = torch._C._current_graph_task_id()
         if task < 0:
             return current
@@ -88,9 +88,9 @@ class Clocks:
         A copy to another device, `peer`, synchronises the streams of both.
         """
         stream = self.stream_for(device)
-        others = {device.current_stream()}
+        others = {device.stream}
         if peer is not None:
-            others |= {peer.current_stream(), self.stream_for(peer)}
+            others |= {peer.stream, self.stream_for(peer)}
         others.discard(stream)
         clock = self.clock(stream)
         for other in others:

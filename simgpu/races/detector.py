@@ -53,7 +53,7 @@ class Detector(Clocks):
         with device.machine.lock:
             self.saw_work = True
             name = work.name.split(" ")[0]
-            if stream is device.current_stream():
+            if stream is device.stream:
                 self.check(*self.advance(device), name, reads, writes)
             else:
                 self.of_groups.add(stream)

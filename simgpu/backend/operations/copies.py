@@ -71,7 +71,10 @@ def to_device(data, device, dtype=None, non_blocking=False, memory_format=None) 
     else:
         values = torch.empty_like(values, device=META)
     result = wrap(values, device)
-    _charge_to_device(data, result, values.nbytes, non_blocking)
+    if data.dim() == 0 and device.sink.has_constants:
+        device.sink.launch("scalar_tensor", num_bytes=values.nbytes, results=result)
+    else:
+        _charge_to_device(data, result, values.nbytes, non_blocking)
     return result
 
 

@@ -13,14 +13,16 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
-from simgpu.compiled.regions import Region
+from simgpu.compiled.regions import Region, Settings, outside
 from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
 NOTE = "torch.compile takes no time here: times are those once everything is compiled"
 EAGER_NOTE = "what the script compiles runs as eager code (--eager)"
 _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
+_ONE_LAUNCH = "reduce-overhead", "max-autotune"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
+_DISABLE = "torch.compiler:disable"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
 _PROFILE = "torch.autograd.profiler:profile.__init__"
 _NEW_FAKE = "torch._subclasses.fake_tensor:FakeTensor.__new__"
@@ -33,49 +35,56 @@ class Compiled:
     Parameters
     ----------
     warn : callable
-        Is told, once, what the times of compiled code mean.
+        Is told, once, what the times of compiled code mean, and what runs as eager code.
     eager : bool
         Whether to run it as eager code.
 
     Attributes
     ----------
-    used : bool
-        Whether it has compiled anything.
+    notes : list of str
+        What was said; nothing if it has compiled nothing.
     records : list of Record
         What each region did.
     """
 
     def __init__(self, warn, eager):
-        self.used, self.warn, self.eager = False, warn, eager
-        self.records = []
+        self.warn, self.eager = warn, eager
+        self.notes, self.records = [], []
 
     @property
     def note(self):
         """What the times of compiled code mean."""
         return EAGER_NOTE if self.eager else NOTE
 
-    def _region(self, mode, function):
-        if not self.used:
-            self.used = True
-            self.warn(self.note)
-        if self.eager:
-            return function
-        region = Region(function, mode)
-        self.records.append(region.record)
-        return region
-
     def compile(
-        self, model=None, *, backend="inductor", mode=None, options=None, disable=False, **_
-    ):
-        """`torch.compile`: return a function as it is, a module in an `OptimizedModule`."""
+        self, model=None, *, backend="inductor", mode=None, options=None, disable=False,
+        fullgraph=False, **_,
+    ):  # fmt: skip
+        """`torch.compile`: return a `Region`, for a module in an `OptimizedModule`."""
         _check(backend, mode, options)
         if model is None:
             given = {"backend": backend, "mode": mode, "options": options, "disable": disable}
-            return functools.partial(self.compile, **given)
+            return functools.partial(self.compile, fullgraph=fullgraph, **given)
         if disable:
             return model
-        region = functools.partial(self._region, mode)
-        return _optimized(model, region) if isinstance(model, torch.nn.Module) else region(model)
+        one_launch = mode in _ONE_LAUNCH or bool((options or {}).get("triton.cudagraphs"))
+        make = functools.partial(self._region, backend, Settings(one_launch, fullgraph))
+        return _optimized(model, make) if isinstance(model, torch.nn.Module) else make(model)
+
+    def _region(self, backend, settings, function):
+        self._say(self.note)
+        if backend != "inductor":
+            self._say(f"torch.compile with backend={backend!r} runs as eager code here")
+        if self.eager or backend != "inductor":
+            return function
+        region = Region(function, settings)
+        self.records.append(region.record)
+        return region
+
+    def _say(self, note):
+        if note not in self.notes:
+            self.notes.append(note)
+            self.warn(note)
 
 
 def _check(backend, mode, options):
@@ -90,8 +99,8 @@ def _check(backend, mode, options):
         find("torch._dynamo.backends.registry:lookup_backend")(backend)  # raises InvalidBackend
 
 
-def _optimized(model, region):
-    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, region)
+def _optimized(model, make):
+    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, make)
     compiled._torchdynamo_orig_callable = model.forward
     return compiled
 
@@ -102,6 +111,22 @@ def _compile_module(compiled):
         self._compiled_call_impl = compiled.compile(self._call_impl, *args, **kwargs)
 
     return compile
+
+
+def _disable(own):
+    """Make functions and modules run outside of regions; a class is left to PyTorch."""
+
+    @functools.wraps(own)
+    def disable(fn=None, recursive=True, *, reason=None):
+        if fn is None:
+            return functools.partial(disable, recursive=recursive, reason=reason)
+        if isinstance(fn, torch.nn.Module):
+            return _optimized(fn, outside)
+        if not recursive or isinstance(fn, type) or not callable(fn):
+            return own(fn, recursive, reason=reason)
+        return outside(fn)
+
+    return disable
 
 
 def _refuse_simulated(own, what):
@@ -144,6 +169,7 @@ def replacements(compiled) -> dict:
     return {
         _COMPILE[0]: compiled.compile,
         _COMPILE[1]: _compile_module(compiled),
+        _DISABLE: _disable(find(_DISABLE)),
         _NEW_FAKE: staticmethod(_refuse_on_cuda(find(_NEW_FAKE))),
         _FAKE: _refuse_simulated(from_tensor, "tracing (torch.export, FakeTensorMode)"),
         _PROFILE: _profile_host(find(_PROFILE)),

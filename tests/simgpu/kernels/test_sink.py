@@ -11,6 +11,8 @@ from simgpu.clock.current import find_device
 class Tape:
     """Keeps kernels until they are played."""
 
+    has_constants = False
+
     def __init__(self, device):
         self.device, self.kernels = device, []
         device.sink = self
@@ -18,7 +20,7 @@ class Tape:
     def launch(self, *kernel, **facts):
         self.kernels.append((kernel, facts))
 
-    def settle(self):
+    def settle(self, read=None):
         pass
 
     def play(self):
@@ -67,6 +69,8 @@ def test_a_sink_sees_which_tensors_an_operation_reads_and_makes():
 class Counter:
     """Counts the kernels that it passes on."""
 
+    has_constants = False
+
     def __init__(self, device):
         self.next, self.names = device.sink, []
         device.sink = self
@@ -75,8 +79,8 @@ class Counter:
         self.names.append(name)
         self.next.launch(name, *kernel, **facts)
 
-    def settle(self):
-        self.next.settle()
+    def settle(self, read=None):
+        self.next.settle(read)
 
 
 def test_a_sink_of_a_rank_stays_behind_a_collective():

@@ -60,7 +60,7 @@ def simulated(name):
     """Return the plans of a program's compiled region."""
     (device,) = sim.configure(1, gpu="a100", numerics=False)
     program = PROGRAMS[name](device)
-    region = Region(program.function, mode="default")
+    region = Region(program.function)
     program.run(region)
     sim.synchronize()
     return list(region.record.plans.elements())

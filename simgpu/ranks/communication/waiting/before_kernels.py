@@ -44,6 +44,11 @@ class _Waiting:
             self.ranks.run_others_first()
         self.next.launch(*kernel, **facts)
 
-    def settle(self) -> None:
+    @property
+    def has_constants(self):
+        """Whether the next sink has."""
+        return self.next.has_constants
+
+    def settle(self, read=None) -> None:
         """Pass on what the next sink holds back."""
-        self.next.settle()
+        self.next.settle(read)

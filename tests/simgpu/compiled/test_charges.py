@@ -1,0 +1,333 @@
+"""What compiled code takes: the kernels of a plan, one call of the host, and its memory."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.programs.clock_programs import PROMPT, elapsed, spans
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import simgpu as sim
+from simgpu.compiled.regions import Region
+from simgpu.hardware.assumptions import COMPILED_CALL
+
+N = 1024
+SIZE = 4 * N * N
+
+
+def kernels(run):
+    """Return the spans of the kernels of a call."""
+    elapsed(run)
+    return spans(engine="compute")
+
+
+@pytest.fixture
+def x():
+    (device,) = sim.configure(1, gpu=PROMPT, numerics=False)
+    return torch.ones(N, N, device=device)
+
+
+@pytest.mark.parametrize("operation", [torch.relu, torch.mm, torch.sum])
+def test_one_operation_costs_what_it_does_in_eager_code_and_the_call(operation):
+    for gpu in ("a100", PROMPT):
+        (device,) = sim.configure(1, gpu=gpu, numerics=False)
+        x = torch.ones(4 * N, 4 * N, device=device)
+        inputs = [x] * (2 if operation is torch.mm else 1)
+        region = Region(operation)
+        eager, compiled = (elapsed(lambda f=f, x=inputs: f(*x)) for f in (operation, region))
+        extra = len(spans(engine="compute")) - 1  # a sum has a second stage
+        assert compiled == pytest.approx(eager + COMPILED_CALL, abs=1e-9 + extra * 10e-6)
+        assert compiled > eager
+
+
+def chain(x, n):
+    for _ in range(n):
+        x = (x * 2).sin()
+    return x
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 10])
+def test_a_chain_moves_each_operand_once(x, n):
+    (kernel,) = kernels(lambda: Region(chain)(x, n))
+    assert kernel.bytes == 2 * SIZE
+    assert len(kernels(lambda: chain(x, n))) == 2 * n
+
+
+def test_a_chain_of_several_inputs(x):
+    others = [torch.ones_like(x) for _ in range(3)]
+    (kernel,) = kernels(lambda: Region(lambda x, *o: x * o[0] + o[1] * o[2] - x)(x, *others))
+    assert kernel.bytes == 5 * SIZE
+
+
+def test_what_nobody_reads_is_not_computed(x):
+    def wasteful(x):
+        x.exp().sin()
+        return x * 2
+
+    (kernel,) = kernels(lambda: Region(wasteful)(x))
+    assert kernel.name == "triton_poi_fused_mul"
+
+
+def test_the_name_says_what_is_in_a_kernel(x):
+    first, second = kernels(lambda: Region(lambda x: ((x + 1).relu() @ x).tanh())(x))[::2]
+    assert first.name == "triton_poi_fused_add_relu"
+    assert second.name == "triton_poi_fused_tanh"
+
+
+def test_reduce_overhead_takes_one_launch_a_graph():
+    (device,) = sim.configure(1, gpu="a100", numerics=False)
+    x, model = torch.ones(64, 64, device=device), nn.Sequential(*[nn.Linear(64, 64)] * 20)
+    model.to(device)
+    launch = sim.GPUS["a100"].launch_overhead
+
+    def host(mode):
+        region = Region(model, mode)
+        elapsed(lambda: None)
+        with torch.no_grad():
+            region(x)
+        return sim.now(), len(spans(engine="compute"))
+
+    (default, many), (reduced, same) = host(None), host("reduce-overhead")
+    assert many == same == 20
+    assert default == pytest.approx(COMPILED_CALL + 20 * launch)
+    assert reduced == pytest.approx(COMPILED_CALL + launch)
+    model(x)
+    assert sim.now() > reduced + launch  # the device charges launches again
+
+
+class Block(nn.Module):
+    def __init__(self, heads=4, width=64):
+        super().__init__()
+        self.heads = heads
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1)
+        )
+
+    def forward(self, x):
+        b, t, c = x.shape
+        parts = self.qkv(self.norms[0](x)).view(b, t, 3, self.heads, c // self.heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        scores = (q @ k.transpose(-2, -1)) * (c // self.heads) ** -0.5
+        hidden = torch.ones(t, t, device=x.device, dtype=torch.bool).tril().logical_not()
+        y = scores.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
+        return x + self.mlp(self.norms[1](x))
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, make_block=Block, outside=False):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(512, 64), nn.Linear(64, 512)
+        self.blocks = nn.ModuleList(make_block() for _ in range(3))
+        self.outside = outside
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.outside else block(x)
+        return F.cross_entropy(self.head(x).view(-1, 512), tokens.view(-1))
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10),
+        )  # fmt: skip
+
+    def forward(self, x):
+        x = x.view(-1, 1, 8, 8).expand(-1, 3, 8, 8).float()
+        return self.net(x).square().mean()
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.gate, self.down = (nn.Linear(64, 64, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        x = x.float()
+        for _ in range(4):
+            y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+            x = x + self.down(F.silu(self.gate(y)) * self.up(y))
+        return x.square().mean()
+
+
+def whole(model):
+    return Region(model)
+
+
+def by_blocks(model):
+    for block in model.blocks:
+        block.forward = Region(block.forward)
+    return model
+
+
+def checkpointed(model):
+    model.outside = True
+    return by_blocks(model)
+
+
+CASES = [
+    (LanguageModel, whole), (LanguageModel, by_blocks), (LanguageModel, checkpointed),
+    (Images, whole), (Gated, whole),
+]  # fmt: skip
+
+
+def step(make, compile):
+    """Return bytes moved, peak and rest of memory of the second step of training a model."""
+    (device,) = sim.configure(1, gpu="a100", numerics=False)
+    model = make().to(device)
+    call = compile(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    tokens = torch.zeros(8, 64, dtype=torch.long, device=device)
+    for _ in range(2):
+        elapsed(lambda: None)
+        sim.reset_peak_memory_stats()
+        call(tokens).backward()
+        moved, peak = sum(s.bytes for s in spans(engine="compute")), sim.max_memory_allocated()
+        optimizer.step()
+        optimizer.zero_grad()
+    return moved, peak, sim.memory_allocated()
+
+
+def unchanged(model):
+    model.outside = True
+    return model
+
+
+@pytest.mark.parametrize(("make", "compile"), CASES)
+def test_neither_more_bytes_nor_more_memory_than_eager_code(make, compile):
+    eager = step(make, unchanged if compile is checkpointed else lambda model: model)
+    compiled = step(make, compile)
+    logits = 4 * 8 * 64 * 512
+    assert compiled[0] < eager[0]
+    assert compiled[1] <= eager[1] + logits
+    assert compiled[1] > 0.4 * eager[1]
+    assert compiled[2] == eager[2]
+
+
+def test_a_compiled_optimizer_keeps_its_state():
+    def after(compile):
+        (device,) = sim.configure(1, numerics=False)
+        model = nn.Linear(N, N).to(device)
+        optimizer = torch.optim.AdamW(model.parameters())
+        step = compile(optimizer.step)
+        found = []
+        for _ in range(3):
+            model(torch.ones(1, N, device=device)).sum().backward()
+            step()
+            found.append(sim.memory_allocated())
+        return found
+
+    assert after(Region) == after(lambda step: step)
+
+
+def test_a_compiled_step_keeps_what_eager_code_keeps():
+    def after(compile):
+        (device,) = sim.configure(1, numerics=False)
+        model = nn.Sequential(nn.Linear(N, N), nn.GELU(), nn.Linear(N, N)).to(device)
+        optimizer = torch.optim.AdamW(model.parameters())
+
+        def step(x):
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+
+        step, found = compile(step), []
+        for _ in range(3):
+            step(torch.ones(8, N, device=device))
+            found.append(sim.memory_allocated())
+        return found
+
+    assert after(Region) == after(lambda step: step)
+
+
+def test_less_is_kept_for_the_backward_pass(x):
+    weight = torch.ones(N, requires_grad=True, device=x.device)
+
+    def activations(x, weight):
+        return F.gelu(x * weight).sin().exp().sum(1)
+
+    def kept(function):
+        before = sim.memory_allocated()
+        out = function(x, weight)
+        return sim.memory_allocated() - before, out
+
+    (eager, _), (compiled, _) = kept(activations), kept(Region(activations))
+    assert eager > 3 * SIZE
+    assert compiled < 0.01 * SIZE
+
+
+def test_an_input_that_is_needed_again_stays():
+    (device,) = sim.configure(1, numerics=False)
+    leaf = torch.ones(N, N, device=device, requires_grad=True)
+    region = Region(lambda x: x.sin().exp())
+    before = sim.memory_allocated()
+    out = region(leaf * 2)  # nothing else holds the product, and the sine is computed from it
+    assert sim.memory_allocated() - before == 2 * SIZE
+    out.sum().backward()
+    del out
+    assert sim.memory_allocated() - before == SIZE
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_is_computed_again_takes_memory(reentrant):
+    """The region that a backward pass opens again stands in the region of that pass."""
+
+    def peak(compile):
+        (device,) = sim.configure(1, numerics=False)
+        blocks = nn.ModuleList(nn.Sequential(*[nn.Linear(N, N)] * 6) for _ in range(3)).to(device)
+        x = torch.ones(8 * N, N, device=device, requires_grad=True)
+        before = sim.memory_allocated()
+        for block in blocks:
+            x = checkpoint(compile(block), x, use_reentrant=reentrant)
+        x.sum().backward()
+        return sim.max_memory_allocated() - before
+
+    eager = peak(lambda block: block)
+    assert 0.85 * eager < peak(Region) <= eager
+
+
+def test_calls_leave_nothing_at_their_inputs(x):
+    weight = torch.ones(N, N, device=x.device, requires_grad=True)
+    region = Region(lambda x, weight: (x @ weight).relu().sum())
+    for backward in (True, False):
+        for _ in range(3):
+            out = region(x, weight)
+            assert len(weight._backward_hooks) == 1
+            if backward:
+                out.backward()
+                assert not weight._backward_hooks
+        del out
+        assert not weight._backward_hooks
+    weight.grad = None
+    assert sim.memory_allocated() == 2 * SIZE
+
+
+def test_other_devices_are_charged_as_eager_code():
+    first, second = sim.configure(2)
+    model = nn.Linear(8, 8).to(first)
+    region = Region(lambda x: (model(x).relu() + 1).to(second).relu() + 1)
+    region(torch.ones(4, 8, device=first)).sum()
+    names = {device: [s.name for s in spans(device=device, engine="compute")] for device in
+             ("sim:0", "sim:1")}  # fmt: skip
+    assert [name.startswith("triton") for name in names["sim:0"][-2:]] == [False, True]
+    assert names["sim:1"] == ["relu", "add", "sum"]
+
+
+def test_the_race_detector_sees_what_is_compiled():
+    (device,) = sim.configure(1)
+    region = Region(nn.Linear(8, 8).to(device))
+    x, side = torch.ones(4, 8, device=device), sim.Stream(device)
+    with sim.check_races():
+        y = region(x)
+        with side:
+            side.wait_stream(sim.default_stream())
+            z = region(y)
+        with pytest.raises(sim.RaceError):
+            region(z)
