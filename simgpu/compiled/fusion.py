@@ -75,8 +75,8 @@ class Kernel:
         names = dict.fromkeys(name.strip("_") for name in self.names)
         return f"triton_{kind}_fused_{'_'.join(names)}"[:MOST_CHARACTERS]
 
-    def add(self, node, reads) -> None:
-        """Add a node, which reads `reads` once values are computed where they are needed."""
+    def add(self, node, reads, names) -> None:
+        """Add a node, with what it reads and the operations in it once others are inlined."""
         if self.kind == POINTWISE and node.kind == ROWS:
             self.kind, self.n, self.rows = ROWS, node.n, node.rows
         if self.kind == ROWS and node.kind == COLUMNS:
@@ -85,7 +85,7 @@ class Kernel:
             self.sums.update(v for v, _ in node.writes)
         if node.kind == ROWS:
             self.row_sums.update(v for v, _ in node.writes)
-        self.names.append(node.name)
+        self.names += names
         self.entries.append(node.entry)
         _merge(self.reads, reads)
         self.writes.update(node.writes)
@@ -95,7 +95,7 @@ class Kernel:
         if self.kind == SECOND:
             same = node.kind == POINTWISE and node.n == self.n
             return same and any(v in self.writes for v, _ in reads)
-        if not _FUSED.issuperset((self.kind, node.kind)) or len(self.names) >= MOST_FUSED:
+        if not _FUSED.issuperset((self.kind, node.kind)) or len(self.entries) >= MOST_FUSED:
             return False
         if any(v in self.sums for v, _ in reads) or not self._shares(reads):
             return False
@@ -140,13 +140,13 @@ def fuse(nodes, sizes, must) -> list:
     """
     nodes = _without_unused(nodes, must)
     kernels, where = [], {}
-    for node, reads in _inlined(nodes, sizes, must):
+    for node, reads, names in _inlined(nodes, sizes, must):
         first = max((where[v] for v, _ in reads if v in where), default=0)
         place = _best(kernels, first, node, reads)
         if place is None:
             place = len(kernels)
             kernels.append(Kernel(node.kind, node.n, node.rows))
-        kernels[place].add(node, reads)
+        kernels[place].add(node, reads, names)
         if _is_split(node):
             kernels.append(_second(kernels[place], node, sizes))
             place = len(kernels) - 1
@@ -215,19 +215,19 @@ def _without_unused(nodes, must):
 
 
 def _inlined(nodes, sizes, must):
-    """Yield the nodes that write what they compute, and what each reads: ``{value: bytes}``."""
+    """Yield the nodes that write what they compute, what each reads, and what is done in it."""
     users = {}
     for i, node in enumerate(nodes):
         for v, *_ in node.reads:
             users.setdefault(v, set()).add(i)
-    leaves, steps = {}, {}  # of each value that is computed where it is needed
+    leaves, inner = {}, {}  # of each value that is computed where it is needed
     for node in nodes:
-        reads, count = {}, 1
+        reads, names = {}, []
         for v, num_bytes, part in node.reads:
             if v not in leaves:
                 _merge(reads, {(v, part): num_bytes})
                 continue
-            count += steps[v]
+            names += inner[v]
             share = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
             for (leaf, place), b in leaves[v].items():
                 if share == 1 or b <= SMALL:
@@ -235,18 +235,18 @@ def _inlined(nodes, sizes, must):
                 else:  # another part of the leaf than other parts of the value
                     _merge(reads, {(leaf, (place, part)): int(b * share)})
         uses = set().union(*(users.get(v, ()) for v, _ in node.writes))
-        own = len(reads) / node.width
+        own, names = len(reads) / node.width, [*names, node.name]
         if node.kind == POINTWISE and not (
             node.once
             or any(v in must for v, _ in node.writes)
             or any(nodes[u].kind in (EXTERN, SEPARATE) for u in uses)
-            or (len(uses) > 1 and (own > REUSED_READS or count > REUSED_STEPS))
+            or (len(uses) > 1 and (own > REUSED_READS or len(names) > REUSED_STEPS))
             or own > READS
         ):
             for v, _ in node.writes:
-                leaves[v], steps[v] = reads, count
+                leaves[v], inner[v] = reads, names
             continue
-        yield node, reads
+        yield node, reads, names
 
 
 def _merge(reads, more):
