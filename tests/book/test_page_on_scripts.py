@@ -108,12 +108,13 @@ def parts_after(command):
 
 
 @pytest.mark.process
-def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page):
-    command = "run --gpu h100 --shapes-only {}blocks.py"
-    for options in ([], ["--eager"]):
-        printed = compiled_on_the_page(*options)
-        parts = parts_after(command.format("".join(f"{option} " for option in options)))
+def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path):
+    for options, run in (("", ["--timeline", "step.json"]), ("--eager ", ["--eager"])):
+        printed = compiled_on_the_page(*run)
+        parts = parts_after(f"run --gpu h100 --shapes-only {options}blocks.py")
         assert [part for part in parts if part not in printed] == []
+    kernel = re.search(r"names like Inductor's: `(\w+)`", TEXT)[1]
+    assert f'"{kernel}"' in (tmp_path / "step.json").read_text(encoding="utf-8")
 
 
 @pytest.mark.process
