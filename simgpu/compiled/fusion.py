@@ -222,12 +222,14 @@ def _inlined(nodes, sizes, must):
             users.setdefault(v, set()).add(i)
     leaves, inner = {}, {}  # of each value that is computed where it is needed
     for node in nodes:
-        reads, names = {}, []
+        reads, names, taken = {}, [], set()
         for v, num_bytes, part in node.reads:
             if v not in leaves:
                 _merge(reads, {(v, part): num_bytes})
                 continue
-            names += inner[v]
+            if id(inner[v]) not in taken:  # the values of a list have one
+                names += inner[v]
+                taken.add(id(inner[v]))
             share = min(1.0, num_bytes / sizes[v]) if sizes[v] else 1.0
             for (leaf, place), b in leaves[v].items():
                 if share == 1 or b <= SMALL:

@@ -1,6 +1,7 @@
 """Compiled regions: a call of a module or function, and the backward pass of what it made."""
 
 import functools
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakMethod
@@ -10,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
+from simgpu.clock.current import state
 from simgpu.compiled.record import Record
 from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
@@ -204,6 +206,19 @@ class _Outside(_Watch):
         tape, self.tape = self.tape, None
         if tape is not None and recording(self.device) is None:
             tape.start()
+
+
+def is_inside() -> bool:
+    """Return whether compiled code runs, as `torch.compiler.is_compiling` does while it is traced.
+
+    A backward pass is not traced with the code that it belongs to. PyTorch itself is told that
+    nothing is: its optimisers would leave to a compiler what eager operations cannot do.
+    """
+    asks = sys._getframe(1).f_globals.get("__name__", "")
+    if state.machine is None or asks.partition(".")[0] == "torch":
+        return False
+    tape = recording(current.find_device())
+    return tape is not None and not tape.backward
 
 
 def outside(function):

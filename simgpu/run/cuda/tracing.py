@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
-from simgpu.compiled.regions import Region, Settings, outside
+from simgpu.compiled.regions import Region, Settings, is_inside, outside
 from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
@@ -23,6 +23,7 @@ _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 _ONE_LAUNCH = "reduce-overhead", "max-autotune"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _DISABLE = "torch.compiler:disable"
+_ASK = "torch.compiler:is_compiling", "torch.compiler:is_dynamo_compiling"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
 _PROFILE = "torch.autograd.profiler:profile.__init__"
 _NEW_FAKE = "torch._subclasses.fake_tensor:FakeTensor.__new__"
@@ -168,6 +169,7 @@ def replacements(compiled) -> dict:
     from_tensor = find(_FAKE)
     return {
         _COMPILE[0]: compiled.compile,
+        **{name: is_inside for name in _ASK},
         _COMPILE[1]: _compile_module(compiled),
         _DISABLE: _disable(find(_DISABLE)),
         _NEW_FAKE: staticmethod(_refuse_on_cuda(find(_NEW_FAKE))),

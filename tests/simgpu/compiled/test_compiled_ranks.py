@@ -76,9 +76,11 @@ def data_parallel(device, compiled, outside=False, accumulate=1, **kwargs):
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"outside": True}, {"bucket_cap_mb": 0.002, "outside": True},
-        {"gradient_as_bucket_view": True}, {"static_graph": True}, {"accumulate": 2},
-        {"find_unused_parameters": True},
+        {"bucket_cap_mb": 0.002, "outside": True}, {"accumulate": 2},
+        *(pytest.param(more, marks=pytest.mark.slow) for more in (
+            {}, {"outside": True}, {"gradient_as_bucket_view": True}, {"static_graph": True},
+            {"find_unused_parameters": True},
+        )),
     ],
     ids=str,
 )  # fmt: skip
@@ -103,10 +105,12 @@ def sharded(device, compiled, recompute=False, accumulate=1, **kwargs):
 @pytest.mark.parametrize(
     "options",
     [
-        {}, {"recompute": True}, {"accumulate": 2}, {"reshard_after_forward": False},
-        {"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)},
+        {"recompute": True}, {"mp_policy": MixedPrecisionPolicy(torch.bfloat16, torch.float32)},
+        *(pytest.param(more, marks=pytest.mark.slow) for more in (
+            {}, {"accumulate": 2}, {"reshard_after_forward": False},
+        )),
     ],
-    ids=["plain", "recomputed", "accumulated", "not resharded", "mixed precision"],
+    ids=["recomputed", "mixed precision", "plain", "accumulated", "not resharded"],
 )  # fmt: skip
 def test_fully_sharded(options):
     both(sharded, **options)
@@ -145,7 +149,7 @@ def tensor_parallel(device, compiled, plan, by_layers):
     return values(model, losses)
 
 
-@pytest.mark.parametrize("by_layers", [False, True])
+@pytest.mark.parametrize("by_layers", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("plan", [TENSOR_PLAN, SEQUENCE_PLAN], ids=["tensor", "sequence"])
 def test_tensor_parallel(plan, by_layers):
     both(tensor_parallel, plan=plan, by_layers=by_layers)
@@ -172,7 +176,9 @@ def pipeline(device, compiled, name):
     return values(part, losses)
 
 
-@pytest.mark.parametrize("name", ["ScheduleGPipe", "Schedule1F1B"])
+@pytest.mark.parametrize(
+    "name", ["Schedule1F1B", pytest.param("ScheduleGPipe", marks=pytest.mark.slow)]
+)
 def test_pipeline(name):
     both(pipeline, name=name)
 

@@ -145,3 +145,18 @@ def test_a_plan_holds_no_tensor(device, made):
     own = sum(p.numel() * 4 for p in model.parameters())
     assert len(made) == 2
     assert sim.memory_allocated() < own + 512 * 10
+
+
+@pytest.mark.timeout(60)
+def test_a_step_of_many_tensors_is_planned_in_time(device, made):
+    """What is computed for one tensor of a list is not what is computed for all of them."""
+    weights = [torch.randn(64, 64 + i, device=device, requires_grad=True) for i in range(40)]
+    optimizer = torch.optim.AdamW(weights, foreach=True)
+    for group in optimizer.param_groups:
+        group["capturable"] = True  # as compilers ask for: all of it on the GPU
+    step = Region(optimizer.step)
+    for _ in range(3):
+        for weight in weights:
+            weight.grad = torch.ones_like(weight)
+        step()
+    assert len(made) == 2

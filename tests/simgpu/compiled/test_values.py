@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import simgpu as sim
 from simgpu.compiled.regions import Region
@@ -128,13 +128,27 @@ def in_several_graphs(model):
     return call
 
 
+def keep_products():
+    keep = [torch.ops.aten.addmm.default, torch.ops.aten.mm.default]
+    return create_selective_checkpoint_contexts(keep)
+
+
+def checkpointed_selectively(model):
+    model.compile()
+    return lambda x: checkpoint(model, x, use_reentrant=False, context_fn=keep_products)
+
+
+def checkpointed_selectively_inside(model):
+    return torch.compile(checkpointed_selectively(model))
+
+
 PLAIN = [
     a_module, the_method, each_layer, nested, a_function, a_decorator, a_decorator_with_arguments,
     a_decorated_method, in_several_graphs,
 ]  # fmt: skip
 CHECKPOINTED = [
     checkpointed_outside, checkpointed_outside_reentrantly, checkpointed_inside,
-    checkpointed_inside_reentrantly,
+    checkpointed_inside_reentrantly, checkpointed_selectively, checkpointed_selectively_inside,
 ]  # fmt: skip
 
 
