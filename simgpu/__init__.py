@@ -14,11 +14,12 @@ numbers about the hardware. The same program takes the same simulated time in ev
   runs out as on a real GPU.
 
 Not modelled: contention for host memory, for links, and between collectives and kernels (ranks
-model the last two), kernel selection and fusion (except of attention, which runs in the kernel that
-PyTorch would choose on that GPU, see `simgpu.backend.attention`), FLOPs of factorisations, full
-launch queues, caches, changing clock rates, library workspaces, staged copies that slow each other
-down, and the time of Python itself. The backward pass runs on the stream that is current when it is
-called, not on those of the forward pass.
+model the last two), kernel selection (except of attention, which runs in the kernel that PyTorch
+would choose on that GPU, see `simgpu.backend.attention`), fusion (except of what ``simgpu run``
+finds compiled, see `simgpu.compiled`), FLOPs of factorisations, full launch queues, caches,
+changing clock rates, library workspaces, staged copies that slow each other down, and the time of
+Python itself. The backward pass runs on the stream that is current when it is called, not on those
+of the forward pass.
 
 Values are computed immediately, in program order. A missing wait between streams, or a buffer that
 is overwritten or freed too early, may change times but never values: `check_races` finds them.
@@ -28,8 +29,9 @@ communication takes as long as NCCL's would (`simgpu.network.collective_costs`).
 predicts a step of a model on many GPUs, `simgpu.compare` puts a run beside it and beside published
 ones.
 
-Not supported: sparse and nested tensors, ``torch.compile``, ``nn.DataParallel``, generators on a
-device, tensors in forked processes, FSDP1. Conjugate and negative views are copies.
+Not supported: sparse and nested tensors, ``torch.compile`` outside ``simgpu run``,
+``nn.DataParallel``, generators on a device, tensors in forked processes, FSDP1. Conjugate and
+negative views are copies.
 
 Examples
 --------

@@ -55,6 +55,9 @@ _BY_ENGINE = {
     "sync": "wait",
 }
 _PATTERNS = (
+    # A fused kernel's name lists its operations; Inductor's prefix says of which kind it is.
+    ("element by element", r"^triton_poi_"),
+    ("reduce, pool, normalise", r"^triton_(red|per)_"),
     ("copy within a GPU", r"^memcpy"),
     ("fill", r"^memset"),
     ("pad", r"^constant_pad|^(slice|select)_backward"),

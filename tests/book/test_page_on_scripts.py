@@ -84,6 +84,47 @@ def test_the_comparison_is_what_the_page_says(capsys):
     assert capsys.readouterr().out == stored
 
 
+@pytest.fixture
+def compiled_on_the_page(tmp_path):
+    """Return a function that runs the page's compiled script and returns what it prints."""
+    script = re.search(r"```python\n(import torch\n.*?)```", TEXT, re.DOTALL)[1]
+
+    def run(*options, first_line=""):
+        changed = script.replace("        y = self", f"{first_line}        y = self")
+        (tmp_path / "blocks.py").write_text(changed, encoding="utf-8")
+        words = ["-m", "simgpu", "run", "--gpu", "h100", "--shapes-only", *options, "blocks.py"]
+        return subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        ).stdout  # fmt: skip
+
+    return run
+
+
+def parts_after(command):
+    """Return what the page says that a command prints, in the parts between `...`."""
+    stored = re.search(rf"\$ simgpu {command}\n\.\.\.\n(.*?)(?:```|\$ simgpu)", TEXT, re.DOTALL)[1]
+    return stored.split("...\n")
+
+
+@pytest.mark.process
+def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path):
+    for options, run in (("", ["--timeline", "step.json"]), ("--eager ", ["--eager"])):
+        printed = compiled_on_the_page(*run)
+        parts = parts_after(f"run --gpu h100 --shapes-only {options}blocks.py")
+        assert [part for part in parts if part not in printed] == []
+    kernel = re.search(r"names like Inductor's: `(\w+)`", TEXT)[1]
+    assert f'"{kernel}"' in (tmp_path / "step.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.process
+def test_a_line_breaks_the_graphs_that_the_page_names(compiled_on_the_page):
+    line = re.search(r"With `(print\(.*?\))` as the first line of `forward`", TEXT)[1]
+    stored = re.search(r"ends\s+with\n\n```\n(.*?)```", TEXT, re.DOTALL)[1]
+    printed = compiled_on_the_page(first_line=f"        {line}\n")
+    assert printed.endswith(stored)
+
+
 @pytest.mark.process
 def test_a_kernel_of_ones_own_takes_what_the_page_says(tmp_path):
     script = re.search(r"```python\n(import simgpu\n.*?)```", TEXT, re.DOTALL)[1]

@@ -58,6 +58,8 @@ CONSTANTS = (
          ASSUMED, "streaming kernels reach about 80%"),
         ("LAUNCH_OVERHEAD", "host's time for one operation", "s",
          ASSUMED, "an eager program: Python, PyTorch and driver"),
+        ("COMPILED_CALL", "host's time for one call of a compiled graph, its kernels apart", "s",
+         ASSUMED, "guards, and the runtime of AOTAutograd: tens of µs are usual"),
         ("COLLECTIVE_LAUNCH_OVERHEAD", "host's time for one collective or message", "s",
          ASSUMED, "the middle of 20 to 30 µs, measured for `all_reduce`"),
         ("KERNEL_OVERHEAD", "gap between two short kernels", "s", ASSUMED, "both are queued"),

@@ -1,9 +1,8 @@
 """What `torch.compile` makes of pointwise chains, one kernel each: stand-ins for its kernels.
 
-No user's program gets these kernels yet: ``simgpu run`` runs what a script compiles as eager code.
-They stand in until simulated GPUs record compiled regions, and fuse these themselves. Each moves
-the bytes of the kernel that it stands for, and computes something else. Only `Program.compiled`
-uses them; `simgpu.plan.step.eager` has the same names for all other programs.
+No user's program gets these kernels: what a script compiles has those of `simgpu.compiled`. Each of
+these moves the bytes of the kernel that it stands for, and computes something else. Only
+`Program.compiled` uses them; `simgpu.plan.step.eager` has the same names for all other programs.
 """
 
 import torch
