@@ -32,6 +32,8 @@ class Pair:
         What they are: ``allocated``, ``reserved``, or empty.
     key, source : str
         Of references.bib, and where in that source.
+    use : str
+        ``development``: known while compiled code was built.
     """
 
     program: str
@@ -47,6 +49,7 @@ class Pair:
     memory: str
     key: str
     source: str
+    use: str
 
     @property
     def seconds(self) -> tuple:

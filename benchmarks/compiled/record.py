@@ -67,6 +67,7 @@ def _line(row):
         "program": f"{pair.program} {pair.options}".strip(),
         "what": pair.what,
         "source": pair.source,
+        "use": pair.use,
         "published_seconds": pair.seconds,
         "published_ratio": round(row.published_ratio, 4),
         "published_bytes": pair.peaks,
