@@ -27,7 +27,8 @@ def numbers() -> dict:
     short = [row for row in beyond if _tokens(row) <= SHORT]
     times = [row.pair.seconds[0] / row.seconds[0] for row in rows]
     (book,) = (row.pair for row in rows if row.pair.options == BOOK)
-    missing = [1 - row.seconds[1] / row.pair.seconds[1] for row in beyond if row not in short]
+    long = [row for row in beyond if row not in short]
+    missing = [_missing(row, 1) / row.pair.seconds[1] for row in long]
     return {
         "compiled_rows": len(rows),
         "compiled_median": median_error(rows),
@@ -44,6 +45,7 @@ def numbers() -> dict:
         "compiled_long": f"{LONG:,}",
         "compiled_missing_low": min(missing),
         "compiled_missing_high": max(missing),
+        "compiled_shared": min(_missing(row, 0) / _missing(row, 1) for row in long),
         "compiled_odd": book.seconds[1] * 1e3,
         "compiled_padded": book.tokens / PADDED * 1e3,
     }
@@ -63,8 +65,8 @@ def claims() -> dict:
             row.error < 0 for row in beyond if row not in long
         ),
         "compiled: short passes take as long as those of half the length": _is_flat(rows),
-        "compiled: long passes gain less, and their eager times are closer": all(
-            row.error > 0 and _missing(row, 0) < _missing(row, 1) for row in long
+        "compiled: long passes gain less, and most of what is missing is missing eager, too": all(
+            row.error > 0 and 0.5 < _missing(row, 0) / _missing(row, 1) < 1 for row in long
         ),
     }
 
@@ -75,7 +77,8 @@ def _tokens(row):
 
 
 def _missing(row, place):
-    return 1 - row.seconds[place] / row.pair.seconds[place]
+    """Return the seconds by which a step is predicted too short, eager (0) or compiled (1)."""
+    return row.pair.seconds[place] - row.seconds[place]
 
 
 def _is_flat(rows):
