@@ -2,6 +2,7 @@
 
 import math
 
+from benchmarks.published.page import compiled
 from benchmarks.published.study.assumed import ASSUMPTIONS, CONCLUSIONS
 
 # The tables that miss a goal, whose misses the page explains.
@@ -31,7 +32,7 @@ def broken(numbers, launches, ranges, missed=None):
     what `assumed.study` returns.
     """
     claims = {
-        **_messages(numbers), **_steps(numbers), **_orders(numbers),
+        **_messages(numbers), **_steps(numbers), **_orders(numbers), **compiled.claims(),
         **_conclusions(launches, ranges),
         **(_programs(missed) | _worst(numbers) | _added(numbers) if missed else {}),
     }  # fmt: skip

@@ -17,6 +17,7 @@ from benchmarks.published import record, tables
 from benchmarks.published.page import (
     blocks,
     claims,
+    compiled,
     coverage,
     drawings,
     findings,
@@ -63,6 +64,7 @@ def render(found, study, numbers):
         "table_swept": blocks.swept_table(),
         "table_editions": coverage.edition_table(found),
         "table_script": coverage.script_table(),
+        "table_compiled": compiled.pairs_table(),
         "table_fits": coverage.fit_table(found),
         "table_paper": blocks.paper_table(found),
         "table_constants": blocks.constant_table(),

@@ -1,0 +1,37 @@
+"""Running a pair: a program by itself and with ``--compile``, each on simulated GPUs."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.published.families.torchtitan import GPU
+from simgpu.hardware import gpu_file
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = "benchmarks.compiled.programs"
+
+
+def run(pair) -> tuple:
+    """Return what the program of a `Pair` prints, a dict, eager and compiled."""
+    return _run(pair), _run(pair, "--compile")
+
+
+def _run(pair, *more):
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "simgpu", "run", *_launch(pair, Path(folder)),
+                   "--shapes-only", "-m", f"{PROGRAMS}.{pair.program}", *pair.options.split(),
+                   *more]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode or not lines:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
+    return json.loads(lines[0])
+
+
+def _launch(pair, folder):
+    """Return the options, with torchtitan's GPU, which is no preset, as a file."""
+    path = folder / f"{GPU.name}.json"
+    gpu_file.write(path, GPU)
+    return [str(path) if word == GPU.name else word for word in pair.launch.split()]
