@@ -7,7 +7,7 @@ become one kernel, those that share most bytes first (torch/_inductor/scheduler.
 
 from dataclasses import dataclass, field
 
-from simgpu.compiled.nodes import COLUMNS, EXTERN, POINTWISE, ROWS, SCATTER, SEPARATE
+from simgpu.compiled.nodes import AGAIN, COLUMNS, EXTERN, POINTWISE, ROWS, SCATTER, SEPARATE
 
 # Inductor's defaults (torch/_inductor/config.py).
 REUSED_READS = 4  # realize_reads_threshold: of a value that several nodes use
@@ -72,8 +72,8 @@ class Kernel:
     def title(self) -> str:
         """What it is called in a timeline, as Inductor calls its kernels."""
         kind = _SHORT.get(self.kind, "poi")
-        names = dict.fromkeys(name.strip("_") for name in self.names)
-        return f"triton_{kind}_fused_{'_'.join(names)}"[:MOST_CHARACTERS]
+        names = dict.fromkeys(name.strip("_") for name in self.names if name != AGAIN)
+        return f"triton_{kind}_fused_{'_'.join(names) or AGAIN}"[:MOST_CHARACTERS]
 
     def add(self, node, reads, names) -> None:
         """Add a node, with what it reads and the operations in it once others are inlined."""

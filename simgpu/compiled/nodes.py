@@ -12,6 +12,7 @@ from simgpu.kernels import table
 
 # Kinds of nodes and of kernels.
 POINTWISE, ROWS, COLUMNS, SCATTER, EXTERN = "pointwise", "rows", "columns", "scatter", "extern"
+AGAIN = "recomputed"  # the name of what a backward pass computes again
 ZEROS = "zeros"  # the name of what eager PyTorch fills before a backward pass
 SEPARATE = "separate"  # a kernel whose operands are written before
 
@@ -79,7 +80,7 @@ _KEEP_NO_INPUT = {
 
 
 def _name(op):
-    return op if type(op) is str else op.name if op else "recomputed"
+    return op if type(op) is str else op.name if op else AGAIN
 
 
 class _Maker:

@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from weakref import WeakMethod
@@ -9,6 +10,7 @@ from weakref import WeakMethod
 import torch
 from torch.utils._pytree import tree_leaves
 
+from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.current import state
@@ -29,12 +31,15 @@ class Settings:
         Whether the kernels of a graph take the host one launch: ``mode="reduce-overhead"``.
     one_graph : bool
         Whether what breaks a graph is an error: ``fullgraph=True``.
+    most_shapes : int, optional
+        For how many shapes of inputs there are kernels: ``dynamic=False``; default: for all.
     call_seconds : float
         The host's time for a call: guards, and the runtime of AOTAutograd.
     """
 
     one_launch: bool = False
     one_graph: bool = False
+    most_shapes: int | None = None
     call_seconds: float = COMPILED_CALL
 
 
@@ -70,10 +75,13 @@ class Region:
         self.settings = settings or Settings()
         self.record = Record()
         self._function = function
+        self._shapes = set()  # of inputs that there are kernels for
 
     def __call__(self, *args, **kwargs):
         """Call the function; record what it does, and charge it as compiled code."""
         inputs = _simulated((args, kwargs))
+        if not self._has_kernels(inputs):
+            return self._function(*args, **kwargs)
         device = _device_of(inputs)
         outer = recording(device)
         if outer is None:
@@ -82,6 +90,22 @@ class Region:
             return self._function(*args, **kwargs)
         with _paused(outer):  # a forward pass that is done again
             return self._call(device, inputs, args, kwargs)
+
+    def _has_kernels(self, inputs):
+        """Whether there are kernels for inputs: PyTorch gives up after some shapes."""
+        most, shapes = self.settings.most_shapes, self._shapes
+        if most is None:
+            return True
+        shape = tuple([(t.shape, t.dtype) for t in inputs])
+        if shape not in shapes and len(shapes) == most:
+            warnings.warn(
+                f"{user_frame.line()}: code compiled with dynamic=False has met more than {most} "
+                "shapes (torch._dynamo.config.recompile_limit); others run as eager code",
+                stacklevel=3,
+            )
+            return False
+        shapes.add(shape)
+        return True
 
     def _call(self, device, inputs, args, kwargs):
         training = torch.is_grad_enabled()

@@ -22,6 +22,7 @@ EAGER_NOTE = "what the script compiles runs as eager code (--eager)"
 _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
 _ONE_LAUNCH = "reduce-overhead", "max-autotune"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
+_LIMIT = "torch._dynamo.config:recompile_limit"
 _DISABLE = "torch.compiler:disable"
 _ASK = "torch.compiler:is_compiling", "torch.compiler:is_dynamo_compiling"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
@@ -59,17 +60,19 @@ class Compiled:
 
     def compile(
         self, model=None, *, backend="inductor", mode=None, options=None, disable=False,
-        fullgraph=False, **_,
+        fullgraph=False, dynamic=None, **_,
     ):  # fmt: skip
         """`torch.compile`: return a `Region`, for a module in an `OptimizedModule`."""
         _check(backend, mode, options)
         if model is None:
             given = {"backend": backend, "mode": mode, "options": options, "disable": disable}
-            return functools.partial(self.compile, fullgraph=fullgraph, **given)
+            return functools.partial(self.compile, fullgraph=fullgraph, dynamic=dynamic, **given)
         if disable:
             return model
         one_launch = mode in _ONE_LAUNCH or bool((options or {}).get("triton.cudagraphs"))
-        make = functools.partial(self._region, backend, Settings(one_launch, fullgraph))
+        most_shapes = find(_LIMIT) if dynamic is False else None
+        settings = Settings(one_launch, fullgraph, most_shapes)
+        make = functools.partial(self._region, backend, settings)
         return _optimized(model, make) if isinstance(model, torch.nn.Module) else make(model)
 
     def _region(self, backend, settings, function):

@@ -7,7 +7,7 @@ from torch import nn
 
 import simgpu as sim
 from simgpu.compiled import plan
-from simgpu.compiled.regions import Region
+from simgpu.compiled.regions import Region, Settings
 
 
 @pytest.fixture
@@ -160,3 +160,17 @@ def test_a_step_of_many_tensors_is_planned_in_time(device, made):
             weight.grad = torch.ones_like(weight)
         step()
     assert len(made) == 2
+
+
+def test_with_static_shapes_there_are_kernels_for_some(device):
+    region = Region(lambda x: (x + 1) * 2, Settings(most_shapes=2))
+    xs = [torch.ones(n, device=device) for n in (2, 3, 4, 2)]
+    sim.reset()
+    for x in xs[:2]:
+        region(x)
+    with pytest.warns(UserWarning, match="more than 2 shapes"):
+        region(xs[2])
+    region(xs[3])
+    names = [span.name for span in sim.trace() if span.engine == "compute"]
+    fused = "triton_poi_fused_add_mul"
+    assert names == [fused, fused, "add", "mul", fused]
