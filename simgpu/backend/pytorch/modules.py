@@ -11,8 +11,12 @@ import functools
 
 import torch
 
+from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
+from simgpu.clock.current import current_machine
+from simgpu.naming import is_simulated
 
+_TRUNCATED = "torch.nn.init:_no_grad_trunc_normal_"
 _OURS = {"_data", "_device", "_block", "_is_param"}  # attributes of a `SimTensor` or parameter
 
 
@@ -86,9 +90,26 @@ def _swap_in_a_graph(swap):
     return swap_tensors
 
 
+def _draw_once(truncated):
+    """Wrap `trunc_normal_` to draw once where no values say which numbers are to be drawn again."""
+
+    @functools.wraps(truncated)
+    def draw(tensor, mean, std, a, b, generator=None):
+        if not is_simulated(tensor.device) or current_machine().numerics:
+            return truncated(tensor, mean, std, a, b, generator)
+        with torch.no_grad():
+            return tensor.normal_(mean, std, generator=generator)
+
+    return draw
+
+
 def replacements() -> dict:
-    """Return the replacements that move modules to, between and from simulated GPUs."""
+    """Return the replacements that move modules to, between and from simulated GPUs, and fill them.
+
+    Where only shapes are kept, what fills them in a loop until all values are right would not end.
+    """
     return {
+        _TRUNCATED: _draw_once(find(_TRUNCATED)),
         "torch.nn:Module._apply": _keep_identity(torch.nn.Module._apply),
         "torch.utils:swap_tensors": _swap_in_a_graph(torch.utils.swap_tensors),
     }
