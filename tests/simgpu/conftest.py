@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from simgpu import naming
+from simgpu.backend.pytorch.replacements import Replacements
 from simgpu.clock.current import state
 from simgpu.run.command import main
+from simgpu.run.cuda import tracing
 
 
 @pytest.fixture
@@ -31,3 +33,12 @@ def simgpu_run(own_process, tmp_path, capsys):
         return code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def compiler():
+    """Let `torch.compile` make regions, as ``simgpu run`` does; what it has compiled."""
+    compiled = tracing.Compiled(warn=lambda note: None, eager=False)
+    with Replacements() as scoped:
+        scoped.add(tracing.replacements(compiled))
+        yield compiled
