@@ -241,12 +241,12 @@ class Tape:
             tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
             frozenset(dropped), frozenset(self._in_place), frozenset(self._unused), self.backward,
         ))  # fmt: skip
-        if current.ranks is None or not current.ranks.checks:  # else it runs once more
-            self.record.plans[plan] += 1
         self.device.memory = self._memory
         try:
             held = self._run(plan, dropped)
             self._note_recipes(plan, held)
+            if current.ranks is None or not current.ranks.checks:  # else it runs once more
+                self.record.plans[plan] += 1
         finally:
             self.device.memory = self._pending
             self._clear()

@@ -176,3 +176,15 @@ def test_an_error_in_the_backward_pass_hides_nothing_later():
     x = torch.ones(1024, device=device).exp()
     assert [s.name for s in spans(engine="compute")] == ["ones", "exp"]
     assert sim.memory_allocated() == before + x._data.nbytes
+
+
+def test_what_a_region_makes_after_it_is_counted():
+    (device,) = sim.configure(1, numerics=False)
+    q, k, v = parts(device, 64)
+
+    def attend_and_make(q, k, v):
+        return flex.flex_attention(q, k, v), torch.empty(2**20, dtype=torch.uint8, device=device)
+
+    before = sim.memory_allocated()
+    out, buffer = Region(attend_and_make)(q, k, v)
+    assert sim.memory_allocated() - before >= out.nbytes + buffer.nbytes
