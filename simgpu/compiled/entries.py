@@ -56,7 +56,8 @@ class Entry(NamedTuple):
     outs : tuple
         The `Seen` of what it makes or changes, None for a result that is no tensor.
     alone : bool
-        Whether no compiler sees it, such as the sum of gradients that autograd keeps.
+        Whether it stays a kernel of eager PyTorch: a sum of gradients that autograd keeps, or an
+        operation on complex numbers.
     """
 
     op: object

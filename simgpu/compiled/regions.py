@@ -19,6 +19,7 @@ from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
 
 _graph_task = torch._C._current_graph_task_id  # the number of the backward pass that runs
+_next_node = torch._C._autograd._get_sequence_nr  # the number of the next node that autograd makes
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Region:
         return True
 
     def _call(self, device, inputs, args, kwargs):
-        training = torch.is_grad_enabled()
+        training, first = torch.is_grad_enabled(), _next_node()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()
         out = outs = None
@@ -118,7 +119,7 @@ class Region:
         finally:
             tape.stop(outs)
         if training:
-            _Backward(device, self).watch(inputs, outs)
+            _Backward(device, self, first).watch(inputs, outs)
         return out
 
     def __get__(self, instance, owner=None):
@@ -184,9 +185,9 @@ class _Watch:
 class _Backward(_Watch):
     """Records the backward pass of one call of a region."""
 
-    def __init__(self, device, region):
+    def __init__(self, device, region, first):
         super().__init__(device)
-        self.region, self.tape = region, None
+        self.region, self.first, self.tape = region, first, None
 
     def start(self):
         """Record from here on, unless the whole pass is part of a compiled region."""
@@ -195,7 +196,8 @@ class _Backward(_Watch):
             if not last.backward:
                 return
             last.stop()
-        self.tape = Tape(self.device, self.region.settings, self.region.record, backward=True)
+        settings, record = self.region.settings, self.region.record
+        self.tape = Tape(self.device, settings, record, backward=True, first=self.first)
         self.tape.start()
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)
 

@@ -39,6 +39,11 @@ def runs_sum_of_autograd() -> bool:
     return node is not None and node.name() == _BY_AUTOGRAD
 
 
+def _is_complex(results):
+    """Return whether an operation makes complex numbers, for which Inductor has no kernels."""
+    return isinstance(results, SimTensor) and results._data.is_complex()
+
+
 class Tape:
     """Records what a device does, and charges it as compiled code.
 
@@ -53,13 +58,16 @@ class Tape:
         Whether a backward pass may follow, so that what autograd keeps may be computed again.
     backward : bool
         Whether the region is a backward pass.
+    first : int
+        The number of the first node that autograd has made for the region: a backward pass that
+        has reached an earlier one has left it.
     """
 
     has_constants = True
 
-    def __init__(self, device, settings, record, training=False, backward=False):
+    def __init__(self, device, settings, record, training=False, backward=False, first=0):
         self.device, self.settings, self.record = device, settings, record
-        self.training, self.backward = training, backward
+        self.training, self.backward, self.first = training, backward, first
         self._called = False  # whether the host has paid for the call
         self._clear()
 
@@ -88,11 +96,15 @@ class Tape:
             device.take_out(self)
 
     def ends_if_over(self):
-        """Stop, and return True, if an error has ended the backward pass that is recorded."""
-        over = self.backward and _graph_task() < 0
+        """Stop, and return True, if the backward pass has left the region, or an error ended it."""
+        over = self.backward and (_graph_task() < 0 or self._is_left())
         if over:
             self.stop()
         return over
+
+    def _is_left(self):
+        node = _autograd_node()
+        return node is not None and node._sequence_nr() < self.first
 
     def settle(self, read=None):
         """Charge what is recorded so far, because a line of the program needs it.
@@ -134,10 +146,10 @@ class Tape:
         self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
     ):
         """Record a kernel, see `simgpu.clock.machine.Sink`."""
+        if self.ends_if_over():
+            self.next.launch(name, flops, num_bytes, peak, products, call, results)
+            return
         if _graph_task() != self._task:  # a backward pass begins or ends: compilers stop there
-            if self.ends_if_over():
-                self.next.launch(name, flops, num_bytes, peak, products, call, results)
-                return
             self.flush()
             self._task = _graph_task()
         if call is None:
@@ -160,7 +172,7 @@ class Tape:
         ]
         if op.mutable:
             outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
-        alone = self.backward and runs_sum_of_autograd()
+        alone = (self.backward and runs_sum_of_autograd()) or _is_complex(results)
         self._entries.append(Entry(op, args, kwargs, tuple(outs), alone))
 
     def _clear(self):
@@ -259,16 +271,22 @@ class Tape:
         made = {out.value for entry in self._entries if entry.op for out in entry.outs if out}
         alive, saved = set(), set()
         inputs = {block.address for block in self._inputs.values()}
+        read = self._read() if self.backward else ()
         for v in made:
             block = self._blocks[v]()
             if block is not None and self._known.get(block.address) == v:
                 own = returned is None or v in self._unsaved
                 own = own or block.address in returned or block.address in inputs
                 (alive if own else saved).add(v)
+            elif self.backward and v in self._unsaved and v not in read:
+                alive.add(v)  # a gradient that a hook has taken
             del block
         held = [v for v, block in self._inputs.items() if block.num_bytes]
         self._inputs.clear()
         return alive, saved, {v for v in held if self._blocks[v]() is None}
+
+    def _read(self):
+        return {x.value for e in self._entries for x in seen_in((e.args, e.kwargs))}
 
     def _run(self, plan, dropped):
         """Allocate, launch and free as the plan says; return the blocks that are left, by value."""

@@ -83,8 +83,8 @@ class Folding:
         gpus, batch = whole(row, "gpus"), whole(row, "global_batch")
         model = replace(cls.MODELS[row["model"]], seq=whole(row, "seq"))
         program = Program(
-            cls.METHODS[row["method"]], sequence_parallel=degrees["TP"] > 1, compiled=True,
-            loss_in_place=True,
+            cls.METHODS[row["method"]], sequence_parallel=degrees["TP"] > 1, fused=True,
+            loss="in place",
         )  # fmt: skip
         job, preset, _ = _job(model, program, degrees, gpus, 1, batch, NETWORK)
         measured = model.flops(batch) / (gpus * cls.PEAK * positive(row, "MFU_pct") / 100)
@@ -127,7 +127,7 @@ class Modelzoo:
         program = Program(
             "full" if row["FSDP"].strip() == "on" else "optimizer",
             "full" if row["recompute"] == "full" else "none", (degrees["TP"] or 1) > 1,
-            compiled=True, chunks=_number(row, "VP") or 1, loss_in_place=True,
+            fused=True, chunks=_number(row, "VP") or 1, loss="in place",
         )  # fmt: skip
         job, preset, notes = _job(model, program, degrees, gpus, micro, batch, row["system"])
         if row["step_s"].strip():
@@ -213,8 +213,8 @@ class Bridge:
         micro, batch, gpus = int(sizes[1]), int(sizes[2]), int(gpus[1])
         model = find_model(name, whole(row, "seq"))
         program = Program(
-            "optimizer", sequence_parallel=degrees.get("TP", 1) > 1, compiled=True,
-            chunks=degrees.get("VP", 1), float8="FP8" in row["precision"], loss_in_place=True,
+            "optimizer", sequence_parallel=degrees.get("TP", 1) > 1, fused=True,
+            chunks=degrees.get("VP", 1), float8="FP8" in row["precision"], loss="in place",
         )  # fmt: skip
         job, preset, _ = _job(model, program, degrees, gpus, micro, batch, NETWORK)
         found = simulate(job)

@@ -30,7 +30,7 @@ def predict(row):
     nodes = -(-gpus // 8)
     cluster = build_cluster(gpus, "a100", "nvlink3", nodes, NETWORK if nodes > 1 else None)
     recompute = "full" if row["activation_ckpt"] == "on" else "none"
-    program = Program("optimizer", recompute, sequence_parallel=tensor > 1, compiled=True,
+    program = Program("optimizer", recompute, sequence_parallel=tensor > 1, fused=True,
                       reduce_bytes=2, zero_group=group)  # fmt: skip
     try:
         job = Job(model, program, cluster, tensor, data, 1, micro, count)

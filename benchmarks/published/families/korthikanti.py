@@ -30,9 +30,9 @@ def _program(words, chunks=1):
         recompute,
         sequence,
         overlap=True,
-        compiled=True,
+        fused=True,
         chunks=chunks,
-        loss_in_place=True,
+        loss="in place",
         attention="unfused",
         host_waits=True,
     )

@@ -39,7 +39,7 @@ def predict(row):
     if float8 and "not printed" in row["precision"]:
         notes.append("float8")
     program = Program(
-        _shard(words), _recompute(words), tensor > 1, compiled=True, chunks=chunks, float8=float8,
+        _shard(words), _recompute(words), tensor > 1, fused=True, chunks=chunks, float8=float8,
     )  # fmt: skip
     try:
         job = Job(model, program, cluster, tensor, data, pipeline, micro, count, context, expert)

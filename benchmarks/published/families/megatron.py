@@ -34,8 +34,8 @@ class A100:
         virtual = row["layers_per_virtual_stage"].strip()
         chunks = layers // pipeline // whole(row, "layers_per_virtual_stage") if virtual else 1
         program = Program(
-            "none", "all", overlap=False, compiled=True, reduce_bytes=2, attention="unfused",
-            chunks=max(chunks, 1), loss_in_place=True, host_waits=True,
+            "none", "all", overlap=False, fused=True, reduce_bytes=2, attention="unfused",
+            chunks=max(chunks, 1), loss="in place", host_waits=True,
             dtype="float16",
         )  # fmt: skip
         measured = _counted(model, batch) / (gpus * positive(row, "tflops_per_gpu") * 1e12)
@@ -73,8 +73,8 @@ class H100:
         micro = 1 if pipeline > 1 else max(n for n in (1, 2, 4) if local % n == 0)
         stage = layers // pipeline
         chunks = max(n for n in range(1, 9) if stage % n == 0) if pipeline > 1 else 1
-        program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True, chunks=chunks,
-                          loss_in_place=True)  # fmt: skip
+        program = Program("optimizer", sequence_parallel=tensor > 1, fused=True, chunks=chunks,
+                          loss="in place")  # fmt: skip
         measured = model.flops(batch) / (gpus * positive(row, "tflops_per_gpu") * 1e12)
         return _predict(row, model, program, "H100, 8x400", gpus, tensor, pipeline, batch, micro,
                         measured, "2024")  # fmt: skip
@@ -107,7 +107,7 @@ class MegaScale:
         )
         chunks = re.match(r"\d+", row["interleave"])
         program = Program(
-            "optimizer", sequence_parallel=tensor > 1, compiled=True, loss_in_place=True,
+            "optimizer", sequence_parallel=tensor > 1, fused=True, loss="in place",
             chunks=int(chunks[0]) if chunks else 1,
         )  # fmt: skip
         model = Model(hidden, heads, layers, seq, cls.VOCABULARY)

@@ -46,7 +46,7 @@ def job_of(row):
         raise UnpredictableError(f"{zero!r} is not simulated; ZeRO-0 and ZeRO-1 are")
     program = Program(
         "optimizer" if zero == "ZeRO-1" else "none", sequence_parallel=tensor > 1, overlap=False,
-        loss_in_place=True, attention="flash",
+        loss="in place", attention="flash",
     )  # fmt: skip
     try:
         return Job(model, program, cluster, tensor, data, pipeline, micro, count), preset

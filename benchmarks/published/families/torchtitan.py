@@ -21,7 +21,7 @@ COLUMNS = {
 FITTED = (
     "nothing: FSDP2, FlashAttention-2, 8 x 400 Gbit/s; arithmetic as an H100 SXM's. Assumed: "
     "sequences of 8192 tokens, as many micro-batches as stages, two stages a rank if interleaved; "
-    "compiled: pointwise operations in one kernel; float8: one scale a tensor, two kernels a cast"
+    "compiled: each layer, not the loss; float8: one scale a tensor"
 )
 RECOMPUTE = {
     "selective": "products",

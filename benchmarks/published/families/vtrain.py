@@ -31,7 +31,7 @@ GPUS_PER_NODE = 8
 
 VOCABULARY = 51_200
 PROGRAM = Program(
-    "none", "all", overlap=False, compiled=True, reduce_bytes=2, loss_in_place=True,
+    "none", "all", overlap=False, fused=True, reduce_bytes=2, loss="in place",
     attention="unfused", adds=True, host_waits=True, dtype="float16",
 )  # fmt: skip
 

@@ -332,3 +332,32 @@ def test_the_race_detector_sees_what_is_compiled():
             z = region(y)
         with pytest.raises(sim.RaceError):
             region(z)
+
+
+def test_the_backward_pass_of_a_region_ends_with_its_own_nodes(x):
+    """What uses an input of the region beside it is eager code, forward and backward."""
+    y, out = x.clone().requires_grad_(), {}
+    hidden = y * 2
+
+    def step():
+        out["loss"] = Region(lambda h: h.sin() * h)(hidden).mm(x) + hidden.cos().exp()
+        out["loss"].sum().backward(retain_graph=True)
+
+    names = [span.name for span in kernels(step)]
+    fused = [name for name in names if name.startswith("triton")]
+    assert len(fused) == 2
+    assert {"exp", "cos", "sin", "neg"} <= set(names)
+
+
+def test_a_gradient_that_a_hook_takes_is_computed(x):
+    """As that of a buffer of Megatron's, to which a product adds it."""
+    weight = torch.ones(N, N, device=x.device, requires_grad=True)
+
+    def drop(parameter):
+        parameter.grad = None
+
+    weight.register_post_accumulate_grad_hook(drop)
+    y = x.clone().requires_grad_()
+    step = Region(lambda y: (y.sin() @ weight).cos())
+    names = [span.name for span in kernels(lambda: step(y).sum().backward())]
+    assert names.count("mm") == 3

@@ -113,6 +113,13 @@ def rotate_pairs(x, cos, sin):
     return torch.stack((first, second), dim=-1).flatten(-2).type_as(x)
 
 
+def rotate_complex(x, cos, sin):
+    """Turn neighbouring pairs of x by a product of complex numbers, as Llama's own code does."""
+    angles = torch.complex(cos[..., : HEAD // 2], sin[..., : HEAD // 2])
+    y = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(y * angles).flatten(-2).type_as(x)
+
+
 class LlamaBlock(nn.Module):
     """A block of Llama: RMSNorm, rotary positions, grouped queries, SwiGLU."""
 
