@@ -28,7 +28,7 @@ def compared():
     """Return what predicted gains were compared with, and how far off they were."""
     rows = record.read()
     median, most = median_error(rows), abs(largest_error(rows))
-    pairs = f"[{len(rows)} published pairs](how-far-to-trust-the-clock.md#sec-compiled-pairs)"
+    pairs = f"[{len(rows)} published pairs](how-far-to-trust-the-clock.md#compiled-pairs)"
     return (
         f"In {pairs} of the same program, eager and compiled, the predicted gain is off by "
         f"{100 * median:.1f} % in the median and by {100 * most:.0f} % at worst."

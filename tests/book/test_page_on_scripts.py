@@ -123,7 +123,7 @@ def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path)
 @pytest.mark.process
 def test_a_line_breaks_the_graphs_that_the_page_names(compiled_on_the_page):
     line = re.search(r"With `(print\(.*?\))` as the first line of `forward`", TEXT)[1]
-    stored = re.search(r"ends\s+with\n\n```\n(.*?)```", TEXT, re.DOTALL)[1]
+    stored = re.search(r"ends\s+with\n\n```text\n(.*?)```", TEXT, re.DOTALL)[1]
     printed = compiled_on_the_page(first_line=f"        {line}\n")
     assert printed.endswith(stored)
     assert "`.item()` returns `nan`" in TEXT
