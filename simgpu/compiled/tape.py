@@ -121,9 +121,13 @@ class Tape:
                 f"{user_frame.line()}: {read} needs values of the GPU on the host, which breaks "
                 "the graph, and fullgraph=True allows no break; move it out of the compiled code"
             )
-        if self._entries and not self.backward and not user_frame.is_called_from(_COLLECTIVES):
+        broken = self._entries and not self.backward
+        broken = broken and not user_frame.is_called_from(_COLLECTIVES)
+        if broken:
             self.record.breaks[user_frame.line()] += 1
         self.flush()
+        if broken:
+            self._called = False  # what follows is another graph
 
     def flush(self):
         """Charge what is recorded so far; all that still exists is written."""

@@ -44,3 +44,8 @@ def test_its_figures_of_errors_are_those_of_the_page_on_trust():
         assert re.search(rf"\| {gpu}s, several nodes \| \d+ \| {median} \|", page)
     most = re.search(r"really took up to (\S+) times", TEXT)[1]
     assert f"of one program really took up to {most} times as long" in page
+    median, pairs, worst = re.search(
+        r"gains is off by (\S+) % in the median of (\d+) programs, and by (\S+) % at worst", TEXT
+    ).groups()
+    assert f"The authors of {pairs} pairs ran the same program" in page
+    assert re.search(rf"It is off by {median}% in the median and by {worst}% at\s+worst", page)
