@@ -57,6 +57,8 @@ class Entry(NamedTuple):
         The `Seen` of what it makes or changes, None for a result that is no tensor.
     alone : bool
         Whether no compiler sees it, such as the sum of gradients that autograd keeps.
+    checkpointed : bool
+        Whether it is done again in the backward pass, or this is where it is.
     """
 
     op: object
@@ -64,6 +66,7 @@ class Entry(NamedTuple):
     kwargs: tuple = ()
     outs: tuple = ()
     alone: bool = False
+    checkpointed: bool = False
 
 
 def structure(value, see):
