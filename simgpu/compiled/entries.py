@@ -58,6 +58,8 @@ class Entry(NamedTuple):
     alone : bool
         Whether it stays a kernel of eager PyTorch: a sum of gradients that autograd keeps, or an
         operation on complex numbers.
+    checkpointed : bool
+        Whether it is done again in the backward pass, or this is where it is.
     """
 
     op: object
@@ -65,6 +67,7 @@ class Entry(NamedTuple):
     kwargs: tuple = ()
     outs: tuple = ()
     alone: bool = False
+    checkpointed: bool = False
 
 
 def structure(value, see):

@@ -25,11 +25,12 @@ _POINTWISE = {
     "avg_pool2d_backward", "upsample_nearest2d", "upsample_nearest2d_backward", "repeat_interleave",
     "split_with_sizes_copy", "native_dropout_backward", "expand_copy", "view_copy", "rsub",
     "one_hot", "pixel_shuffle", "diagonal_copy", "unfold_backward", "glu_backward",
+    "_adaptive_avg_pool2d",
 }  # fmt: skip
 _SUMS = {
     "sum", "mean", "amax", "amin", "max", "min", "var", "var_mean", "std", "std_mean", "prod",
     "any", "all", "argmax", "argmin", "linalg_vector_norm", "norm", "logsumexp", "cumsum",
-    "_adaptive_avg_pool2d", "count_nonzero",
+    "count_nonzero",
 }  # fmt: skip
 _WRITTEN_OUT = {"sum", "mean", "amax", "amin", "prod", "any", "all"}
 FEW = 8  # Inductor writes out sums of fewer elements (``config.unroll_reductions_threshold``)

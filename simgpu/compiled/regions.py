@@ -272,6 +272,27 @@ def outside(function):
     return call
 
 
+def at_end_of_graph(function):
+    """Return a function before which a graph ends, which returns what the function takes.
+
+    Parameters
+    ----------
+    function : callable
+        A hook of a module, such as FSDP's: what was computed and is not passed to it, autograd
+        alone has kept.
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        given = _simulated((args, kwargs))
+        tape = recording(_device_of(given))
+        if tape is not None and not tape.backward:
+            tape.end_graph(given)
+        return function(*args, **kwargs)
+
+    return call
+
+
 @contextmanager
 def _paused(tape):
     tape.stop()

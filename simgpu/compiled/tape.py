@@ -23,6 +23,7 @@ from simgpu.kernels.traffic import bytes_of
 _recipes = weakref.WeakKeyDictionary()  # block that was not kept -> what it is computed from
 _graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 _autograd_node = torch._C._current_autograd_node
+_saving_hooks = torch._C._autograd._top_saved_tensors_default_hooks  # a checkpoint's, or None
 # What calls these, such as hooks of FSDP, is no line of the program that a compiler stops at.
 _COLLECTIVES = (os.path.dirname(torch.distributed.__file__) + os.sep,)
 _BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled backward pass
@@ -88,12 +89,16 @@ class Tape:
             What the region returns; the rest is what autograd has kept. By default all that still
             exists is written.
         """
-        device, known = self.device, self.training and returned is not None
         try:
-            self._settle({t._block.address for t in returned} if known else None)
+            self.end_graph(returned)
         finally:
-            device.memory = self._memory
-            device.take_out(self)
+            self.device.memory = self._memory
+            self.device.take_out(self)
+
+    def end_graph(self, returned):
+        """Charge what is recorded so far; `returned` as in `stop`."""
+        known = self.training and returned is not None
+        self._settle({t._block.address for t in returned} if known else None)
 
     def ends_if_over(self):
         """Stop, and return True, if the backward pass has left the region, or an error ended it."""
@@ -131,7 +136,7 @@ class Tape:
 
     def flush(self):
         """Charge what is recorded so far; all that still exists is written."""
-        self._settle(None)
+        self.end_graph(None)
 
     def see_gradient(self, gradient):
         """Note the gradient of a result that the region itself has computed, all of it.
@@ -177,7 +182,8 @@ class Tape:
         if op.mutable:
             outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
         alone = (self.backward and runs_sum_of_autograd()) or _is_complex(results)
-        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone))
+        checkpointed = _saving_hooks(True) is not None
+        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone, checkpointed))
 
     def _clear(self):
         self._entries, self._charges = [], []

@@ -59,6 +59,14 @@ def test_a_chain_of_several_inputs(x):
     assert kernel.bytes == 5 * SIZE
 
 
+def test_pooling_to_a_size_is_pointwise(x):
+    """The size says nothing of dimensions."""
+    images = x.view(16, 16, 64, 64)
+    (kernel,) = kernels(lambda: Region(lambda x: F.adaptive_avg_pool2d(x, 32) + 1)(images))
+    assert kernel.name == "triton_poi_fused_adaptive_avg_pool2d_add"
+    assert kernel.bytes == SIZE + SIZE // 4
+
+
 def test_what_nobody_reads_is_not_computed(x):
     def wasteful(x):
         x.exp().sin()

@@ -28,6 +28,7 @@ def both(name, direction):
 # of a pooled layer from its operands.
 KERNELS = {("scattered_experts", BACKWARD): 4}
 BYTES = {
+    ("checkpointed", BACKWARD): 1.12,
     ("resnet", FORWARD): 1.06, ("vit", FORWARD): 0.93,
     ("dense_experts", FORWARD): 0.81, ("scattered_experts", FORWARD): 1.08,
     ("scattered_experts", BACKWARD): 1.07,
