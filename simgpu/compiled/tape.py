@@ -280,6 +280,7 @@ class Tape:
         """Allocate, launch and free as the plan says; return the blocks that are left, by value."""
         device, gpu = self.device, self.device.gpu
         held = {v: Block(device, self._sizes[v]) for v in dropped}  # until their last kernel
+        freed_later = set().union(*plan.freed)
         self._pay_call()
         if not plan.costs:
             plan.costs.extend(self._costs(plan))
@@ -288,7 +289,7 @@ class Tape:
         try:
             for kernel, new, freed in zip(plan.kernels, plan.allocated, plan.freed, strict=True):
                 for v in new:
-                    held[v] = self._allocate(v, plan)
+                    held[v] = self._allocate(v, plan, stays=v not in freed_later)
                 self.next.launch(*self._charge(kernel))
                 for v in freed:
                     held.pop(v, None)
@@ -323,9 +324,9 @@ class Tape:
                 machine.host += self.device.gpu.launch_overhead
         self._called = True
 
-    def _allocate(self, value, plan):
-        """Give the block of a value its memory, or a new block that stands for it."""
-        block = self._blocks[value]() if value < len(self._blocks) else None
+    def _allocate(self, value, plan, stays):
+        """Give the block of a value that stays its memory, or a new block that stands for it."""
+        block = self._blocks[value]() if stays and value < len(self._blocks) else None
         if block is None or block.num_bytes or not block.size:
             return Block(self.device, plan.sizes[value])
         _recipes.pop(block, None)
