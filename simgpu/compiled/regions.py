@@ -111,6 +111,7 @@ class Region:
         training = torch.is_grad_enabled()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()
+        tape.give(inputs)
         out = outs = None
         try:
             out = self._function(*args, **kwargs)
@@ -157,7 +158,7 @@ class _Watch:
             self.see(gradient)
         else:
             self._pass, self._missing = _graph_task(), len(self._hooks)
-            self.start()
+            self.start(gradient)
         return gradient
 
     def see(self, gradient):
@@ -168,8 +169,8 @@ class _Watch:
         if not self._missing:
             self.stop()
 
-    def start(self):
-        """Begin."""
+    def start(self, gradient):
+        """Begin with the gradient of the first result."""
 
     def stop(self):
         """End, at the latest with the whole pass."""
@@ -188,7 +189,7 @@ class _Backward(_Watch):
         super().__init__(device)
         self.region, self.tape = region, None
 
-    def start(self):
+    def start(self, gradient):
         """Record from here on, unless the whole pass is part of a compiled region."""
         last = recording(self.device)
         if last is not None:
@@ -197,12 +198,14 @@ class _Backward(_Watch):
             last.stop()
         self.tape = Tape(self.device, self.region.settings, self.region.record, backward=True)
         self.tape.start()
+        self.tape.give([gradient])
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)
 
     def see(self, gradient):
         """Note the gradient of a result that the program may not have used."""
         if self.tape is not None and recording(self.device) is self.tape:
             self.tape.see_gradient(gradient)
+            self.tape.give([gradient])
 
     def stop(self):
         """Charge what was recorded."""
@@ -217,7 +220,7 @@ class _Outside(_Watch):
 
     tape = None
 
-    def start(self):
+    def start(self, gradient):
         """Pause."""
         tape = recording(self.device)
         if tape is not None and tape.backward:
