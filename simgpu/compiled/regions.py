@@ -3,7 +3,7 @@
 import functools
 import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from weakref import WeakMethod
 
@@ -19,6 +19,10 @@ from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
 
 _graph_task = torch._C._current_graph_task_id  # the number of the backward pass that runs
+
+
+_OF_MODULES = vars(torch.nn.Module()).keys() - {"_buffers"}  # what all modules have
+_LONGEST = 1000  # list that is searched for tensors
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,8 @@ class Region:
             out = self._function(*args, **kwargs)
             outs = _simulated(out)
         finally:
-            tape.stop(outs)
+            known = training and outs is not None
+            tape.stop(outs + _left_behind(self._function) if known else None)
         if training:
             _Backward(device, self).watch(inputs, outs)
         return out
@@ -307,6 +312,24 @@ def _call(weak_method, _):
     method = weak_method()
     if method is not None:
         method()
+
+
+def _left_behind(function):
+    """Return tensors that a function may have left for later, which it then returns, too.
+
+    They are attributes of its modules or its object or variables around it, or in lists there.
+    """
+    values = []
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # it is empty
+            values.append(cell.cell_contents)
+    owner = getattr(function, "__self__", function)
+    for part in owner.modules() if isinstance(owner, torch.nn.Module) else [owner]:
+        attributes = getattr(part, "__dict__", {})
+        values += [attributes[name] for name in attributes.keys() - _OF_MODULES]
+    lists = [v.values() if type(v) is dict else v for v in values if type(v) in (dict, list, tuple)]
+    values += [value for found in lists if len(found) <= _LONGEST for value in found]
+    return [value for value in values if isinstance(value, SimTensor)]
 
 
 def _device_of(tensors):

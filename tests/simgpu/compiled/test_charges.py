@@ -294,6 +294,40 @@ def test_less_is_kept_for_the_backward_pass(x):
     assert compiled < 0.01 * SIZE
 
 
+class Caches(nn.Module):
+    def __init__(self, way):
+        super().__init__()
+        self.inner, self.way, self.seen = nn.GELU(), way, []
+        self.register_buffer("last", None)
+
+    def forward(self, x):
+        y = x * 2
+        if self.way == "attribute":
+            self.inner.cache = y
+        if self.way == "list":
+            self.seen.append(y)
+        if self.way == "buffer":
+            self.last = y
+        return self.inner(y).sum(1)
+
+
+@pytest.mark.parametrize("way", ["attribute", "list", "buffer", "closure", None])
+def test_what_a_module_leaves_behind_is_written(way):
+    (device,) = sim.configure(1, gpu=PROMPT, numerics=False)
+    x = torch.ones(N, N, device=device, requires_grad=True)
+    module, around = Caches(way), []
+
+    def function(x):
+        y = x * 2
+        around.append(y)
+        return F.gelu(y).sum(1)
+
+    before = sim.memory_allocated()
+    out = Region(function if way == "closure" else module)(x)
+    kept = sim.memory_allocated() - before - out.nbytes
+    assert kept == (0 if way is None else SIZE)
+
+
 def test_an_input_that_is_needed_again_stays():
     (device,) = sim.configure(1, numerics=False)
     leaf = torch.ones(N, N, device=device, requires_grad=True)
