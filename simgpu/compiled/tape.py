@@ -13,6 +13,7 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.memory import Block, rounded
 from simgpu.compiled.entries import Entry, Seen, seen_in, structure
+from simgpu.compiled.graph_inputs import COPY, GraphInputs
 from simgpu.compiled.nodes import EXTERN, ZEROS
 from simgpu.compiled.plan import Recorded, plan_of
 from simgpu.compiled.record import Cost
@@ -70,6 +71,7 @@ class Tape:
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward, self.first = training, backward, first
         self._called = False  # whether the host has paid for the call
+        self._graph_inputs = GraphInputs(record.buffers)
         self._clear()
 
     def start(self):
@@ -79,6 +81,11 @@ class Tape:
         self.next, device.sink = device.sink, self
         self._memory = device.memory
         self._pending = device.memory = PendingMemory(self, device.memory)
+
+    def give(self, tensors):
+        """Note tensors that the region is given: a CUDA graph copies those that it reads."""
+        if self.settings.one_launch:
+            self._graph_inputs.give(tensors)
 
     def stop(self, returned=None):
         """Charge what is recorded, and let the device charge again.
@@ -258,6 +265,7 @@ class Tape:
         self._pending.settle(self._known)  # what the host or another rank has written, or will
         if not self._entries:
             return
+        copied = self._graph_inputs.take(block.address for block in self._inputs.values())
         alive, saved, dropped = self._fates(returned)
         plan = plan_of(Recorded(
             tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
@@ -265,7 +273,7 @@ class Tape:
         ))  # fmt: skip
         self.device.memory = self._memory
         try:
-            held = self._run(plan, dropped)
+            held = self._run(plan, dropped, copied)
             self._note_recipes(plan, held)
             if current.ranks is None or not current.ranks.checks:  # else it runs once more
                 self.record.plans[plan] += 1
@@ -298,24 +306,31 @@ class Tape:
     def _read(self):
         return {x.value for e in self._entries for x in seen_in((e.args, e.kwargs))}
 
-    def _run(self, plan, dropped):
-        """Allocate, launch and free as the plan says; return the blocks that are left, by value."""
+    def _run(self, plan, dropped, copied):
+        """Allocate, launch and free as the plan says; return the blocks that are left, by value.
+
+        `copied` are the bytes of inputs that a CUDA graph copies.
+        """
         device, gpu = self.device, self.device.gpu
         held = {v: Block(device, self._sizes[v]) for v in dropped}  # until their last kernel
+        freed_later = set().union(*plan.freed)
         self._pay_call()
         if not plan.costs:
-            plan.costs.extend(self._costs(plan))
+            plan.costs.extend(self._costs(plan, copied))
+        self._graph_inputs.copy(copied, plan, device, self.next)
         if self.settings.one_launch:
             device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
         try:
             for kernel, new, freed in zip(plan.kernels, plan.allocated, plan.freed, strict=True):
                 for v in new:
-                    held[v] = self._allocate(v, plan)
+                    held[v] = self._allocate(v, plan, stays=v not in freed_later)
                 self.next.launch(*self._charge(kernel))
                 for v in freed:
                     held.pop(v, None)
         finally:
             device.gpu = gpu
+        if self.settings.one_launch:
+            self._graph_inputs.made(held.values())
         return held
 
     def _charge(self, kernel):
@@ -325,12 +340,14 @@ class Tape:
         own = self._charges[kernel.entries[0]] if kernel.kind == EXTERN else None
         return own or (kernel.title, 0, kernel.bytes)
 
-    def _costs(self, plan):
+    def _costs(self, plan, copied):
         gpu, settings = self.device.gpu, self.settings
         eager = [charge for charge in self._charges if charge is not None]
-        compiled = [self._charge(kernel) for kernel in plan.kernels]
-        host = settings.call_seconds
-        host += gpu.launch_overhead * (1 if settings.one_launch else len(compiled))
+        kernels = [self._charge(kernel) for kernel in plan.kernels]
+        copies = [(COPY, 0, 2 * copied)] if copied else []
+        launches = len(copies) + (1 if settings.one_launch else len(kernels))
+        host = settings.call_seconds + gpu.launch_overhead * launches
+        compiled = copies + kernels
         return (
             Cost(len(eager), _seconds(gpu, eager), gpu.launch_overhead * len(eager)),
             Cost(len(compiled), _seconds(gpu, compiled), host),
@@ -345,9 +362,9 @@ class Tape:
                 machine.host += self.device.gpu.launch_overhead
         self._called = True
 
-    def _allocate(self, value, plan):
-        """Give the block of a value its memory, or a new block that stands for it."""
-        block = self._blocks[value]() if value < len(self._blocks) else None
+    def _allocate(self, value, plan, stays):
+        """Give the block of a value that stays its memory, or a new block that stands for it."""
+        block = self._blocks[value]() if stays and value < len(self._blocks) else None
         if block is None or block.num_bytes or not block.size:
             return Block(self.device, plan.sizes[value])
         _recipes.pop(block, None)

@@ -22,6 +22,7 @@ BATCH, SEQ = 2, 8192
 ATTENTION = {
     torch.ops.aten._scaled_dot_product_flash_attention.default,
     torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,
 }
 
 
