@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 from benchmarks.compiled import record as pairs
 from benchmarks.published import orders, record
-from simgpu.bands.find import Band, cells, columns, find_band, multiples_in_words
+from simgpu.bands.find import Band, cells, columns, find_band
 from simgpu.bands.kinds import ENOUGH, Kind, broader
 
 STEP = 0.05  # bands end at multiples of it
+INSIDE = 0.9  # of the rows of sources that do not make a band
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,13 @@ def by_kind(found):
     return groups
 
 
-def band_of(kind, group) -> Band:
-    """Return the band that some rows make: outwards to multiples of `STEP`."""
+def band_of(kind, group, wider=1.0) -> Band:
+    """Return the band that some rows make, `wider` times, and outwards to multiples of `STEP`."""
     multiples = [row.multiple for row in group]
     ends = min(multiples), max(multiples)
     if len(group) >= ENOUGH:
-        ends = orders.nine_of_ten(multiples)
+        low, high = orders.nine_of_ten(multiples)
+        ends = low / wider, high * wider
     low, high = (
         round(step(end / STEP) * STEP, 2)
         for step, end in zip((math.floor, math.ceil), ends, strict=True)
@@ -104,25 +106,54 @@ def band_of(kind, group) -> Band:
     return Band(kind, len(group), sources, low, high, round(statistics.median(multiples), 2))
 
 
-def bands(found) -> dict:
+def bands(found, wider=1.0) -> dict:
     """Return the `Band` of each kind that there are rows of."""
-    return {kind: band_of(kind, group) for kind, group in by_kind(found).items()}
+    return {kind: band_of(kind, group, wider) for kind, group in by_kind(found).items()}
 
 
-def checks(found) -> list[Check]:
-    """Return how good each band is that a kind of the rows has, the best known kinds first.
-
-    A row is judged by the band that its kind has without all rows of its source.
-    """
-    known, judged, all_ = bands(found), {}, by_kind(found)
+def left_out(found, wider):
+    """Return (row, whether it lies inside) of rows that other sources make a band for."""
+    judged = []
     for source in dict.fromkeys(row.source for row in found):
-        others = bands([row for row in found if row.source != source])
+        others = bands([row for row in found if row.source != source], wider)
         for row in found:
             if row.source == source:
                 band = find_band(row.kind, others)
-                kept = judged.setdefault(find_band(row.kind, known), [])
                 if band and band.is_known:
-                    kept.append(band.low <= row.multiple <= band.high)
+                    judged.append((row, band.low <= row.multiple <= band.high))
+    return judged
+
+
+def widening(found) -> float:
+    """Return how many times wider bands are than the rows that make them.
+
+    It is the least with which nine of ten rows lie inside bands that the other sources make, each
+    source counted alike: another program is less alike than rows of these.
+    """
+    wider = 1.0
+    while _inside(left_out(found, wider)) < INSIDE:
+        wider = round(wider + STEP, 2)
+    return wider
+
+
+def _inside(judged):
+    """Return which share of rows lies inside, on average over the sources."""
+    by_source = {}
+    for row, inside in judged:
+        by_source.setdefault(row.source, []).append(inside)
+    return statistics.mean(map(statistics.mean, by_source.values())) if judged else 1.0
+
+
+def checks(found) -> list[Check]:
+    """Return how good each band is that a kind of the rows has.
+
+    A row is judged by the band that its kind has without all rows of its source.
+    """
+    wider, all_ = widening(found), by_kind(found)
+    known = bands(found, wider)
+    judged = {find_band(row.kind, known): [] for row in found}
+    for row, inside in left_out(found, wider):
+        judged[find_band(row.kind, known)].append(inside)
     return [
         Check(band, len(kept), sum(kept), *_ends(all_[band.kind]))
         for band, kept in sorted(judged.items(), key=lambda pair: str(pair[0].kind))
@@ -132,6 +163,12 @@ def checks(found) -> list[Check]:
 def _ends(group):
     multiples = [row.multiple for row in group]
     return min(multiples), max(multiples)
+
+
+def printed(tables=None) -> str:
+    """Return the file of bands that the records give, or other tables than the recorded ones."""
+    found = rows(tables)
+    return text(bands(found, widening(found)))
 
 
 def text(known) -> str:
@@ -145,7 +182,11 @@ def text(known) -> str:
 def main():
     """Print each band, and how good it is."""
     for one in checks(rows()):
-        print(f"{multiples_in_words(one.band)}; {one.inside} of {one.judged} inside")
+        band = one.band
+        print(
+            f"{band.low:5.2f} to {band.high:.2f}, {one.inside} of {one.judged} of other sources "
+            f"inside: {band.rows} rows, {band.sources} sources, {band.kind}"
+        )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ class Band:
     rows, sources : int
         How many there are, and from how many sources: rows of a source are alike.
     low, high : float
-        Nine of ten rows lie between the two; of fewer than `ENOUGH`, all.
+        Between the two lie nine of ten steps, also of sources that have no row here; of fewer than
+        `ENOUGH` rows, all of them.
     median : float
     """
 
@@ -93,14 +94,23 @@ def in_words(seconds, kind) -> str:
     band = find_band(kind)
     if band is None:
         return f"not known: no step of this kind was published ({kind})"
-    low, high = (quantity(seconds * bound, "s") for bound in (band.low, band.high))
-    return f"{multiples_in_words(band)}: here {low} to {high}"
+    here = " to ".join(quantity(seconds * bound, "s") for bound in (band.low, band.high))
+    if not band.is_known:
+        return f"not known: {few_in_words(band)}, here {here}"
+    return (
+        f"nine of ten such steps take {band.low:g} to {band.high:g} times as long, here {here}, by "
+        f"{band.rows} published ones ({band.kind}; {_sources(band)})"
+    )
 
 
-def multiples_in_words(band) -> str:
-    """Return how many times the predicted time the steps of a band took."""
-    sources = "one source" if band.sources == 1 else f"{band.sources} sources"
+def few_in_words(band) -> str:
+    """Return what the steps of a kind took of which too few were published."""
     steps = f"{band.rows} published step{'s' * (band.rows > 1)}"
-    how = f"nine of ten of {steps}" if band.is_known else f"only {steps}"
-    took = f"{band.low:g} to {band.high:g}" if band.low < band.high else f"{band.low:g}"
-    return f"{how} ({band.kind}; {sources}) took {took} times what was predicted"
+    return (
+        f"only {steps} of this kind ({band.kind}; {_sources(band)}) took {band.low:g} to "
+        f"{band.high:g} times what was predicted"
+    )
+
+
+def _sources(band):
+    return "one source" if band.sources == 1 else f"{band.sources} sources"

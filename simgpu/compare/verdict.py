@@ -2,7 +2,7 @@
 
 import math
 
-from simgpu.bands.find import multiples_in_words
+from simgpu.bands.find import few_in_words
 from simgpu.plan.step.job import PlanError
 
 REACHED = ("tokens_per_second", "step_time", "mfu")  # what a run can be known by
@@ -21,7 +21,7 @@ def judge(ratio, band, gpus=1) -> str:
             "published"
         )
     if not band.is_known:
-        return f"cannot tell: {ratio:.2f} times the predicted time; {multiples_in_words(band)}"
+        return f"cannot tell: {ratio:.2f} times the predicted time; {few_in_words(band)}"
     low, high = band.span
     if gpus > 2 and low <= ratio / gpus <= high:
         return (

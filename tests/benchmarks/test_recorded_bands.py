@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from benchmarks.published import bands, record
-from benchmarks.published.bands import Row, band_of, checks
+from benchmarks.published.bands import Row, band_of, checks, left_out, widening
 from simgpu.bands import find
 from simgpu.bands.kinds import ENOUGH, Kind
 
@@ -15,8 +15,8 @@ def rows(multiples, source="a", kind=KIND):
 
 
 def test_the_file_is_what_the_records_give():
-    wanted = bands.text(bands.bands(bands.rows()))
-    assert find.FILE.read_text(encoding="utf-8") == wanted, "python -m benchmarks.published.page"
+    stored = find.FILE.read_text(encoding="utf-8")
+    assert stored == bands.printed(), "python -m benchmarks.published.page"
 
 
 def test_rows_to_which_a_constant_was_fitted_count_as_without_the_fit():
@@ -43,18 +43,25 @@ def test_a_band_by_hand():
     many = band_of(KIND, [*rows([1.0] * 38), *rows([0.5, 2.0], "b")])
     assert (many.rows, many.sources) == (40, 2)
     assert (many.low, many.high) == (1.0, 1.0), "nine of ten"
+    wider = band_of(KIND, rows([1.0] * 40), 1.25)
+    assert (wider.low, wider.high) == (0.8, 1.25)
+    assert band_of(KIND, rows([1.0] * 3), 1.25).low == 1.0, "all of a few are shown"
 
 
 def test_a_source_is_judged_by_the_others():
-    """Of twenty steps of each of two sources, all of the other's band; one lies beside it."""
-    first, second = [0.9 + 0.01 * i for i in range(20)], [1.0] * 19 + [3.0]
-    (one,) = checks([*rows(first), *rows(second, "b")])
-    assert one.band.rows == 40
-    assert one.judged == 40
-    inside = sum(0.95 <= m <= 1.0 for m in first)
-    assert one.inside <= 19 + len(first)
-    assert one.inside >= 19 + inside - 20
-    assert (one.least, one.most) == (0.9, 3.0)
+    found = [*rows([1.0] * 20), *rows([1.0] * 19 + [3.0], "b")]
+    inside = {row.source: [x for one, x in left_out(found, 1.0) if one.source == row.source]
+              for row in found}  # fmt: skip
+    assert inside == {"a": [True] * 20, "b": [True] * 19 + [False]}
+    (one,) = checks(found)
+    assert (one.band.rows, one.judged, one.inside) == (40, 40, 39)
+    assert (one.least, one.most) == (1.0, 3.0)
+
+
+def test_bands_are_as_much_wider_as_other_sources_need():
+    """Each source counts alike: ten rows of one as much as twenty of another."""
+    assert widening([*rows([1.0] * 20), *rows([1.0] * 20, "b")]) == 1.0
+    assert widening([*rows([1.0] * 20), *rows([1.2] * 10, "b")]) == 1.2
 
 
 def test_a_kind_of_one_source_is_not_judged():
@@ -72,4 +79,4 @@ def test_the_command_says_how_good_each_band_is(capsys):
     bands.main()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(checks(bands.rows()))
-    assert all("times what was predicted; " in line and " inside" in line for line in lines)
+    assert all(" of other sources inside: " in line for line in lines)

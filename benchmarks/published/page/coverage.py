@@ -71,8 +71,8 @@ def fit_table(found):
 
 def steps_table(tables):
     """Return the table of kinds of steps, each with the band that is printed for it."""
-    head = ("kind of step", "published", "sources", "times the prediction: median", "nine of ten",
-            "all", "inside bands of the other sources")  # fmt: skip
+    head = ("kind of step", "published", "sources", "times the prediction: median", "all",
+            "to expect", "inside bands of the other sources")  # fmt: skip
     return table(head, map(_kind_line, bands.checks(bands.rows(tables))))
 
 
@@ -81,23 +81,20 @@ def _kind_line(check):
     judged = f"{check.inside} of {check.judged}" if check.judged else ""
     return (
         str(band.kind), band.rows, band.sources, f"{band.median:.2f}",
-        span(band.low, band.high) if band.is_known else "too few", span(check.least, check.most),
+        span(check.least, check.most), span(band.low, band.high) if band.is_known else "not known",
         judged,
     )  # fmt: skip
 
 
 def kind_numbers(tables):
     """Return the numbers about kinds for the page's text."""
-    found = bands.checks(bands.rows(tables))
-    judged = sum(one.judged for one in found)
-    launches = [one for one in found if one.band.kind.limit == "launches"]
+    found = bands.rows(tables)
+    launches = [row.multiple for row in found if row.kind.limit == "launches"]
     return {
         "kinds_enough": ENOUGH,
         "kinds_launches": LAUNCHES,
-        "kinds_judged": judged,
-        "kinds_inside": sum(one.inside for one in found) / judged if judged else float("nan"),
-        "kinds_launches_most": max((one.most for one in launches), default=float("nan")),
-        "kinds_launches_median": max((one.band.median for one in launches), default=float("nan")),
+        "kinds_launches_most": max(launches, default=float("nan")),
+        "kinds_wider": bands.widening(found),
     }
 
 

@@ -85,7 +85,7 @@ def render(found, study, numbers):
         files[f"chapters/img/{file}"] = svg(chart, alt)
         values[f"figure_{name}"] = markdown.figure(file, alt, caption)
     page = fill(TEMPLATE.read_text(encoding="utf-8"), values)
-    return {PAGE: page, BANDS: bands.text(bands.bands(bands.rows(found))), **files}
+    return {PAGE: page, BANDS: bands.printed(found), **files}
 
 
 def _figures(collectives, one, more):

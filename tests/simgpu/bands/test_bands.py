@@ -120,5 +120,5 @@ def test_the_bands_have_their_numbers_in_order():
 def test_a_band_is_said_with_its_rows_and_its_sources():
     one = next(one for one in bands().values() if one.is_known and one.kind in broader(one.kind))
     words = in_words(2.0, one.kind)
-    assert words.startswith(f"nine of ten of {find_band(one.kind).rows} published steps (")
-    assert "times what was predicted: here " in words
+    assert words.startswith("nine of ten such steps take ")
+    assert f"by {find_band(one.kind).rows} published ones (" in words
