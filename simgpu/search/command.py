@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-from simgpu.plan import errors
 from simgpu.plan.options import plan_options
 from simgpu.plan.plans import Plan, parse
 from simgpu.plan.report import hardware_in_words, model_in_words, routing_in_words
@@ -62,7 +61,6 @@ def search_report(request, fixed=None, workers=None, top=5) -> SearchReport:
     return SearchReport(
         model_in_words(model), hardware_in_words(request.cluster), _task(request), result,
         request.gpus, request.workload.global_batch * length, baseline(request, result), top,
-        errors.band_of(model.experts),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 from benchmarks.published.shared.models import find_model
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
@@ -96,6 +97,7 @@ class Folding:
             f"{found.memory / 2**30:.0f} GiB",
             measured, found.seconds, job=f"{row['model']} on {gpus} GPUs, batch {batch}",
             context=job.context, fits=(True, found.memory <= job.cluster.gpu.memory),
+            kind=kind_of_job(job, found.causes),
         )  # fmt: skip
 
 
@@ -147,6 +149,7 @@ class Modelzoo:
             measured, found.seconds,
             job=f"{row['model']} on {gpus} GPUs, seq {model.seq}, batch {batch}",
             assumed="; ".join(notes), context=job.context, fits=fits,
+            kind=kind_of_job(job, found.causes),
         )  # fmt: skip
 
 
@@ -178,7 +181,7 @@ class AutoModel:
             "AutoModel, DGX H100", preset,
             f"{row['model']}, {gpus} GPUs, FSDP{gpus} EP{job.expert}, {job.micro_batches} x "
             f"micro-batch {micro}; {found.memory / 2**30:.0f} GiB",
-            positive(row, "step_s"), found.seconds,
+            positive(row, "step_s"), found.seconds, kind=kind_of_job(job, found.causes),
         )  # fmt: skip
 
 
@@ -231,4 +234,5 @@ class Bridge:
             f"{row['precision']}: {row['outcome']}",
             measured, found.seconds, memory=peak or None, context=job.context,
             fits=("OOM" not in row["outcome"], said) if peak else None,
+            kind=kind_of_job(job, found.causes),
         )  # fmt: skip

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -54,5 +55,6 @@ def predict(row):
               micro_batches=tokens // (gpus * micro * seq))  # fmt: skip
     what = f"GPT-2 {size}, {row['hardware']}, {job.micro_batches} x micro-batch {micro}"
     note = "the eager time of the two" if "," in row["ms_per_step"] else ""
-    return Prediction(code, preset, what, float(found[0]) * 1e-3, simulate(job).seconds,
-                      assumed=note)  # fmt: skip
+    step = simulate(job)
+    return Prediction(code, preset, what, float(found[0]) * 1e-3, step.seconds, assumed=note,
+                      kind=kind_of_job(job, step.causes))  # fmt: skip

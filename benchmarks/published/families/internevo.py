@@ -2,6 +2,7 @@
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.network.cluster import build_cluster
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -37,10 +38,12 @@ def predict(row):
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     measured = job.sequences * seq / gpus / positive(row, "tokens_per_s_per_gpu")
+    found = simulate(job)
     return Prediction(
         "InternEvo, A100", f"a100/nvlink3/{NETWORK}",
         f"7B, {gpus} GPUs, TP{tensor} DP{data}, ZeRO-1 over {group}, {count} x "
         f"micro-batch {micro}, recompute {recompute}",
-        measured, simulate(job).seconds,
+        measured, found.seconds,
         job=f"7B on {gpus} GPUs, batch {job.sequences}, {row['test'].partition(',')[0]}",
+        kind=kind_of_job(job, found.causes),
     )  # fmt: skip

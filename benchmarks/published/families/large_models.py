@@ -6,6 +6,7 @@ from dataclasses import replace
 from benchmarks.published.shared.models import find_model
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
@@ -45,10 +46,12 @@ def predict(row):
         job = Job(model, program, cluster, tensor, data, pipeline, micro, count, context, expert)
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
+    found = simulate(job)
     return Prediction(
         f"{row['source']}", preset, f"{row['model']}, {gpus} GPUs, {words}, {row['precision']}",
-        _measured(row, job), simulate(job).seconds,
+        _measured(row, job), found.seconds,
         assumed=f"assumed: {', '.join(notes)}" if notes else "", context=context,
+        kind=kind_of_job(job, found.causes),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -70,5 +71,5 @@ def predict(row):
         f"{row['zero'].strip()}, {job.micro_batches} x micro-batch {job.micro_batch}",
         measured, found.seconds, memory=(positive(row, "memory_GB") * 1e9, found.memory),
         job=f"{row['params_B']}B on {gpus} GPUs",
-        fits=(True, found.memory <= job.cluster.gpu.memory),
+        fits=(True, found.memory <= job.cluster.gpu.memory), kind=kind_of_job(job, found.causes),
     )  # fmt: skip

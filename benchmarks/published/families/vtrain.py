@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.network.cluster import build_cluster
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -71,6 +72,8 @@ def predict(row):
     nodes, hidden, micro = job.cluster.nodes, job.model.hidden, job.micro_batch
     batch, gpus = job.sequences, job.cluster.world_size
     what = f"h{hidden} L{job.model.layers} TP{job.tensor} DP{job.data} PP{job.pipeline}"
+    plain = job_of(row, launch=None)
+    unfitted = simulate(plain)
     return Prediction(
         f"vTrain, {'one node' if nodes == 1 else 'several nodes'}",
         "a100/nvlink3" + ("/hdr4" if nodes > 1 else ""),
@@ -79,5 +82,6 @@ def predict(row):
         simulate(job).seconds,
         fitted=nodes == 1 and hidden == 1024 and micro == 1,
         job=f"h{hidden} L{job.model.layers} s{job.model.seq}, {gpus} GPUs, batch {batch}",
-        unfitted=simulate(job_of(row, launch=None)).seconds,
+        unfitted=unfitted.seconds,
+        kind=kind_of_job(plain, unfitted.causes),
     )
