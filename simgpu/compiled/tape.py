@@ -70,7 +70,6 @@ class Tape:
     def __init__(self, device, settings, record, training=False, backward=False, first=0):
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward, self.first = training, backward, first
-        self._around = _saving_hooks(True)  # of a checkpoint that the region is part of
         self._called = False  # whether the host has paid for the call
         self._graph_inputs = GraphInputs(record.buffers)
         self._clear()
@@ -190,7 +189,7 @@ class Tape:
         if op.mutable:
             outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
         alone = (self.backward and runs_sum_of_autograd()) or _is_complex(results)
-        checkpointed = _saving_hooks(True) != self._around
+        checkpointed = _saving_hooks(True) is not None
         self._entries.append(Entry(op, args, kwargs, tuple(outs), alone, checkpointed))
 
     def _clear(self):

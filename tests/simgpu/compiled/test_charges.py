@@ -425,17 +425,3 @@ def test_a_gradient_that_a_hook_takes_is_computed(x):
     step = Region(lambda y: (y.sin() @ weight).cos())
     names = [span.name for span in kernels(lambda: step(y).sum().backward())]
     assert names.count("mm") == 3
-
-
-def test_a_region_that_is_checkpointed_keeps_what_it_keeps_otherwise(x):
-    """Done again, it is the same compiled code: only a checkpoint inside it has rules of its own."""
-    y, region = x.clone().requires_grad_(), Region(lambda y: (y.sin() * y).cos() * y)
-
-    def backward(run):
-        out = run(y)
-        return [(span.name, span.bytes) for span in kernels(lambda: out.sum().backward())]
-
-    plain = backward(region)
-    again = backward(lambda y: checkpoint(region, y, use_reentrant=False))
-    forward = [(span.name, span.bytes) for span in kernels(lambda: region(y))]
-    assert sorted(again) == sorted([*plain, *forward])
