@@ -14,12 +14,15 @@ class Record:
         How often each `Plan` was charged, the first that was made first.
     breaks : Counter
         How often a line of the user's program needed results inside a region.
+    call_seconds : float
+        What calls of graphs took the host, beside launches.
     buffers : dict
         For each `Plan`: the block where the inputs of its CUDA graph are copied to.
     """
 
     plans: Counter = field(default_factory=Counter)
     breaks: Counter = field(default_factory=Counter)
+    call_seconds: float = 0.0
     buffers: dict = field(default_factory=dict)
 
 
@@ -49,6 +52,7 @@ def total(records) -> tuple:
     """Return the `Cost` of all regions as eager code, and as compiled."""
     before = after = Cost()
     for record in records:
+        after += Cost(host=record.call_seconds)
         for plan, count in record.plans.items():
             before += plan.costs[0] * count
             after += plan.costs[1] * count

@@ -272,11 +272,13 @@ class Tape:
             frozenset(dropped), frozenset(self._in_place), frozenset(self._unused), self.backward,
         ))  # fmt: skip
         self.device.memory = self._memory
+        call = 0.0 if self._called else self.settings.call_seconds
         try:
-            held = self._run(plan, dropped, copied)
+            held = self._run(plan, dropped, copied, call)
             self._note_recipes(plan, held)
             if current.ranks is None or not current.ranks.checks:  # else it runs once more
                 self.record.plans[plan] += 1
+                self.record.call_seconds += call
         finally:
             self.device.memory = self._pending
             self._clear()
@@ -306,15 +308,16 @@ class Tape:
     def _read(self):
         return {x.value for e in self._entries for x in seen_in((e.args, e.kwargs))}
 
-    def _run(self, plan, dropped, copied):
+    def _run(self, plan, dropped, copied, call):
         """Allocate, launch and free as the plan says; return the blocks that are left, by value.
 
-        `copied` are the bytes of inputs that a CUDA graph copies.
+        `copied` are the bytes of inputs that a CUDA graph copies, `call` the host's seconds for a
+        call.
         """
         device, gpu = self.device, self.device.gpu
         held = {v: Block(device, self._sizes[v]) for v in dropped}  # until their last kernel
         freed_later = set().union(*plan.freed)
-        self._pay_call()
+        self._pay(call)
         if not plan.costs:
             plan.costs.extend(self._costs(plan, copied))
         self._graph_inputs.copy(copied, plan, device, self.next)
@@ -346,18 +349,17 @@ class Tape:
         kernels = [self._charge(kernel) for kernel in plan.kernels]
         copies = [(COPY, 0, 2 * copied)] if copied else []
         launches = len(copies) + (1 if settings.one_launch else len(kernels))
-        host = settings.call_seconds + gpu.launch_overhead * launches
         compiled = copies + kernels
         return (
             Cost(len(eager), _seconds(gpu, eager), gpu.launch_overhead * len(eager)),
-            Cost(len(compiled), _seconds(gpu, compiled), host),
+            Cost(len(compiled), _seconds(gpu, compiled), gpu.launch_overhead * launches),
         )
 
-    def _pay_call(self):
-        """Charge the host for what a call takes beside the launches of kernels."""
+    def _pay(self, call):
+        """Charge the host for a call, and for the launch of a CUDA graph."""
         machine = self.device.machine
         with machine.lock:
-            machine.host += 0.0 if self._called else self.settings.call_seconds
+            machine.host += call
             if self.settings.one_launch:
                 machine.host += self.device.gpu.launch_overhead
         self._called = True
