@@ -252,6 +252,18 @@ def test_a_model_of_ones_own(own, capsys, options):
     assert flops == pytest.approx(6 * weights * 16 * 128, rel=0.12)
 
 
+@pytest.mark.parametrize("options", [(), ("--shard", 0), ("--recompute", "full")])
+def test_a_model_of_ones_own_can_be_compiled(own, capsys, options):
+    """Whole, or block by block if it is sharded; it is faster, and needs no more memory than for one kernel."""
+    options = (*options, "--gpus", 4, "--global-batch", 4096, "--micro-batch", 1024, "--json")
+    eager, compiled = (
+        json.loads(plan(capsys, own, *options, *more)[1]) for more in ((), ("--compiled",))
+    )
+    assert compiled["step_time_seconds"] < 0.9 * eager["step_time_seconds"]
+    one = 1024 * 128 * 256 * 4  # what a kernel writes
+    assert compiled["peak_memory_bytes"] <= eager["peak_memory_bytes"] + one
+
+
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
