@@ -83,6 +83,8 @@ CONSTANTS = (
          ASSUMED, "only for GPUs without a published best"),
         ("TILE_LOSS", "what small tiles of a product lose", "",
          ASSUMED, "small tiles load more for each result"),
+        ("ODD_ROWS", "rate of products whose rows hold an odd number of 16-bit elements", SHARE,
+         FITTED, "GPT-2 with a vocabulary of 50,257 and of 50,304"),
         ("DEPTH_LOSS", "what shallow products lose", "", ASSUMED, "a tile has a start and an end"),
         ("THIN", "side below which memory alone limits a product", "",
          ASSUMED, "half a side of the smallest tile"),
