@@ -21,9 +21,10 @@ UNKNOWN = "no published pair of plans with context parallelism says how well it 
 
 def kind_of_job(job, causes):
     """Return the `Kind` of a job's step, given its seconds by cause."""
+    program = job.program
     return kind_of(
-        job.cluster, job.dtype, causes, job.program.compiled, bool(job.model.experts),
-        job.context > 1,
+        job.cluster, job.dtype, causes, program.compiled or program.fused,
+        bool(job.model.experts), job.context > 1,
     )  # fmt: skip
 
 

@@ -157,7 +157,8 @@ def _pointwise(job, recomputed):
     width = model.width * max(model.active, 1)
     numbers = 13 * model.hidden + (8 if model.gated else 5) * width
     numbers += (6 * model.hidden + 3 * width) if recomputed else 0
-    num_bytes = numbers * LOW * _tokens(job) / job.tensor / (2 if job.program.compiled else 1)
+    fewer = 2 if job.program.compiled or job.program.fused else 1
+    num_bytes = numbers * LOW * _tokens(job) / job.tensor / fewer
     return num_bytes / (gpu.memory_bandwidth * gpu.memory_efficiency)
 
 

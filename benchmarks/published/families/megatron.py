@@ -145,8 +145,8 @@ class B200:
         )  # fmt: skip
         model = replace(find_model("llama3 70B", seq), layers=layers)
         cluster, preset = find_system(row["gpu"], gpus, -(-gpus // GPUS_PER_NODE))
-        program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True,
-                          loss_in_place=True)  # fmt: skip
+        program = Program("optimizer", sequence_parallel=tensor > 1, fused=True,
+                          loss="in place")  # fmt: skip
         data = gpus // (tensor * pipeline)
         try:
             job = Job(model, program, cluster, tensor, data, pipeline, micro, count, context)
