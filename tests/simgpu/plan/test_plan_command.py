@@ -254,7 +254,7 @@ def test_a_model_of_ones_own(own, capsys, options):
 
 @pytest.mark.parametrize("options", [(), ("--shard", 0), ("--recompute", "full")])
 def test_a_model_of_ones_own_can_be_compiled(own, capsys, options):
-    """Whole, or block by block if it is sharded; it is faster, and needs no more memory than for one kernel."""
+    """Whole, or block by block if it is sharded: faster, in the memory of one more kernel."""
     options = (*options, "--gpus", 4, "--global-batch", 4096, "--micro-batch", 1024, "--json")
     eager, compiled = (
         json.loads(plan(capsys, own, *options, *more)[1]) for more in ((), ("--compiled",))
