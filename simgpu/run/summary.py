@@ -16,13 +16,15 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   most FLOPs.
 - **Limited by**: the cause of the largest share of the ranks' time. Every moment of a rank has one
   cause, see `CAUSES` in ``shares.py``; the shares are means over the ranks and add up to 1.
+- **Kernels**: how many a step has on a rank, by where they come from: the backward pass, the
+  optimizer's ``step()``, and *forward* all else. Each is a launch, outside of CUDA graphs.
 
 ``--summary json`` prints the same numbers in one line, the last one, with the keys of
 `Summary.to_dict`.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
 
 import simgpu as sim
@@ -31,6 +33,7 @@ from simgpu.device_api import memory
 from simgpu.network.nccl_memory import in_words
 from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
+from simgpu.run.steps import PARTS
 from simgpu.units import percent, quantity, scale, size
 
 
@@ -70,6 +73,8 @@ class Summary:
         The host's time to launch a kernel.
     work : tuple, optional
         What a step processes: a number and its unit.
+    kernels : dict, optional
+        How many a step has, by rank and part of the step.
     """
 
     hardware: str
@@ -88,6 +93,7 @@ class Summary:
     shares: dict
     launch_seconds: float
     work: tuple | None = None
+    kernels: dict = field(default_factory=dict)
 
     @property
     def exposed_communication(self):
@@ -143,8 +149,19 @@ class Summary:
         ]
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
         rows += [(f"  {cause}", percent(self.shares[cause]), "") for cause in causes]
+        rows += [("kernels", *self._kernels())] if self.kernels else []
         title = f"simulated, not measured: {self.hardware}"
         return "\n".join([title, *(f"{a:<22} {b:<19} {c}".rstrip() for a, b, c in rows)])
+
+    def _kernels(self):
+        """Return how many kernels a step has, and of which part, on the rank with the most."""
+        totals = {rank: sum(parts.values()) for rank, parts in self.kernels.items()}
+        most, least = (choose(totals, key=totals.get) for choose in (max, min))
+        parts = (f"{self.kernels[most][part]:,.0f}" for part in PARTS)
+        text = "{} forward, {} backward, {} in the optimizer".format(*parts)
+        if f"{totals[least]:,.0f}" != f"{totals[most]:,.0f}":
+            text += f", on rank {most}; the least: {totals[least]:,.0f} on rank {least}"
+        return f"{totals[most]:,.0f} a step", text
 
     def _throughput(self):
         amount, unit = self.work
@@ -165,6 +182,8 @@ class Summary:
             ``gpu_memory_bytes``: what a GPU has.
             ``mfu_share``: 0 to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``.
             ``limited_by``: a key of ``time_shares``, which are by cause and add up to 1.
+            ``kernels_per_step``: by rank and part of the step, ``forward`` (also what is neither of
+            the others), ``backward``, ``optimizer``; {} without steps.
             ``window_seconds``: the start and the end of the time that the shares are of.
         """
         return {
@@ -184,6 +203,7 @@ class Summary:
             "peak_dtype": self.peak_type,
             "limited_by": self.limit,
             "time_shares": self.shares,
+            "kernels_per_step": self.kernels,
             "window_seconds": [self.start, self.end],
         }
 
@@ -235,6 +255,7 @@ def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
         shares=causes,
         launch_seconds=gpu.launch_overhead,
         work=work,
+        kernels=steps.kernels() if durations else {},
     )
 
 

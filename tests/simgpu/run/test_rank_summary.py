@@ -292,6 +292,41 @@ def test_with_only_a_reference_the_summary_covers_the_whole_run():
     assert "no steps found" in str(summary)
 
 
+def test_kernels_are_counted_by_the_part_of_the_step_that_launches_them():
+    def program(rank):
+        weight = torch.nn.Parameter(torch.empty(100, 100, device="sim"))
+        optimizer = torch.optim.SGD([weight], foreach=False)
+        weight @ weight  # before the first step, which does not count
+        for _ in range(3):
+            loss = (weight @ weight).relu()  # 2 forward; backward 3 and the sum of both products
+            loss.backward(loss)
+            if rank == 1:
+                loss.add_(1)  # no part of the backward pass
+            optimizer.step()
+            optimizer.zero_grad()
+
+    summary, _ = measure(program)
+    assert summary.kernels == {
+        0: {"forward": 2, "backward": 4, "optimizer": 1},
+        1: {"forward": 3, "backward": 4, "optimizer": 1},
+    }
+    row = next(line for line in str(summary).splitlines() if line.startswith("kernels"))
+    words = "3 forward, 4 backward, 1 in the optimizer, on rank 1; the least: 7 on rank 0"
+    assert row == f"{'kernels':<22} {'8 a step':<19} {words}"
+
+
+def test_an_optimizer_that_steps_during_the_backward_pass_counts_as_one():
+    def program(rank):
+        weight = torch.nn.Parameter(torch.empty(100, 100, device="sim"))
+        optimizer = torch.optim.SGD([weight], foreach=False)
+        weight.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+        for _ in range(3):
+            loss = weight.relu()
+            loss.backward(loss)
+
+    assert measure(program, k=1)[0].kernels[0]["optimizer"] == 1
+
+
 def test_without_steps_the_summary_covers_the_whole_run():
     def program(rank):
         x = torch.empty(1000, 1000, device=torch.accelerator.current_accelerator())
