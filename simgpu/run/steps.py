@@ -91,6 +91,10 @@ class Steps:
             End(end, device.flops.copy(), device.kernels.copy())
         )
 
+    def made_by(self, rank) -> int:
+        """Return how many steps a rank has made so far."""
+        return len(_of_main_optimizer(self._ends[rank])) if rank in self._ends else 0
+
     def count(self) -> int:
         """Return how many steps all ranks together have made."""
         return sum(len(_of_main_optimizer(ends)) for ends in self._ends.values())

@@ -8,9 +8,10 @@ import torch.distributed as dist
 
 import simgpu as sim
 from simgpu.clock.current import state
+from simgpu.clock.trace import WAIT_FOR_BATCH
 from simgpu.hardware.validation import DTYPES
 from simgpu.network import build_cluster
-from simgpu.run.shares import CAUSES, shares
+from simgpu.run.shares import CAUSES, CAUSES_WITH_INPUT, shares
 from simgpu.run.steps import Steps
 from simgpu.run.summary import summarize
 
@@ -340,6 +341,24 @@ def test_without_steps_the_summary_covers_the_whole_run():
         "compute": 1.5 * PRODUCT, "waiting for others": 0.5 * PRODUCT
     })  # fmt: skip
     assert "no steps found" in str(summary)
+
+
+def test_time_without_a_batch_is_input_unless_something_runs():
+    spans = [
+        sim.Span("rank 0 host", "sync", 0, WAIT_FOR_BATCH, 0.0, 3.0),
+        sim.Span("rank 0 sim:0", "compute", 0, "mm", 0.0, 1.0, flops=10**12),
+        sim.Span("rank 0 host", "loader", 0, "make a batch", 5.0, 2.0),
+        sim.Span("rank 0 host", "loader", 1, "worker 0 makes a batch", 3.0, 2.0),
+        sim.Span("rank 0 host", "sync", 0, "wait", 7.0, 1.0),
+        sim.Span("rank 0 sim:0", "h2d", 0, "copy", 6.5, 1.0),
+    ]
+    found = shares(spans, plain_gpu(), 0.0, 8.0)
+    seconds = {cause: 8 * share for cause, share in found.items()}
+    assert seconds == pytest.approx({
+        "compute": 1, "memory bandwidth": 0, "communication": 0, "copies": 1,
+        "waiting for others": 0.5, "launches": 2, "input": 3.5,
+    })  # fmt: skip
+    assert found.keys() == CAUSES_WITH_INPUT.keys()
 
 
 def test_a_moment_has_one_cause():
