@@ -26,6 +26,8 @@ from simgpu.hardware.specs import GPU
 from simgpu.naming import device_type, spelling
 from simgpu.races import detector as races
 
+_graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
+
 
 class _CurrentStream(threading.local):
     """The number of a device's current stream, which each thread has for itself, as in CUDA."""
@@ -102,6 +104,7 @@ class Device:
         self.streams: list[Stream] = []
         self.default_stream = Stream.of(self)
         self.flops = Counter()  # of all kernels, by the peak at which they run
+        self.part, self.kernels = "", Counter()  # of a step: which runs; how many kernels each had
         self._current = _CurrentStream()
 
     def as_rank(self, rank, local, gpu, connections, generator) -> None:
@@ -171,6 +174,7 @@ class Device:
         machine, stream = self.machine, self.streams[self._current.number]
         gpu = self.gpu
         seconds = gpu.seconds(flops, num_bytes, peak, products)
+        self.kernels[self.part or ("forward" if _graph_task() < 0 else "backward")] += 1
         if flops:
             self.flops[peak] += flops
         with machine.lock:
@@ -250,6 +254,7 @@ class Device:
         for stream in self.streams:
             stream.end = 0.0
         self.flops.clear()
+        self.kernels.clear()
         self.memory.reset_peak()
 
 

@@ -13,12 +13,12 @@ class Span:
         ``"sim:0"``, ``"cuda:0"`` or ``"host"``; with several ranks ``"rank 3 cuda:0"``.
     engine : str
         ``"compute"``, ``"h2d"``, ``"d2h"``, ``"p2p"``, ``"copy"`` (of unknown direction) or
-        ``"comm"`` (a collective) on a device; ``"launch"``, ``"cpu"``, ``"sync"`` or ``"comm"`` on
-        the host.
+        ``"comm"`` (a collective) on a device; ``"launch"``, ``"cpu"``, ``"sync"``, ``"loader"``
+        (of a script's data) or ``"comm"`` on the host.
     stream : int
         Number of the stream on its device; 0 is the default stream of a simulated GPU. On the
         host, the stream of a simulated launch; in a profile of real devices, the thread (0 is the
-        main thread).
+        main thread); of a data loader 0 is the host itself, and i + 1 worker i.
     name : str
         The operation: ``"mm"``, ``"convolution"``, ``"copy sim:0 -> cpu"``.
     start, duration : float

@@ -7,8 +7,9 @@ from simgpu.clock.span import Span
 
 _FIELDS = "hBIIddqq"  # device, engine, stream, name, start, duration, flops, bytes
 _ROW, _TWO_ROWS = struct.Struct(f"<{_FIELDS}"), struct.Struct(f"<{2 * _FIELDS}")
-ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync", "comm")
-COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC, COMM = range(len(ENGINES))
+ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync", "comm", "loader")
+COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC, COMM, LOADER = range(len(ENGINES))
+WAIT_FOR_BATCH = "wait for a batch"  # a span of the host, for which the data loader is too slow
 HOST = -1
 OF_RANKS = 1000  # rows of rank i: OF_RANKS + i for its device, -OF_RANKS - i for its host
 

@@ -20,7 +20,7 @@ different random numbers, the same ones in every run.
 Start reading in ``command.py``. ``options.py`` lists the options, ``script.py`` runs a script or a
 module, ``torchrun.py`` and ``processes.py`` start its ranks, ``failures.py`` reports which rank
 failed, ``simulated_time.py`` replaces clocks, ``faults.py`` kills and slows down ranks,
-``cuda/`` lets scripts say `torch.cuda`, ``steps.py`` finds the training steps, ``shares.py`` and
-``summary.py`` find what limits them, ``page.py`` writes the timeline. Of the other
-folders of `simgpu`, only ``plan`` imports this one.
+``loader/`` lets them wait for the script's data, ``cuda/`` lets scripts say `torch.cuda`,
+``steps.py`` finds the training steps, ``shares.py`` and ``summary.py`` find what limits them,
+``page.py`` writes the timeline. Of the other folders of `simgpu`, only ``plan`` imports this one.
 """

@@ -10,6 +10,8 @@ from simgpu.compiled.gain import compiled_notes, has_compiled
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
 from simgpu.run.failures import say
+from simgpu.run.loader import choice
+from simgpu.run.loader.lane import Loaders
 from simgpu.run.processes import Driver
 from simgpu.run.script import Script
 from simgpu.run.simulated_time import SimulatedTime
@@ -26,6 +28,8 @@ def main(argv=None) -> int:
         notes = options.notes(args)
         page.check(args.timeline)
         wrong, work = faults.parse(args.slow, args.kill, args.slow_card), options.per_step(args)
+        steps = Steps(args.steps)
+        loaders = Loaders(choice.parse(args.loader), steps)
         script = Script(args.script, args.args, args.module)
         start = Driver if options.starts_itself(args, script) else Torchrun
         job = start(script, args, wrong)
@@ -42,18 +46,19 @@ def main(argv=None) -> int:
     with (
         cuda_spelling(mentions_cuda(script.path), say, args.eager) as compiled,
         SimulatedTime(not args.wall_clock) as time,
-        Steps(args.steps) as steps,
+        steps,
+        loaders,
     ):
         code = run(job, args.max_restarts, time, steps)
     sys.stdout.flush()
-    notes = [*compiled_notes(compiled, steps), *job.notes]
+    notes = [*compiled_notes(compiled, steps), *loaders.notes(), *job.notes]
     if steps.cut_short:
         notes.append(f"the script was ended after {args.steps} steps (--steps)")
     routing = state.machine and state.machine.routing
     if routing and routing.used:
         notes.append(f"the indices of topk are those of --routing, not of scores: {routing}")
     fused = has_compiled(compiled)
-    return code or report(args, job, script, steps, wrong, work, fused, notes)
+    return code or report(args, job, script, steps, wrong, work, fused, loaders, notes)
 
 
 def run(job, max_restarts, time, steps) -> int:
@@ -67,7 +72,7 @@ def run(job, max_restarts, time, steps) -> int:
     return code
 
 
-def report(args, job, script, steps, wrong, work, fused, notes) -> int:
+def report(args, job, script, steps, wrong, work, fused, loaders, notes) -> int:
     """Print where the time went, and write the timeline; return the exit code."""
     spans = sim.trace()
     if not any(span.engine == "compute" for span in spans):
@@ -75,7 +80,7 @@ def report(args, job, script, steps, wrong, work, fused, notes) -> int:
     if not any(span.device.startswith("rank ") for span in spans):
         say(f"{script.name} started no ranks; give --nproc-per-node 1 to run it as a rank")
         return 1
-    summary = summarize(spans, steps, job.cluster, wrong, work, fused)
+    summary = summarize(spans, steps, job.cluster, wrong, work, fused, loaders)
     text = "\n".join([str(summary), *(f"note: {note}" for note in [*notes, *summary.doubts()])])
     if args.timeline:
         page.write(args.timeline, spans, steps, f"{script.name}\n\n{text}")

@@ -118,6 +118,12 @@ def _add_what_is_reported(parser):
         "are enough for a step time",
     )  # fmt: skip
     add(
+        "--loader", metavar="WHAT",
+        help="measured: let the simulated GPUs wait for the script's DataLoader, as fast as it is "
+        "on this machine; 0.8ms: each batch takes that long; off: batches take no time, and the "
+        "loader is not looked at (default: they take none, and a note says if they would)",
+    )  # fmt: skip
+    add(
         "--wall-clock", action="store_true",
         help="let time.time(), time.perf_counter(), time.monotonic() and time.sleep() be real; "
         "without it they are those of the rank's simulated host",

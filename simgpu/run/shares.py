@@ -3,6 +3,8 @@
 import re
 from collections import defaultdict
 
+from simgpu.clock.trace import WAIT_FOR_BATCH
+
 CAUSES = {
     "compute": "a compute-bound kernel runs",
     "memory bandwidth": "a memory-bound kernel runs",
@@ -12,6 +14,11 @@ CAUSES = {
     "started, its host waits for other hosts, or the rank has ended",
     "launches": "nothing runs because the host has launched nothing more, or a kernel starts up",
 }
+INPUT = "input"
+# Those of a run in which the script's data loader counts (`simgpu.run.loader`).
+CAUSES_WITH_INPUT = {
+    **CAUSES, INPUT: "nothing runs, and the host makes a batch of data or waits for one"
+}  # fmt: skip
 _COPIES = {"h2d", "d2h", "p2p"}
 _RANK = re.compile(r"rank (\d+) ")
 
@@ -26,6 +33,8 @@ def by_rank(spans) -> dict:
 
 def shares(spans, gpu, start, end) -> dict[str, float]:
     """Return the share of each of the `CAUSES` in the time from `start` to `end`; the sum is 1.
+
+    "input" is among them only if the host has ever waited for data.
 
     If several apply at one moment, the first in `_intervals` counts.
 
@@ -43,7 +52,7 @@ def shares(spans, gpu, start, end) -> dict[str, float]:
     for cause, found in intervals:
         clipped = [(max(a, start), min(b, end)) for a, b in found if b > start and a < end]
         merged = merge(covered + clipped)
-        seconds[cause] += length(merged) - length(covered)
+        seconds[cause] = seconds.get(cause, 0.0) + length(merged) - length(covered)
         covered = merged
     seconds["launches"] += end - start - length(covered)
     return {cause: value / (end - start) for cause, value in seconds.items()}
@@ -92,7 +101,10 @@ def _intervals(spans, gpu):
         elif span.engine in _COPIES:
             found["copies"].append((span.start, span.end))
         elif span.engine == "sync":
-            found["sync"].append((span.start, span.end))
+            cause = INPUT if span.name == WAIT_FOR_BATCH else "sync"
+            found[cause].append((span.start, span.end))
+        elif span.engine == "loader" and span.stream == 0:  # the host itself
+            found[INPUT].append((span.start, span.end))
     last = max(span.end for span in spans)
     return [
         ("compute", found["compute"]),
@@ -100,6 +112,7 @@ def _intervals(spans, gpu):
         ("launches", found["start-up"]),
         ("communication", found["communication"]),
         ("copies", found["copies"]),
+        *([(INPUT, found[INPUT])] if INPUT in found else []),
         ("waiting for others", [*_waiting_to_start(spans), *found["sync"], (last, float("inf"))]),
     ]
 

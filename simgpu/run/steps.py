@@ -3,11 +3,25 @@
 import itertools
 import weakref
 from collections import Counter, defaultdict
+from typing import NamedTuple
 
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 from simgpu.clock import current
 from simgpu.compiled.tape import recording
+
+PARTS = "forward", "backward", "optimizer"  # of a step; what is neither of the others is forward
+
+
+class End(NamedTuple):
+    """The end of a step on a rank, in seconds, with its FLOPs and kernels until then, by kind."""
+
+    time: float
+    flops: Counter
+    kernels: Counter
 
 
 class Steps:
@@ -31,16 +45,17 @@ class Steps:
     def __init__(self, limit=None):
         self._limit, self.cut_short = limit, False
         self._made = weakref.WeakKeyDictionary()  # optimiser -> how many steps
-        # Rank -> a list for each optimiser: the end of each step, and the FLOPs until then.
-        self._ends = defaultdict(list)
+        self._ends = defaultdict(list)  # rank -> a list for each optimiser
         self._ends_by_optimizer = weakref.WeakKeyDictionary()  # optimiser -> its list
 
     def __enter__(self):
-        self._hook = register_optimizer_step_post_hook(self._record)
+        before = register_optimizer_step_pre_hook(self._begin)
+        self._hooks = before, register_optimizer_step_post_hook(self._record)
         return self
 
     def __exit__(self, *_):
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
 
     def clear(self) -> None:
         """Forget all steps, before the ranks start again."""
@@ -49,26 +64,36 @@ class Steps:
         self._ends.clear()
         self._ends_by_optimizer.clear()
 
+    def _begin(self, optimizer, args, kwargs):
+        if current.ranks is not None:
+            _own_device().part = "optimizer"
+
     def _record(self, optimizer, args, kwargs):
         if current.ranks is None:  # before a script starts its ranks
             return
         if not current.ranks.checks:
             self._record_end(optimizer)
+        _own_device().part = ""
         self._made[optimizer] = self._made.get(optimizer, 0) + 1
         if self._made[optimizer] == self._limit:
             self.cut_short = True
             raise SystemExit(0)
 
     def _record_end(self, optimizer):
-        rank, machine = current.ranks.rank, current.ranks.machine
+        rank, machine, device = current.ranks.rank, current.ranks.machine, _own_device()
         if optimizer not in self._ends_by_optimizer:
             self._ends_by_optimizer[optimizer] = []
             self._ends[rank.number].append(self._ends_by_optimizer[optimizer])
-        device = machine.devices[rank.index]
         if tape := recording(device):
             tape.flush()
         end = max(device.current_stream().end, machine.host)
-        self._ends_by_optimizer[optimizer].append((end, device.flops.copy()))
+        self._ends_by_optimizer[optimizer].append(
+            End(end, device.flops.copy(), device.kernels.copy())
+        )
+
+    def made_by(self, rank) -> int:
+        """Return how many steps a rank has made so far."""
+        return len(_of_main_optimizer(self._ends[rank])) if rank in self._ends else 0
 
     def count(self) -> int:
         """Return how many steps all ranks together have made."""
@@ -76,15 +101,25 @@ class Steps:
 
     def ends(self) -> list[float]:
         """Return the end of each step that all ranks have made, in seconds."""
-        return [max(end for end, _ in ends) for ends in self._of_all_ranks()]
+        return [max(end.time for end in ends) for ends in self._of_all_ranks()]
 
     def flops(self) -> Counter:
         """Return the FLOPs from the end of the first step to that of the last, by data type."""
         first, *_, last = self._of_all_ranks()
         total = Counter()
-        for (_, before), (_, after) in zip(first, last, strict=True):
-            total += after - before
+        for before, after in zip(first, last, strict=True):
+            total += after.flops - before.flops
         return total
+
+    def kernels(self) -> dict[int, dict[str, float]]:
+        """Return how many kernels a step of each rank has, by its `PARTS`; {} for a single step."""
+        first, *others = self._of_all_ranks() or [()]
+        if not others:
+            return {}
+        return {
+            rank: {p: (after.kernels[p] - before.kernels[p]) / len(others) for p in PARTS}
+            for rank, before, after in zip(self._ends, first, others[-1], strict=True)
+        }
 
     def _of_all_ranks(self):
         each = map(_of_main_optimizer, self._ends.values())
@@ -95,5 +130,9 @@ class Steps:
         return [b - a for a, b in itertools.pairwise(self.ends())]
 
 
+def _own_device():
+    return current.ranks.machine.devices[current.ranks.own_index()]
+
+
 def _of_main_optimizer(all_ends):
-    return next((ends for ends in all_ends if ends[-1][0] > ends[0][0]), all_ends[0])
+    return next((ends for ends in all_ends if ends[-1].time > ends[0].time), all_ends[0])

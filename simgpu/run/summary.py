@@ -4,7 +4,8 @@ All numbers are simulated, from the trace of the run. They cover its steps witho
 includes the setup: from the end of the first ``optimizer.step()`` to the end of the last
 (``steps.py``). With fewer than two steps they cover the whole run.
 
-- **Step time**: the median time from the end of one step to the end of the next.
+- **Step time**: the median time from the end of one step to the end of the next; the mean if the
+  data loader counts, since then every k-th step waits for k workers.
 - **Exposed communication**: the share of the time in which a rank's communication runs and its
   compute engine is idle; the mean over the ranks. **Hidden communication**: the share in which both
   run.
@@ -15,7 +16,12 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   checkpointing included), over what the GPUs' data sheet allows in that time, for the data type of
   most FLOPs.
 - **Limited by**: the cause of the largest share of the ranks' time. Every moment of a rank has one
-  cause, see `CAUSES` in ``shares.py``; the shares are means over the ranks and add up to 1.
+  cause, see `CAUSES_WITH_INPUT` in ``shares.py``; the shares are means over the ranks and add up
+  to 1.
+- **Kernels**: how many a step has on a rank, by where they come from: the backward pass, the
+  optimizer's ``step()``, and *forward* all else. Each is a launch, outside of CUDA graphs.
+- **Input** (with ``--loader``): the share of the time in which nothing runs because the host makes
+  a batch of data or waits for one; ``loader/`` says what is modelled.
 - **How sure**: how many times the predicted time published steps of the same kind took. The kind is
   that of `simgpu.bands.kinds`; a program with all-to-alls is taken for a mixture of experts, and
   whether ranks split sequences is not seen.
@@ -25,7 +31,7 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
 """
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 
 import simgpu as sim
@@ -35,7 +41,9 @@ from simgpu.clock import current
 from simgpu.device_api import memory
 from simgpu.network import nccl_memory
 from simgpu.run.faults import NONE
-from simgpu.run.shares import CAUSES, by_rank, communicating, shares
+from simgpu.run.loader.report import Input
+from simgpu.run.shares import CAUSES_WITH_INPUT, INPUT, by_rank, communicating, shares
+from simgpu.run.steps import PARTS
 from simgpu.units import percent, quantity, scale, size
 
 
@@ -77,6 +85,10 @@ class Summary:
         Which published steps say how wrong `step_seconds` may be.
     work : tuple, optional
         What a step processes: a number and its unit.
+    kernels : dict, optional
+        How many a step has, by rank and part of the step.
+    input : Input, optional
+        What the script's data loader took.
     """
 
     hardware: str
@@ -96,6 +108,8 @@ class Summary:
     launch_seconds: float
     kind: Kind
     work: tuple | None = None
+    kernels: dict = field(default_factory=dict)
+    input: Input | None = None
 
     @property
     def exposed_communication(self):
@@ -122,6 +136,8 @@ class Summary:
     def doubts(self) -> list[str]:
         """Return why numbers may be far from those of real GPUs, a line each."""
         doubts = []
+        if self.input:
+            doubts += self.input.doubts(self.end - self.start, self.num_steps)
         if self.limit == "launches":
             launch = quantity(self.launch_seconds, "s")
             doubts.append(
@@ -140,7 +156,8 @@ class Summary:
         return doubts
 
     def __str__(self):
-        steps = f"median of {self.num_steps}" if self.num_steps else "the whole run: no steps found"
+        mean = "mean" if self._loads else "median"
+        steps = f"{mean} of {self.num_steps}" if self.num_steps else "the whole run: no steps found"
         most = max(self.peak_memory, key=self.peak_memory.get)
         least = min(self.peak_memory, key=self.peak_memory.get)
         where = "on every rank"
@@ -155,13 +172,30 @@ class Summary:
             ("exposed communication", percent(self.exposed_communication), hidden),
             ("peak memory", _of(self.peak_memory[most], self.gpu_memory), where),
             ("MFU", percent(self.mfu), peak),
-            ("limited by", self.limit, CAUSES[self.limit]),
+            ("limited by", self.limit, CAUSES_WITH_INPUT[self.limit]),
         ]
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
         rows += [(f"  {cause}", percent(self.shares[cause]), "") for cause in causes]
+        rows += [("kernels", *self._kernels())] if self.kernels else []
+        rows += [("input", percent(self.shares.get(INPUT, 0.0)), self.input)] if self._loads else []
         title = f"simulated, not measured: {self.hardware}"
         lines = [f"{a:<22} {b:<19} {c}".rstrip() for a, b, c in rows]
         return "\n".join([title, *lines, f"how sure: {self.sure}"])
+
+    def _kernels(self):
+        """Return how many kernels a step has, and of which part, on the rank with the most."""
+        totals = {rank: sum(parts.values()) for rank, parts in self.kernels.items()}
+        most, least = (choose(totals, key=totals.get) for choose in (max, min))
+        parts = (f"{self.kernels[most][part]:,.0f}" for part in PARTS)
+        text = "{} forward, {} backward, {} in the optimizer".format(*parts)
+        if f"{totals[least]:,.0f}" != f"{totals[most]:,.0f}":
+            text += f", on rank {most}; the least: {totals[least]:,.0f} on rank {least}"
+        return f"{totals[most]:,.0f} a step", text
+
+    @property
+    def _loads(self):
+        """Whether the script's data loader counts."""
+        return self.input is not None and self.input.choice.counts
 
     def _throughput(self):
         amount, unit = self.work
@@ -174,7 +208,8 @@ class Summary:
         -------
         dict
             ``hardware``: the simulated hardware, in words. ``steps``: of how many steps
-            ``step_time_seconds`` is the median; 0: it is the time of the whole run.
+            ``step_time_seconds`` is the median, or the mean if the data loader counts; 0: it is
+            the time of the whole run.
             ``exposed_communication_share``, ``hidden_communication_share``: of the time, 0 to 1.
             ``peak_memory_bytes``, ``peak_reserved_bytes``: by rank. ``uncounted_memory_bytes``: by
             rank, the least and the most that CUDA's context and NCCL's buffers take besides.
@@ -182,10 +217,15 @@ class Summary:
             ``gpu_memory_bytes``: what a GPU has.
             ``mfu_share``: 0 to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``.
             ``limited_by``: a key of ``time_shares``, which are by cause and add up to 1.
+            ``kernels_per_step``: by rank and part of the step, ``forward`` (also what is neither of
+            the others), ``backward``, ``optimizer``; {} without steps.
             ``window_seconds``: the start and the end of the time that the shares are of.
             ``kind``: of which kind the run is (`simgpu.bands.kinds.Kind`). ``error_of_time``: how
             many times the predicted time published steps of that kind took
             (`simgpu.bands.find.Band`); None if there are none, or no steps were found.
+            ``loader``: where the times of the script's data loader are from, in words; None if it
+            does not count, and then ``batch_seconds``, from one batch to the next if the loader
+            never pauses, and ``loader_workers`` are None, too.
         """
         band = find_band(self.kind) if self.num_steps else None
         return {
@@ -205,13 +245,19 @@ class Summary:
             "peak_dtype": self.peak_type,
             "limited_by": self.limit,
             "time_shares": self.shares,
+            "kernels_per_step": self.kernels,
             "window_seconds": [self.start, self.end],
             "kind": asdict(self.kind),
             "error_of_time": band and band.to_dict(),
+            "loader": self.input.choice.source if self._loads else None,
+            "batch_seconds": self.input.interval if self._loads else None,
+            "loader_workers": self.input.workers if self._loads else None,
         }
 
 
-def summarize(spans, steps, cluster, faults=NONE, work=None, compiled=False) -> Summary:
+def summarize(
+    spans, steps, cluster, faults=NONE, work=None, compiled=False, loaders=None
+) -> Summary:
     """Return the summary of the last run of `spawn`.
 
     Parameters
@@ -228,6 +274,8 @@ def summarize(spans, steps, cluster, faults=NONE, work=None, compiled=False) -> 
         What a step processes: a number and its unit.
     compiled : bool
         Whether `torch.compile` made a part of the program.
+    loaders : Loaders, optional
+        The data loaders of its ranks.
     """
     ranks, gpu = by_rank(spans), cluster.gpu
     start, end = 0.0, max(span.end for span in spans)
@@ -235,7 +283,10 @@ def summarize(spans, steps, cluster, faults=NONE, work=None, compiled=False) -> 
     if durations:
         start, end = steps.ends()[0], steps.ends()[-1]
     each = [shares(own, faults.gpu(rank, gpu), start, end) for rank, own in ranks.items()]
-    causes = {cause: fmean(one[cause] for one in each) for cause in CAUSES}
+    found = dict.fromkeys(cause for one in each for cause in one)
+    causes = {cause: fmean(one.get(cause, 0.0) for one in each) for cause in found}
+    loaded = loaders and loaders.input(len(durations))
+    average = fmean if loaded and loaded.choice.counts else median  # every k-th of k workers waits
     communication = fmean(communicating(own, start, end) for own in ranks.values())
     flops = sum(_flops(span, start, end) for span in spans if span.engine == "compute")
     by_type = steps.flops() if durations else _flops_by_type(len(ranks))
@@ -248,7 +299,7 @@ def summarize(spans, steps, cluster, faults=NONE, work=None, compiled=False) -> 
         start=start,
         end=end,
         num_steps=len(durations),
-        step_seconds=median(durations or [end - start]),
+        step_seconds=average(durations or [end - start]),
         peak_memory={rank: sim.max_memory_allocated(i) for i, rank in enumerate(ranks)},
         peak_reserved={rank: memory.max_memory_reserved(i) for i, rank in enumerate(ranks)},
         uncounted=dict(zip(ranks, _uncounted(), strict=True)),
@@ -261,6 +312,8 @@ def summarize(spans, steps, cluster, faults=NONE, work=None, compiled=False) -> 
         launch_seconds=gpu.launch_overhead,
         kind=kind_of(cluster, peak_type, causes, compiled, _sends_to_experts(spans)),
         work=work,
+        kernels=steps.kernels() if durations else {},
+        input=loaded,
     )
 
 

@@ -32,6 +32,7 @@ _FIXED = {
     "collective": Look(YELLOW, "#000", "upright"),
     "launch": Look(GREY, "#000", "none"),
     "wait": Look(PALE, "#000", "dotted"),
+    "load data": Look(PALE, "#000", "rising"),
 }
 # Every other operation is its own kind, as long as looks are left.
 _SPARE = (
@@ -53,6 +54,7 @@ _BY_ENGINE = {
     "comm": "collective",
     "launch": "launch",
     "sync": "wait",
+    "loader": "load data",
 }
 _PATTERNS = (
     # A fused kernel's name lists its operations; Inductor's prefix says of which kind it is.

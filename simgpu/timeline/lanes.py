@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 
-_ENGINES = ("cpu", "launch", "sync", "compute", "comm", "h2d", "d2h", "p2p", "copy")
+_ENGINES = ("cpu", "launch", "sync", "loader", "compute", "comm", "h2d", "d2h", "p2p", "copy")
 _HOST_ENGINES = ("cpu", "launch", "sync")
 _DEVICE = re.compile(r"(?:rank ([0-9]{1,9}) )?(.*?)(?::([0-9]{1,9}))?", re.DOTALL)
 
@@ -59,8 +59,8 @@ def order(lane, spans):
 def choose(lanes, heights, room):
     """Return the lanes that a figure has room for, in order.
 
-    Lanes with bare names are preferred to those of other streams and threads, then busy ones to
-    idle ones.
+    Lanes with bare names are preferred to those of other streams and threads, then those of GPUs to
+    the many rows of a data loader, then busy ones to idle ones.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def choose(lanes, heights, room):
     """
 
     def importance(lane):
-        return " " in lane[1], -sum(span.duration for span in lanes[lane])
+        return " " in lane[1], lane[1] == "loader", -sum(span.duration for span in lanes[lane])
 
     chosen = set()
     for lane in sorted(lanes, key=importance):

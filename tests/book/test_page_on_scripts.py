@@ -148,6 +148,18 @@ def test_the_page_knows_how_many_shapes_pytorch_compiles():
 
 
 @pytest.mark.process
+def test_gpus_wait_for_a_loader_as_the_page_says(tmp_path):
+    script = re.search(r"```python\n(from torch import nn.*?)```", TEXT, re.DOTALL)[1]
+    (tmp_path / "images.py").write_text(script, encoding="utf-8")
+    command = re.search(r"\$ simgpu (run .* images.py)\n", TEXT)[1]
+    printed = subprocess.run(
+        [sys.executable, "-m", "simgpu", *command.split()], cwd=tmp_path, capture_output=True,
+        text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ).stdout  # fmt: skip
+    assert [part for part in parts_after(command) if part not in printed] == []
+
+
+@pytest.mark.process
 def test_a_kernel_of_ones_own_takes_what_the_page_says(tmp_path):
     script = re.search(r"```python\n(import simgpu\n.*?)```", TEXT, re.DOTALL)[1]
     stated, unstated = re.search(r"prints (\S+) ms; without .* print (\S+) ms", TEXT).groups()

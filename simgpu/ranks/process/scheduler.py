@@ -35,6 +35,7 @@ class Rank:
         self.describe_wait = None  # a function that returns what it waits for, in words
         self.must_wait = True  # False: it may resume when no rank is ready
         self.deadline = None  # when it stops waiting, in simulated seconds; None: never
+        self.away = 0.0  # real seconds in which it stood still and others ran
         self.ended = self.killed = False
         self.result = None
 
@@ -182,7 +183,9 @@ class CooperativeScheduler:
         rank.state.save()
         self._resume(next_rank)
         if not rank.ended:
+            began = time.monotonic()
             rank.go.get()
+            rank.away += time.monotonic() - began
 
     def _resume(self, rank):
         self.running = rank

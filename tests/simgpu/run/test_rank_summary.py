@@ -8,9 +8,10 @@ import torch.distributed as dist
 
 import simgpu as sim
 from simgpu.clock.current import state
+from simgpu.clock.trace import WAIT_FOR_BATCH
 from simgpu.hardware.validation import DTYPES
 from simgpu.network import build_cluster
-from simgpu.run.shares import CAUSES, shares
+from simgpu.run.shares import CAUSES, CAUSES_WITH_INPUT, shares
 from simgpu.run.steps import Steps
 from simgpu.run.summary import summarize
 
@@ -302,6 +303,41 @@ def test_a_program_with_all_to_alls_is_taken_for_experts():
     assert run(at_once).kind.model == "dense"
 
 
+def test_kernels_are_counted_by_the_part_of_the_step_that_launches_them():
+    def program(rank):
+        weight = torch.nn.Parameter(torch.empty(100, 100, device="sim"))
+        optimizer = torch.optim.SGD([weight], foreach=False)
+        weight @ weight  # before the first step, which does not count
+        for _ in range(3):
+            loss = (weight @ weight).relu()  # 2 forward; backward 3 and the sum of both products
+            loss.backward(loss)
+            if rank == 1:
+                loss.add_(1)  # no part of the backward pass
+            optimizer.step()
+            optimizer.zero_grad()
+
+    summary, _ = measure(program)
+    assert summary.kernels == {
+        0: {"forward": 2, "backward": 4, "optimizer": 1},
+        1: {"forward": 3, "backward": 4, "optimizer": 1},
+    }
+    row = next(line for line in str(summary).splitlines() if line.startswith("kernels"))
+    words = "3 forward, 4 backward, 1 in the optimizer, on rank 1; the least: 7 on rank 0"
+    assert row == f"{'kernels':<22} {'8 a step':<19} {words}"
+
+
+def test_an_optimizer_that_steps_during_the_backward_pass_counts_as_one():
+    def program(rank):
+        weight = torch.nn.Parameter(torch.empty(100, 100, device="sim"))
+        optimizer = torch.optim.SGD([weight], foreach=False)
+        weight.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+        for _ in range(3):
+            loss = weight.relu()
+            loss.backward(loss)
+
+    assert measure(program, k=1)[0].kernels[0]["optimizer"] == 1
+
+
 def test_without_steps_the_summary_covers_the_whole_run():
     def program(rank):
         x = torch.empty(1000, 1000, device=torch.accelerator.current_accelerator())
@@ -315,6 +351,24 @@ def test_without_steps_the_summary_covers_the_whole_run():
         "compute": 1.5 * PRODUCT, "waiting for others": 0.5 * PRODUCT
     })  # fmt: skip
     assert "no steps found" in str(summary)
+
+
+def test_time_without_a_batch_is_input_unless_something_runs():
+    spans = [
+        sim.Span("rank 0 host", "sync", 0, WAIT_FOR_BATCH, 0.0, 3.0),
+        sim.Span("rank 0 sim:0", "compute", 0, "mm", 0.0, 1.0, flops=10**12),
+        sim.Span("rank 0 host", "loader", 0, "make a batch", 5.0, 2.0),
+        sim.Span("rank 0 host", "loader", 1, "worker 0 makes a batch", 3.0, 2.0),
+        sim.Span("rank 0 host", "sync", 0, "wait", 7.0, 1.0),
+        sim.Span("rank 0 sim:0", "h2d", 0, "copy", 6.5, 1.0),
+    ]
+    found = shares(spans, plain_gpu(), 0.0, 8.0)
+    seconds = {cause: 8 * share for cause, share in found.items()}
+    assert seconds == pytest.approx({
+        "compute": 1, "memory bandwidth": 0, "communication": 0, "copies": 1,
+        "waiting for others": 0.5, "launches": 2, "input": 3.5,
+    })  # fmt: skip
+    assert found.keys() == CAUSES_WITH_INPUT.keys()
 
 
 def test_a_moment_has_one_cause():

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from simgpu.run.steps import PARTS
 from simgpu.run.summary import Summary
 from simgpu.units import quantity, size
 
@@ -45,7 +46,7 @@ def test_its_numbers_are_those_of_the_text(both):
     def percent(share):
         return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
-    step, throughput, exposed, memory, mfu, limit, *causes = rows
+    step, throughput, exposed, memory, mfu, limit, *causes, kernels = rows
     assert step == ("step time", quantity(found["step_time_seconds"], "s"), "median of 3")
     assert found["steps"] == 3
     samples = found["throughput_per_second"]
@@ -73,6 +74,12 @@ def test_its_numbers_are_those_of_the_text(both):
         f"of {quantity(found['peak_flop_per_second'], 'FLOP/s')}, "
         f"the peak for {found['peak_dtype']}",
     )
+    assert found["kernels_per_step"]["0"] == found["kernels_per_step"]["1"]
+    parts = found["kernels_per_step"]["0"]
+    assert kernels[1:] == (
+        f"{sum(parts.values()):.0f} a step",
+        "{:.0f} forward, {:.0f} backward, {:.0f} in the optimizer".format(*parts.values()),
+    )
     shares = found["time_shares"]
     assert limit[1] == found["limited_by"] == max(shares, key=shares.get)
     assert sorted(causes) == sorted((cause, percent(share)) for cause, share in shares.items())
@@ -88,7 +95,7 @@ def test_its_numbers_are_those_of_the_text(both):
 
 def test_every_key_is_documented(both):
     described = set(re.findall(r"``(\w+)``", Summary.to_dict.__doc__))
-    assert described == both[1].keys()
+    assert described == both[1].keys() | set(PARTS)
 
 
 COMPILED = """
