@@ -159,6 +159,12 @@ def find_link(name_or_spec) -> Link:
     if isinstance(name_or_spec, Link):
         return name_or_spec
     base, *settings = str(name_or_spec).split(":")
+    memory = [text for text in settings if re.match(r"\d", text)]
+    if memory and "p2p" in settings:
+        raise ValueError(
+            f"link {name_or_spec!r}: with p2p copies pass by the host's memory; leave {memory[0]} "
+            "out"
+        )
     link = LINKS.get(base) if isinstance(name_or_spec, str) else None
     link = link or _of_rate(name_or_spec, base)
     for setting in settings:

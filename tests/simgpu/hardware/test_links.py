@@ -94,6 +94,7 @@ def test_every_card_has_a_link_of_its_bus():
         ("nvlink4:p2p", "p2p and staged are for PCIe"),
         ("pcie4_bridge112:staged", "p2p and staged are for PCIe"),
         ("pcie4:", "'' is no setting"),
+        ("pcie4:p2p:2xmilan", "with p2p copies pass by the host's memory; leave 2xmilan out"),
     ],
 )
 def test_other_words_are_refused_with_the_way_to_write_them(bad, why):
