@@ -299,7 +299,7 @@ globalThis.d2lPresets = {
    "memoryEfficiency": 0.8,
    "link": "pcie4"
   },
-  "a100-pcie": {
+  "a100pcie": {
    "name": "A100 80GB PCIe",
    "flops": {
     "float64": 19500000000000.0,
@@ -320,7 +320,7 @@ globalThis.d2lPresets = {
    "memoryEfficiency": 0.8,
    "link": "pcie4"
   },
-  "a100-pcie-40gb": {
+  "a100pcie-40gb": {
    "name": "A100 PCIE 40GB",
    "flops": {
     "float64": 19500000000000.0,
@@ -385,7 +385,7 @@ globalThis.d2lPresets = {
    "memoryEfficiency": 0.8,
    "link": "pcie4"
   },
-  "h100-pcie": {
+  "h100pcie": {
    "name": "H100 PCIe",
    "flops": {
     "float64": 51000000000000.0,
@@ -407,7 +407,7 @@ globalThis.d2lPresets = {
    "memoryEfficiency": 0.8,
    "link": "pcie5:2xsapphire-rapids"
   },
-  "h100-nvl": {
+  "h100nvl": {
    "name": "H100 NVL",
    "flops": {
     "float64": 60000000000000.0,
@@ -578,12 +578,12 @@ globalThis.d2lPresets = {
    "t4",
    "a10",
    "a40",
-   "a100-pcie",
-   "a100-pcie-40gb",
+   "a100pcie",
+   "a100pcie-40gb",
    "l4",
    "l40s",
-   "h100-pcie",
-   "h100-nvl"
+   "h100pcie",
+   "h100nvl"
   ],
   [
    "a6000",

@@ -32,6 +32,7 @@ simgpu.list_gpus
 simgpu.calibrate
 simgpu
 simgpu.timeline
+simgpu.bands
 simgpu.run
 simgpu.plan
 simgpu.search

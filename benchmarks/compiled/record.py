@@ -4,11 +4,12 @@ A step has seconds and peaks of memory in bytes, each eager and compiled.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from benchmarks.compiled.pairs import Pair
 from benchmarks.compiled.pairs import read as published
+from simgpu.bands.kinds import Kind
 
 PATH = Path(__file__).parents[2] / "records" / "compiled" / "pairs.json"
 
@@ -24,11 +25,14 @@ class Row:
         Predicted seconds of a step, eager and compiled.
     peaks : tuple of int
         Predicted peaks of memory in bytes, of the kind that was published or else as allocated.
+    kinds : tuple of Kind
+        Of the run, eager and compiled.
     """
 
     pair: Pair
     seconds: tuple
     peaks: tuple
+    kinds: tuple = ()
 
     @property
     def published_ratio(self) -> float:
@@ -51,7 +55,8 @@ class Row:
 def row_of(pair, found) -> Row:
     """Return the `Row` of what `runs.run` has found."""
     kind = pair.memory or "allocated"
-    return Row(pair, tuple(one["seconds"] for one in found), tuple(one[kind] for one in found))
+    values = (tuple(one[name] for one in found) for name in ("seconds", kind, "kind"))
+    return Row(pair, *values)
 
 
 def write(rows, path=PATH):
@@ -74,6 +79,7 @@ def _line(row):
         "seconds": row.seconds,
         "ratio": round(row.ratio, 4),
         "bytes": row.peaks,
+        "kinds": [astuple(kind) for kind in row.kinds],
     }
 
 
@@ -89,5 +95,6 @@ def read(path=PATH) -> list[Row]:
     found = []
     for pair in published():
         one = lines[f"{pair.program} {pair.options}".strip()]
-        found.append(Row(pair, tuple(one["seconds"]), tuple(one["bytes"])))
+        kinds = tuple(Kind(*features) for features in one["kinds"])
+        found.append(Row(pair, tuple(one["seconds"]), tuple(one["bytes"]), kinds))
     return found

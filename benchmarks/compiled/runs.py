@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.published.families.torchtitan import GPU
+from simgpu.bands.kinds import Kind
 from simgpu.hardware import gpu_file
 
 ROOT = Path(__file__).parents[2]
@@ -14,20 +15,20 @@ PROGRAMS = "benchmarks.compiled.programs"
 
 
 def run(pair) -> tuple:
-    """Return what the program of a `Pair` prints, a dict, eager and compiled."""
+    """Return what the program of a `Pair` prints, a dict, and its kind, eager and compiled."""
     return _run(pair), _run(pair, "--compile")
 
 
 def _run(pair, *more):
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "simgpu", "run", *_launch(pair, Path(folder)),
-                   "--shapes-only", "-m", f"{PROGRAMS}.{pair.program}", *pair.options.split(),
-                   *more]  # fmt: skip
+                   "--shapes-only", "--summary", "json", "-m", f"{PROGRAMS}.{pair.program}",
+                   *pair.options.split(), *more]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
-    return json.loads(lines[0])
+    return json.loads(lines[0]) | {"kind": Kind(**json.loads(lines[-1])["kind"])}
 
 
 def _launch(pair, folder):

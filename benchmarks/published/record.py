@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks.published.shared.rows import Prediction
 from benchmarks.published.study import assumed
 from benchmarks.published.tables import Table
+from simgpu.bands.kinds import Kind
 
 PATH = Path(__file__).parents[2] / "records" / "published" / "predictions.json"
 FORMAT = "simgpu predictions 1"
@@ -83,7 +84,8 @@ def _read_table(found, names):
     for cells in found["rows"]:
         values = dict(zip(names, cells[len(columns):], strict=True))  # fmt: skip
         pairs = {name: tuple(values[name]) for name in ("memory", "fits") if values.get(name)}
-        predictions.append(Prediction(**(values | pairs)))
+        kind = {"kind": Kind(*values["kind"])} if values.get("kind") else {}
+        predictions.append(Prediction(**(values | pairs | kind)))
     return Table(found["family"], rows, predictions, [tuple(one) for one in found["refused"]])
 
 

@@ -40,13 +40,13 @@ FAMILIES = {  # in the order of the page
     "automodel": experts.AutoModel,
     "bridge": experts.Bridge,
     "megascale": megatron.MegaScale,
+    "megatron b200": megatron.B200,
     "internevo": internevo,
     "gpt2": gpt2,
     "resnet50": resnet50,
     "torchgpipe": torchgpipe,
     "large models": large_models,
 }
-EXPERTS = ("moe folding", "moe modelzoo", "automodel")  # mixtures of experts alone
 
 
 class UnknownTableError(ValueError):
@@ -92,11 +92,6 @@ def find_family(columns):
     """Return the name of the family with the most columns, all of which are there, or None."""
     known = [name for name, family in FAMILIES.items() if family.COLUMNS.issubset(columns)]
     return max(known, key=lambda name: len(FAMILIES[name].COLUMNS), default=None)
-
-
-def has_experts(family, prediction):
-    """Return whether a published step is one of a mixture of experts."""
-    return family in EXPERTS or "Qwen3" in prediction.what
 
 
 def read_rows(path):

@@ -119,6 +119,8 @@ def find_device(device=None):
 def _how_to_have(count):
     """Return the call or option, in words, that makes a machine of `count` devices."""
     if hooks.on_cuda is not None:
+        if ranks is not None and count <= int(os.environ.get("LOCAL_WORLD_SIZE", 0)):
+            return "name its rank in simgpu run --ranks"
         option = "gpus" if ranks is None else "nproc"
         return f"give simgpu run --{option}-per-node {count}"
     return f"call configure({count})" if ranks is None else f"call spawn(..., nprocs={count})"

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from simgpu.bands.find import in_words
 from simgpu.compare.published import NEAR, TrainingRun, nearest
 from simgpu.compare.verdict import bubble, judge, measured_time
-from simgpu.plan.errors import band_of
 from simgpu.plan.report import Report, report_of
 from simgpu.plan.step.job import PlanError
 from simgpu.units import number, percent, quantity
@@ -22,9 +22,6 @@ class Comparison:
         The simulated step.
     step_time_seconds : float
         Of the run.
-    band : tuple of float, optional
-        Between which multiples of the predicted time nine of ten published steps took; None if too
-        few were published.
     verdict : str
     published : list of dict
         The nearest published runs, each with its distance.
@@ -36,7 +33,6 @@ class Comparison:
 
     report: Report
     step_time_seconds: float
-    band: tuple | None
     verdict: str
     published: list
     bubble_share: float
@@ -53,17 +49,14 @@ class Comparison:
             "measured_mfu_share": report.mfu_share * report.step_time_seconds / seconds,
             "predicted_step_time_seconds": report.step_time_seconds,
             "predicted_tokens_per_second": report.rate, "predicted_mfu_share": report.mfu_share,
-            "band": self.band, "fits": report.fits, "verdict": self.verdict,
+            "band": report.band and report.band.to_dict(),
+            "fits": report.fits, "verdict": self.verdict,
             "published": self.published, "time_shares": report.time_shares,
             "bubble_share": self.bubble_share, "try": self.changes,
         }  # fmt: skip
 
     def __str__(self):
         report, numbers = self.report, self.to_dict()
-        band = "no band: too few steps with context parallelism were published"
-        if self.band:
-            low, high = self.band
-            band = f"nine of ten published steps took {low} to {high} times the predicted time"
         rows = [
             f"{name:<10} {quantity(numbers[name + '_step_time_seconds'], 's'):<10} "
             f"{number(numbers[name + '_tokens_per_second'])} tokens/s, "
@@ -75,7 +68,7 @@ class Comparison:
         near = [row for row in self.published if row["distance"] <= NEAR]
         return "\n".join([
             report.model, f"  on {report.hardware}", f"  {report.program}", *rows,
-            band,
+            f"how sure: {in_words(report.step_time_seconds, report.kind)}",
             f"verdict: {self.verdict}",
             *([] if report.fits else [
                 "note: by the simulation, a run with these options DOES NOT FIT in memory;",
@@ -108,7 +101,7 @@ def compare_run(request, reached, try_changes=False) -> Comparison:
     PlanError
         If the number is not valid, or the plan is impossible.
     """
-    model, context = request.model, request.plan.cp
+    model = request.model
     if not model.has_sizes:
         raise PlanError(f"{model.name}: give a preset or a .json file; sizes are compared")
     job, report = request.job(), report_of(request)
@@ -116,8 +109,7 @@ def compare_run(request, reached, try_changes=False) -> Comparison:
     run = TrainingRun(model.parameters / 1e9, bool(model.experts), job.cluster.gpu.name,
                       request.gpus, model.seq)  # fmt: skip
     return Comparison(
-        report, seconds, band_of(run.experts, context),
-        judge(seconds / report.step_time_seconds, run.experts, report.gpus, context),
+        report, seconds, judge(seconds / report.step_time_seconds, report.band, report.gpus),
         [{"distance": distance, **vars(row)} for distance, row in nearest(run)], bubble(job),
         _changes(request, report) if try_changes else None,
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import math
 
-from simgpu.plan.errors import UNKNOWN, band_of
+from simgpu.bands.find import few_in_words
 from simgpu.plan.step.job import PlanError
 
 REACHED = ("tokens_per_second", "step_time", "mfu")  # what a run can be known by
@@ -10,12 +10,19 @@ REACHED = ("tokens_per_second", "step_time", "mfu")  # what a run can be known b
 ACCOUNT = "check how tokens, padding, GPUs and FLOPs are counted, and that the options are yours"
 
 
-def judge(ratio, experts, gpus=1, context=1) -> str:
-    """Return the verdict on a run of `gpus` GPUs that took `ratio` times the predicted time."""
-    band = band_of(experts, context)
+def judge(ratio, band, gpus=1) -> str:
+    """Return the verdict on a run of `gpus` GPUs that took `ratio` times the predicted time.
+
+    `band` is the `Band` of its kind, or None.
+    """
     if band is None:
-        return f"cannot tell: {ratio:.2f} times the predicted time, and {UNKNOWN}"
-    low, high = band
+        return (
+            f"cannot tell: {ratio:.2f} times the predicted time, and no step of this kind was "
+            "published"
+        )
+    if not band.is_known:
+        return f"cannot tell: {ratio:.2f} times the predicted time; {few_in_words(band)}"
+    low, high = band.span
     if gpus > 2 and low <= ratio / gpus <= high:
         return (
             f"slower than predicted: {ratio:.3g} times the predicted time, about as many times as "

@@ -56,7 +56,10 @@ class Entry(NamedTuple):
     outs : tuple
         The `Seen` of what it makes or changes, None for a result that is no tensor.
     alone : bool
-        Whether no compiler sees it, such as the sum of gradients that autograd keeps.
+        Whether it stays a kernel of eager PyTorch: a sum of gradients that autograd keeps, or an
+        operation on complex numbers.
+    checkpointed : bool
+        Whether it is done again in the backward pass, or this is where it is.
     """
 
     op: object
@@ -64,6 +67,7 @@ class Entry(NamedTuple):
     kwargs: tuple = ()
     outs: tuple = ()
     alone: bool = False
+    checkpointed: bool = False
 
 
 def structure(value, see):

@@ -31,7 +31,7 @@ _SHORT = {EXTERN: "extern", ROWS: "red", COLUMNS: "red", BOTH: "red", SECOND: "r
 SMALL, SHARED = 4096, 0.1  # bytes, and share of what is read, that are no reason to fuse
 
 
-@dataclass
+@dataclass(eq=False)
 class Kernel:
     """A kernel of a compiled region.
 
@@ -127,7 +127,7 @@ class Kernel:
         return same and self.n >= LARGE and rows >= max(2 * columns, MANY_ROWS)
 
 
-def fuse(nodes, sizes, must) -> list:
+def fuse(nodes, sizes, must, late=frozenset()) -> list:
     """Return the kernels that do some nodes, in order.
 
     Parameters
@@ -137,12 +137,18 @@ def fuse(nodes, sizes, must) -> list:
         Bytes of each value.
     must : set of int
         Values that are read after the region.
+    late : set of int
+        Numbers of the entries on the tape that are done as late as possible.
     """
     nodes = _without_unused(nodes, must)
     kernels, where = [], {}
     for node, reads, names in _inlined(nodes, sizes, must):
         first = max((where[v] for v, _ in reads if v in where), default=0)
         place = _best(kernels, first, node, reads)
+        if place is None:
+            place = _delayed(kernels, first, node, reads, late)
+            if place is not None:
+                where = {v: k for k, kernel in enumerate(kernels) for v in kernel.writes}
         if place is None:
             place = len(kernels)
             kernels.append(Kernel(node.kind, node.n, node.rows))
@@ -203,6 +209,33 @@ def _best(kernels, first, node, reads):
             if score > best:
                 best, place = score, k
     return place
+
+
+def _delayed(kernels, first, node, reads, late):
+    """Return the number of an earlier kernel that a node joins, moved behind what both need.
+
+    Sums of columns are joined so, and what a checkpoint does again; None if there is none.
+    """
+    for k in range(first - 1, -1, -1):
+        kernel = kernels[k]
+        moves = COLUMNS in (node.kind, kernel.kind) or late.issuperset(kernel.entries)
+        if moves and kernel.n == node.n and kernel.takes(node, reads):
+            after = _followers(kernels, k)
+            if not any(v in kernels[j].writes for j in after[1:] for v, _ in reads):
+                moved = [kernels[j] for j in after]
+                kernels[k:] = [x for x in kernels[k:] if x not in moved] + moved
+                return len(kernels) - len(moved)
+    return None
+
+
+def _followers(kernels, k):
+    """Return the numbers of a kernel and of all that need what it makes."""
+    made, found = set(kernels[k].writes), [k]
+    for j in range(k + 1, len(kernels)):
+        if not made.isdisjoint(v for v, _ in kernels[j].reads):
+            made.update(kernels[j].writes)
+            found.append(j)
+    return found
 
 
 def _without_unused(nodes, must):

@@ -19,6 +19,11 @@ def compiled_notes(compiled, steps) -> list[str]:
     return [*compiled.notes, *_gain(compiled.records, steps), *_breaks(compiled.records)]
 
 
+def has_compiled(compiled) -> bool:
+    """Return whether a script has run compiled code."""
+    return any(record.plans for record in compiled.records)
+
+
 def _gain(records, steps):
     before, after = total(records)
     if not after.kernels:

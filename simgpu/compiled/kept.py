@@ -46,10 +46,13 @@ class Forward:
         Values that exist in any case: inputs and outputs.
     needed : set of int
         Values that eager autograd has kept.
+    marked : set of int
+        Those of them that are not computed again.
     """
 
-    def __init__(self, nodes, sizes, free, needed):
+    def __init__(self, nodes, sizes, free, needed, marked=frozenset()):
         self.nodes, self.sizes, self.free, self.needed = nodes, sizes, free, needed
+        self.marked = marked
         self.producer = {v: i for i, node in enumerate(nodes) for v, _ in node.writes}
         self.users = {}
         for i, node in enumerate(nodes):
@@ -60,6 +63,7 @@ class Forward:
     def kept(self) -> set:
         """Return the values that are written for the backward pass, inputs and outputs apart."""
         forced = {v for v in self.needed if v not in self.producer or self._is_multiplied(v)}
+        forced |= self.marked
         cut = self._cut(forced, self._banned())
         return (cut | forced) - self.inputs
 

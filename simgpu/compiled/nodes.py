@@ -25,12 +25,15 @@ _POINTWISE = {
     "avg_pool2d_backward", "upsample_nearest2d", "upsample_nearest2d_backward", "repeat_interleave",
     "split_with_sizes_copy", "native_dropout_backward", "expand_copy", "view_copy", "rsub",
     "one_hot", "pixel_shuffle", "diagonal_copy", "unfold_backward", "glu_backward",
+    "_adaptive_avg_pool2d",
 }  # fmt: skip
 _SUMS = {
     "sum", "mean", "amax", "amin", "max", "min", "var", "var_mean", "std", "std_mean", "prod",
     "any", "all", "argmax", "argmin", "linalg_vector_norm", "norm", "logsumexp", "cumsum",
-    "_adaptive_avg_pool2d", "count_nonzero",
+    "count_nonzero",
 }  # fmt: skip
+_WRITTEN_OUT = {"sum", "mean", "amax", "amin", "prod", "any", "all"}
+FEW = 8  # Inductor writes out sums of fewer elements (``config.unroll_reductions_threshold``)
 _RANDOM = {"rand", "randn", "randint", "randperm", "normal"}
 
 
@@ -173,9 +176,11 @@ class _Maker:
         self.add(SCATTER, n, n, [*reads, (whole[0], touched)], [(out.value, touched)])
 
     def _add_sum(self, entry, reads, outs):
-        x = reads[0]
-        kind = _direction(x, entry.args[1:])
-        self.add(kind, x.numel(), outs[0].numel(), reads, outs)
+        x, n = reads[0], outs[0].numel()
+        if self.name in _WRITTEN_OUT and x.numel() < FEW * n:
+            self.add(POINTWISE, n, n, reads, outs)
+        else:
+            self.add(_direction(x, entry.args[1:]), x.numel(), n, reads, outs)
 
 
 def _direction(x, args):
@@ -341,7 +346,7 @@ def nodes_of(entries, sizes) -> tuple:
     kept_whole = {
         x.value
         for entry in entries
-        if not entry.alone and _name(entry.op) not in _KEEP_NO_INPUT
+        if _name(entry.op) not in _KEEP_NO_INPUT
         for x in seen_in((entry.args, entry.kwargs))
     }
     return make.nodes, {v: e for v, e in make.enough.items() if v not in kept_whole}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from simgpu.compiled.checkpointed import by_policy, done_again, late
 from simgpu.compiled.fusion import Kernel, fuse
 from simgpu.compiled.kept import Forward
 from simgpu.compiled.nodes import nodes_of, with_unused
@@ -91,14 +92,18 @@ def plan_of(recorded: Recorded) -> Plan:
 def _make(recorded):
     sizes = list(recorded.sizes)
     nodes, enough = nodes_of(recorded.entries, sizes)
+    again = done_again(recorded) if recorded.backward else set()
+    nodes = late(nodes, again)
     nodes = with_unused(nodes, sizes, recorded.unused)
     kept, recipes = set(), {}
     if recorded.saved:
+        marked, idle = by_policy(recorded.entries, recorded.saved)
+        enough |= dict.fromkeys(idle) | {v: v for v in marked}
         needed = {enough.get(v, v) for v in recorded.saved} - {None}
-        forward = Forward(nodes, sizes, _inputs(nodes) | recorded.returned, needed)
+        forward = Forward(nodes, sizes, _inputs(nodes) | recorded.returned, needed, marked)
         kept = forward.kept() - recorded.returned
         recipes = {v: forward.recipe(enough.get(v, v), kept) for v in recorded.saved - kept}
-    kernels = fuse(nodes, sizes, kept | recorded.returned)
+    kernels = fuse(nodes, sizes, kept | recorded.returned, again)
     places = _Places(recorded.in_place)
     recipes = {v: places.of_pairs(recipe) for v, recipe in recipes.items()}
     stay = kept | recorded.returned | {v for recipe in recipes.values() for v, _ in recipe}

@@ -14,10 +14,13 @@ class Record:
         How often each `Plan` was charged, the first that was made first.
     breaks : Counter
         How often a line of the user's program needed results inside a region.
+    buffers : dict
+        For each `Plan`: the block where the inputs of its CUDA graph are copied to.
     """
 
     plans: Counter = field(default_factory=Counter)
     breaks: Counter = field(default_factory=Counter)
+    buffers: dict = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

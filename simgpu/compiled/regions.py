@@ -3,7 +3,7 @@
 import functools
 import sys
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from weakref import WeakMethod
 
@@ -19,6 +19,11 @@ from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
 
 _graph_task = torch._C._current_graph_task_id  # the number of the backward pass that runs
+_next_node = torch._C._autograd._get_sequence_nr  # the number of the next node that autograd makes
+
+
+_OF_MODULES = vars(torch.nn.Module()).keys() - {"_buffers"}  # what all modules have
+_LONGEST = 1000  # list that is searched for tensors
 
 
 @dataclass(frozen=True)
@@ -108,17 +113,19 @@ class Region:
         return True
 
     def _call(self, device, inputs, args, kwargs):
-        training = torch.is_grad_enabled()
+        training, first = torch.is_grad_enabled(), _next_node()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()
+        tape.give(inputs)
         out = outs = None
         try:
             out = self._function(*args, **kwargs)
             outs = _simulated(out)
         finally:
-            tape.stop(outs)
+            known = training and outs is not None
+            tape.stop(outs + _left_behind(self._function) if known else None)
         if training:
-            _Backward(device, self).watch(inputs, outs)
+            _Backward(device, self, first).watch(inputs, outs)
         return out
 
     def __get__(self, instance, owner=None):
@@ -157,7 +164,7 @@ class _Watch:
             self.see(gradient)
         else:
             self._pass, self._missing = _graph_task(), len(self._hooks)
-            self.start()
+            self.start(gradient)
         return gradient
 
     def see(self, gradient):
@@ -168,8 +175,8 @@ class _Watch:
         if not self._missing:
             self.stop()
 
-    def start(self):
-        """Begin."""
+    def start(self, gradient):
+        """Begin with the gradient of the first result."""
 
     def stop(self):
         """End, at the latest with the whole pass."""
@@ -184,25 +191,28 @@ class _Watch:
 class _Backward(_Watch):
     """Records the backward pass of one call of a region."""
 
-    def __init__(self, device, region):
+    def __init__(self, device, region, first):
         super().__init__(device)
-        self.region, self.tape = region, None
+        self.region, self.first, self.tape = region, first, None
 
-    def start(self):
+    def start(self, gradient):
         """Record from here on, unless the whole pass is part of a compiled region."""
         last = recording(self.device)
         if last is not None:
             if not last.backward:
                 return
             last.stop()
-        self.tape = Tape(self.device, self.region.settings, self.region.record, backward=True)
+        settings, record = self.region.settings, self.region.record
+        self.tape = Tape(self.device, settings, record, backward=True, first=self.first)
         self.tape.start()
+        self.tape.give([gradient])
         torch.autograd.Variable._execution_engine.queue_callback(self.stop)
 
     def see(self, gradient):
         """Note the gradient of a result that the program may not have used."""
         if self.tape is not None and recording(self.device) is self.tape:
             self.tape.see_gradient(gradient)
+            self.tape.give([gradient])
 
     def stop(self):
         """Charge what was recorded."""
@@ -217,7 +227,7 @@ class _Outside(_Watch):
 
     tape = None
 
-    def start(self):
+    def start(self, gradient):
         """Pause."""
         tape = recording(self.device)
         if tape is not None and tape.backward:
@@ -270,6 +280,27 @@ def outside(function):
     return call
 
 
+def at_end_of_graph(function):
+    """Return a function before which a graph ends, which returns what the function takes.
+
+    Parameters
+    ----------
+    function : callable
+        A hook of a module, such as FSDP's: what was computed and is not passed to it, autograd
+        alone has kept.
+    """
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        given = _simulated((args, kwargs))
+        tape = recording(_device_of(given))
+        if tape is not None and not tape.backward:
+            tape.end_graph(given)
+        return function(*args, **kwargs)
+
+    return call
+
+
 @contextmanager
 def _paused(tape):
     tape.stop()
@@ -283,6 +314,24 @@ def _call(weak_method, _):
     method = weak_method()
     if method is not None:
         method()
+
+
+def _left_behind(function):
+    """Return tensors that a function may have left for later, which it then returns, too.
+
+    They are attributes of its modules or its object or variables around it, or in lists there.
+    """
+    values = []
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # it is empty
+            values.append(cell.cell_contents)
+    owner = getattr(function, "__self__", function)
+    for part in owner.modules() if isinstance(owner, torch.nn.Module) else [owner]:
+        attributes = getattr(part, "__dict__", {})
+        values += [attributes[name] for name in attributes.keys() - _OF_MODULES]
+    lists = [v.values() if type(v) is dict else v for v in values if type(v) in (dict, list, tuple)]
+    values += [value for found in lists if len(found) <= _LONGEST for value in found]
+    return [value for value in values if isinstance(value, SimTensor)]
 
 
 def _device_of(tensors):

@@ -13,6 +13,7 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.memory import Block, rounded
 from simgpu.compiled.entries import Entry, Seen, seen_in, structure
+from simgpu.compiled.graph_inputs import COPY, GraphInputs
 from simgpu.compiled.nodes import EXTERN, ZEROS
 from simgpu.compiled.plan import Recorded, plan_of
 from simgpu.compiled.record import Cost
@@ -23,6 +24,7 @@ from simgpu.kernels.traffic import bytes_of
 _recipes = weakref.WeakKeyDictionary()  # block that was not kept -> what it is computed from
 _graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 _autograd_node = torch._C._current_autograd_node
+_saving_hooks = torch._C._autograd._top_saved_tensors_default_hooks  # a checkpoint's, or None
 # What calls these, such as hooks of FSDP, is no line of the program that a compiler stops at.
 _COLLECTIVES = (os.path.dirname(torch.distributed.__file__) + os.sep,)
 _BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled backward pass
@@ -39,6 +41,11 @@ def runs_sum_of_autograd() -> bool:
     return node is not None and node.name() == _BY_AUTOGRAD
 
 
+def _is_complex(results):
+    """Return whether an operation makes complex numbers, for which Inductor has no kernels."""
+    return isinstance(results, SimTensor) and results._data.is_complex()
+
+
 class Tape:
     """Records what a device does, and charges it as compiled code.
 
@@ -53,14 +60,18 @@ class Tape:
         Whether a backward pass may follow, so that what autograd keeps may be computed again.
     backward : bool
         Whether the region is a backward pass.
+    first : int
+        The number of the first node that autograd has made for the region: a backward pass that
+        has reached an earlier one has left it.
     """
 
     has_constants = True
 
-    def __init__(self, device, settings, record, training=False, backward=False):
+    def __init__(self, device, settings, record, training=False, backward=False, first=0):
         self.device, self.settings, self.record = device, settings, record
-        self.training, self.backward = training, backward
+        self.training, self.backward, self.first = training, backward, first
         self._called = False  # whether the host has paid for the call
+        self._graph_inputs = GraphInputs(record.buffers)
         self._clear()
 
     def start(self):
@@ -71,6 +82,11 @@ class Tape:
         self._memory = device.memory
         self._pending = device.memory = PendingMemory(self, device.memory)
 
+    def give(self, tensors):
+        """Note tensors that the region is given: a CUDA graph copies those that it reads."""
+        if self.settings.one_launch:
+            self._graph_inputs.give(tensors)
+
     def stop(self, returned=None):
         """Charge what is recorded, and let the device charge again.
 
@@ -80,19 +96,27 @@ class Tape:
             What the region returns; the rest is what autograd has kept. By default all that still
             exists is written.
         """
-        device, known = self.device, self.training and returned is not None
         try:
-            self._settle({t._block.address for t in returned} if known else None)
+            self.end_graph(returned)
         finally:
-            device.memory = self._memory
-            device.take_out(self)
+            self.device.memory = self._memory
+            self.device.take_out(self)
+
+    def end_graph(self, returned):
+        """Charge what is recorded so far; `returned` as in `stop`."""
+        known = self.training and returned is not None
+        self._settle({t._block.address for t in returned} if known else None)
 
     def ends_if_over(self):
-        """Stop, and return True, if an error has ended the backward pass that is recorded."""
-        over = self.backward and _graph_task() < 0
+        """Stop, and return True, if the backward pass has left the region, or an error ended it."""
+        over = self.backward and (_graph_task() < 0 or self._is_left())
         if over:
             self.stop()
         return over
+
+    def _is_left(self):
+        node = _autograd_node()
+        return node is not None and node._sequence_nr() < self.first
 
     def settle(self, read=None):
         """Charge what is recorded so far, because a line of the program needs it.
@@ -109,13 +133,17 @@ class Tape:
                 f"{user_frame.line()}: {read} needs values of the GPU on the host, which breaks "
                 "the graph, and fullgraph=True allows no break; move it out of the compiled code"
             )
-        if self._entries and not self.backward and not user_frame.is_called_from(_COLLECTIVES):
+        broken = self._entries and not self.backward
+        broken = broken and not user_frame.is_called_from(_COLLECTIVES)
+        if broken:
             self.record.breaks[user_frame.line()] += 1
         self.flush()
+        if broken:
+            self._called = False  # what follows is another graph
 
     def flush(self):
         """Charge what is recorded so far; all that still exists is written."""
-        self._settle(None)
+        self.end_graph(None)
 
     def see_gradient(self, gradient):
         """Note the gradient of a result that the region itself has computed, all of it.
@@ -134,10 +162,10 @@ class Tape:
         self, name, flops=0, num_bytes=0, peak="float32", products=(), call=None, results=None
     ):
         """Record a kernel, see `simgpu.clock.machine.Sink`."""
+        if self.ends_if_over():
+            self.next.launch(name, flops, num_bytes, peak, products, call, results)
+            return
         if _graph_task() != self._task:  # a backward pass begins or ends: compilers stop there
-            if self.ends_if_over():
-                self.next.launch(name, flops, num_bytes, peak, products, call, results)
-                return
             self.flush()
             self._task = _graph_task()
         if call is None:
@@ -160,8 +188,9 @@ class Tape:
         ]
         if op.mutable:
             outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
-        alone = self.backward and runs_sum_of_autograd()
-        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone))
+        alone = (self.backward and runs_sum_of_autograd()) or _is_complex(results)
+        checkpointed = _saving_hooks(True) is not None
+        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone, checkpointed))
 
     def _clear(self):
         self._entries, self._charges = [], []
@@ -236,6 +265,7 @@ class Tape:
         self._pending.settle(self._known)  # what the host or another rank has written, or will
         if not self._entries:
             return
+        copied = self._graph_inputs.take(block.address for block in self._inputs.values())
         alive, saved, dropped = self._fates(returned)
         plan = plan_of(Recorded(
             tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
@@ -243,7 +273,7 @@ class Tape:
         ))  # fmt: skip
         self.device.memory = self._memory
         try:
-            held = self._run(plan, dropped)
+            held = self._run(plan, dropped, copied)
             self._note_recipes(plan, held)
             if current.ranks is None or not current.ranks.checks:  # else it runs once more
                 self.record.plans[plan] += 1
@@ -259,35 +289,48 @@ class Tape:
         made = {out.value for entry in self._entries if entry.op for out in entry.outs if out}
         alive, saved = set(), set()
         inputs = {block.address for block in self._inputs.values()}
+        read = self._read() if self.backward else ()
         for v in made:
             block = self._blocks[v]()
             if block is not None and self._known.get(block.address) == v:
                 own = returned is None or v in self._unsaved
                 own = own or block.address in returned or block.address in inputs
                 (alive if own else saved).add(v)
+            elif self.backward and v in self._unsaved and v not in read:
+                alive.add(v)  # a gradient that a hook has taken
             del block
         held = [v for v, block in self._inputs.items() if block.num_bytes]
         self._inputs.clear()
         return alive, saved, {v for v in held if self._blocks[v]() is None}
 
-    def _run(self, plan, dropped):
-        """Allocate, launch and free as the plan says; return the blocks that are left, by value."""
+    def _read(self):
+        return {x.value for e in self._entries for x in seen_in((e.args, e.kwargs))}
+
+    def _run(self, plan, dropped, copied):
+        """Allocate, launch and free as the plan says; return the blocks that are left, by value.
+
+        `copied` are the bytes of inputs that a CUDA graph copies.
+        """
         device, gpu = self.device, self.device.gpu
         held = {v: Block(device, self._sizes[v]) for v in dropped}  # until their last kernel
+        freed_later = set().union(*plan.freed)
         self._pay_call()
         if not plan.costs:
-            plan.costs.extend(self._costs(plan))
+            plan.costs.extend(self._costs(plan, copied))
+        self._graph_inputs.copy(copied, plan, device, self.next)
         if self.settings.one_launch:
             device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
         try:
             for kernel, new, freed in zip(plan.kernels, plan.allocated, plan.freed, strict=True):
                 for v in new:
-                    held[v] = self._allocate(v, plan)
+                    held[v] = self._allocate(v, plan, stays=v not in freed_later)
                 self.next.launch(*self._charge(kernel))
                 for v in freed:
                     held.pop(v, None)
         finally:
             device.gpu = gpu
+        if self.settings.one_launch:
+            self._graph_inputs.made(held.values())
         return held
 
     def _charge(self, kernel):
@@ -297,12 +340,14 @@ class Tape:
         own = self._charges[kernel.entries[0]] if kernel.kind == EXTERN else None
         return own or (kernel.title, 0, kernel.bytes)
 
-    def _costs(self, plan):
+    def _costs(self, plan, copied):
         gpu, settings = self.device.gpu, self.settings
         eager = [charge for charge in self._charges if charge is not None]
-        compiled = [self._charge(kernel) for kernel in plan.kernels]
-        host = settings.call_seconds
-        host += gpu.launch_overhead * (1 if settings.one_launch else len(compiled))
+        kernels = [self._charge(kernel) for kernel in plan.kernels]
+        copies = [(COPY, 0, 2 * copied)] if copied else []
+        launches = len(copies) + (1 if settings.one_launch else len(kernels))
+        host = settings.call_seconds + gpu.launch_overhead * launches
+        compiled = copies + kernels
         return (
             Cost(len(eager), _seconds(gpu, eager), gpu.launch_overhead * len(eager)),
             Cost(len(compiled), _seconds(gpu, compiled), host),
@@ -317,9 +362,9 @@ class Tape:
                 machine.host += self.device.gpu.launch_overhead
         self._called = True
 
-    def _allocate(self, value, plan):
-        """Give the block of a value its memory, or a new block that stands for it."""
-        block = self._blocks[value]() if value < len(self._blocks) else None
+    def _allocate(self, value, plan, stays):
+        """Give the block of a value that stays its memory, or a new block that stands for it."""
+        block = self._blocks[value]() if stays and value < len(self._blocks) else None
         if block is None or block.num_bytes or not block.size:
             return Block(self.device, plan.sizes[value])
         _recipes.pop(block, None)

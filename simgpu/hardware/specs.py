@@ -122,8 +122,8 @@ class GPU:
         dtype : str
             Key of `flops`. If its peak is above float32's, the kernel uses tensor cores.
         products : tuple of tuple of int
-            Shapes ``(m, n, k, batch)`` of the matrix products that the kernel consists of, or a
-            `FusedAttention`, whose share is in ``simgpu/hardware/attention.py``. Without
+            The matrix products that the kernel consists of, as `products_efficiency` takes
+            them, or a `FusedAttention`, whose share is in ``simgpu/hardware/attention.py``. Without
             products, tensor cores or a known number of `multiprocessors`, the share is
             `compute_efficiency`.
 

@@ -115,7 +115,9 @@ class Op:
         if known is None:
             if len(self._work) >= MAX_REMEMBERED:
                 self._work.clear()
-            known = self._work[key] = self.kernel.work(self.func, args, kwargs, out)
+            known = self.kernel.work(self.func, args, kwargs, out)
+            if not _depends_on_strides(args):
+                self._work[key] = known
         return known
 
     def cost(self, tensors, args, kwargs, outs, out) -> tuple:
@@ -201,12 +203,22 @@ def signature(values) -> tuple:
 
 
 def _shapes(values):
-    """Return what the FLOPs of a call depend on: shapes, but not dtypes and strides."""
+    """Return what the FLOPs of a call depend on: shapes, but not dtypes and strides.
+
+    How fast they are depends on strides, too, if there are odd ones (`_depends_on_strides`).
+    """
     return tuple([
         v.shape if isinstance(v, torch.Tensor)
         else _shapes(v) if type(v) in (list, tuple) else (type(v), v)
         for v in values
     ])  # fmt: skip
+
+
+def _depends_on_strides(values):
+    """Return whether a matrix may have rows of an odd number of elements."""
+    return any(
+        n % 2 for v in values if isinstance(v, torch.Tensor) and v.dim() >= 2 for n in v.shape[-2:]
+    )
 
 
 def _alias(schema, returned):

@@ -1,6 +1,7 @@
 """The matrix products inside an operation, which determine its FLOPs and its efficiency.
 
-Each is ``(m, n, k, batch)``: `batch` products ``(m, k) @ (k, n)`` in one kernel. A convolution is
+Each is ``(m, n, k, batch)``: `batch` products ``(m, k) @ (k, n)`` in one kernel, and True behind it
+if a matrix has rows of an odd number of 16-bit elements. A convolution is
 one whose matrices are never stored (*implicit*; NVIDIA, *Convolutional Layers User's Guide*, 2023):
 its pixels are rows, its channels columns, and it sums over channels and filter.
 
@@ -14,7 +15,13 @@ from math import prod
 def mm(args, out):
     """Return the product of two matrices."""
     (m, k), n = args[0].shape, args[1].shape[1]
-    return ((m, n, k, 1),)
+    return ((m, n, k, 1, *_odd(*args[:2], out)),)
+
+
+def _odd(*matrices):
+    """Return ``(True,)`` if one of the matrices has rows of an odd number of 16-bit elements."""
+    odd = any(max(x.stride()[-2:]) % 2 and x.element_size() == 2 for x in matrices)
+    return (True,) if odd else ()
 
 
 def addmm(args, out):
@@ -25,7 +32,7 @@ def addmm(args, out):
 def bmm(args, out):
     """Return the products of a batch of matrices."""
     (batch, m, k), n = args[0].shape, args[1].shape[2]
-    return ((m, n, k, batch),)
+    return ((m, n, k, batch, *_odd(*args[:2], out)),)
 
 
 def baddbmm(args, out):
@@ -104,4 +111,4 @@ def int4_weights(args, out):
 
 def flops(products) -> int:
     """Return the FLOPs of products; a multiplication and an addition are two."""
-    return sum(2 * m * n * k * batch for m, n, k, batch in products)
+    return sum(2 * m * n * k * batch for m, n, k, batch, *_ in products)

@@ -93,6 +93,7 @@ _ROWS = (
      "normal_ uniform_ random_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_ rand_like "
      "randn_like randint_like"),
     (Kernel(COPY, traffic.copied), "copy_"),
+    (Kernel(COPY, traffic.copied_each), "_foreach_copy_"),
     (Kernel(COPY), "clone _to_copy cat stack constant_pad_nd _chunk_cat repeat roll flip"),
     (Kernel(GATHER, traffic.gathered),
      "index gather index_select embedding take _unsafe_index"),

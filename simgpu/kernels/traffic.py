@@ -51,6 +51,11 @@ def copied(tensors, outs, *_):
     return bytes_of(outs) + bytes_of(tensors[1:2])
 
 
+def copied_each(tensors, outs, args, *_):
+    """Count the targets and the sources of copies."""
+    return bytes_of([*args[0], *args[1]])
+
+
 def optimized(tensors, outs, args, kwargs, out):
     """Count each tensor that a fused optimiser reads or writes.
 

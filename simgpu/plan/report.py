@@ -2,8 +2,10 @@
 
 from dataclasses import asdict, dataclass
 
+from simgpu.bands.find import find_band, in_words
+from simgpu.bands.kinds import Kind
 from simgpu.network import nccl_memory
-from simgpu.plan.errors import MEMORY_SPLIT, band_of, in_words
+from simgpu.plan.errors import MEMORY_SPLIT, kind_of_job
 from simgpu.plan.plans import SHARDS
 from simgpu.plan.prices import Cost
 from simgpu.plan.simulate import simulate
@@ -44,9 +46,8 @@ class Report:
     gpu_memory_bytes : int
     time_shares : dict
         Share of the step's time by cause, 0 to 1.
-    error_of_time : tuple of float, optional
-        Between which multiples of the predicted time nine of ten published steps took; None if too
-        few were published.
+    kind : Kind
+        Which published steps say how wrong `step_time_seconds` may be.
     notes : tuple of str
         What was assumed.
     imbalance : float, optional
@@ -71,7 +72,7 @@ class Report:
     uncounted_memory_bytes: tuple
     gpu_memory_bytes: int
     time_shares: dict
-    error_of_time: tuple | None = None
+    kind: Kind
     notes: tuple = ()
     imbalance: float | None = None
     cost: Cost | None = None
@@ -91,9 +92,15 @@ class Report:
         """Whether the peak of what tensors take is below what a GPU has."""
         return self.peak_memory_bytes <= self.gpu_memory_bytes
 
+    @property
+    def band(self):
+        """The `Band` of published steps of this kind, or None."""
+        return find_band(self.kind)
+
     def to_dict(self) -> dict:
         """Return all numbers, for JSON; the end of a key is its unit."""
         return asdict(self) | {
+            "error_of_time": self.band and self.band.to_dict(),
             f"{self.unit}_per_second": self.rate,
             f"{self.unit}_per_second_per_gpu": self.rate / self.gpus,
             "limited_by": self.limit,
@@ -126,7 +133,7 @@ class Report:
             f"  on {self.hardware}",
             f"  {self.program}",
             *(f"{a:<22} {b:<18} {c}".rstrip() for a, b, c in rows),
-            f"how sure: {in_words(self.step_time_seconds, self.error_of_time)}",
+            f"how sure: {in_words(self.step_time_seconds, self.kind)}",
             f"note: not counted are {nccl_memory.in_words(self.uncounted_memory_bytes)}",
             *(f"note: {note}" for note in self.notes),
         ]
@@ -157,7 +164,7 @@ def report_of(request) -> Report:
         peak_reserved_bytes=step.reserved, uncounted_memory_bytes=step.context_bytes,
         gpu_memory_bytes=job.cluster.gpu.memory,
         time_shares={cause: seconds / step.seconds for cause, seconds in step.causes.items()},
-        error_of_time=band_of(model.experts, job.context), notes=(*_notes(job, step),),
+        kind=kind_of_job(job, step.causes), notes=(*_notes(job, step),),
         imbalance=job.program.imbalance if model.experts else None,
         cost=request.cost(step.seconds, of_step),
     )  # fmt: skip

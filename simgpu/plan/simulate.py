@@ -25,7 +25,7 @@ from simgpu.plan.step.job import PlanError
 from simgpu.run.shares import CAUSES, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
-SHARDED_LAYERS = 4, 6  # with FSDP, which has up to three of them in memory at a time
+SHARDED_LAYERS = 6, 8  # with FSDP, which has up to three of them in memory at a time
 STAGES = 2, 4
 WAITING = "waiting for others"  # one of the causes
 ROOMY = 2**44  # bytes: that a job does not fit is seen from its peak
@@ -142,17 +142,21 @@ def simulate(job):
 def _memory_of(job, parts, axes, wanted):
     """Return the highest peaks of a rank: of what is allocated, and of what is reserved."""
     # PyTorch's pipelines have a buffer for each message that a micro-batch receives.
-    filled = wanted[0], wanted[1] if job.pipeline > 1 else axes[1][0], wanted[2]
-    kinds = range(len(next(iter(parts.values())).peaks[0]))
-    # The first rank keeps most micro-batches, and the last has the logits; others have less.
-    *allocated, reserved = (
-        max(_extend({sizes: part.peaks[rank][kind] for sizes, part in parts.items()}, axes, filled)
-            for rank in (0, -1))
-        for kind in kinds
-    )  # fmt: skip
-    memory = max(allocated)
-    # Segments grow in steps; no less is unused than in the parts that ran.
-    return memory, max(reserved, memory + max(p.reserved - p.memory for p in parts.values()))
+    few = wanted[0], axes[1][0], wanted[2]
+    filled = wanted if job.pipeline > 1 else few
+    *kinds, last = range(len(next(iter(parts.values())).peaks[0]))
+
+    def highest(kind, wanted):
+        # The first rank keeps most micro-batches, and the last has the logits; others have less.
+        return max(
+            _extend({sizes: part.peaks[rank][kind] for sizes, part in parts.items()}, axes, wanted)
+            for rank in (0, -1)
+        )
+
+    memory, of_few = (max(highest(kind, sizes) for kind in kinds) for sizes in (filled, few))
+    # Segments grow in steps; what is unused in them does not grow with buffers of messages.
+    unused = max(part.reserved - part.memory for part in parts.values())
+    return memory, memory + max(highest(last, few) - of_few, unused)
 
 
 def _flops(job, part, count):

@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 import simgpu as sim
+from simgpu.compiled.regions import Region
 from simgpu.plan.plans import RECOMPUTE, SHARDS
 from simgpu.plan.step.job import PlanError
 
@@ -79,8 +80,6 @@ class UserModel:
                     f"--{option} {value} comes later for a .py file; give {give}",
                     f"a .py file has no {option} {value}",
                 )
-        if job.program.compiled:
-            yield PlanError("--compiled comes later for a .py file; leave it out")
 
 
 def load(path) -> UserModel:
@@ -133,6 +132,9 @@ def step(rank, job):
         for block in blocks:
             block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
     sharded = job.program.sharded
+    if job.program.compiled:
+        for module in blocks if sharded and blocks else [net]:
+            module.forward = Region(module.forward)
     if sharded:
         policy = MixedPrecisionPolicy(low_precision, torch.float32)
         for module in (*blocks, net):

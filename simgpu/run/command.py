@@ -6,7 +6,7 @@ import traceback
 
 import simgpu as sim
 from simgpu.clock.current import state
-from simgpu.compiled.gain import compiled_notes
+from simgpu.compiled.gain import compiled_notes, has_compiled
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
 from simgpu.run.failures import say
@@ -52,7 +52,8 @@ def main(argv=None) -> int:
     routing = state.machine and state.machine.routing
     if routing and routing.used:
         notes.append(f"the indices of topk are those of --routing, not of scores: {routing}")
-    return code or report(args, job, script, steps, wrong, work, notes)
+    fused = has_compiled(compiled)
+    return code or report(args, job, script, steps, wrong, work, fused, notes)
 
 
 def run(job, max_restarts, time, steps) -> int:
@@ -66,7 +67,7 @@ def run(job, max_restarts, time, steps) -> int:
     return code
 
 
-def report(args, job, script, steps, wrong, work, notes) -> int:
+def report(args, job, script, steps, wrong, work, fused, notes) -> int:
     """Print where the time went, and write the timeline; return the exit code."""
     spans = sim.trace()
     if not any(span.engine == "compute" for span in spans):
@@ -74,7 +75,7 @@ def report(args, job, script, steps, wrong, work, notes) -> int:
     if not any(span.device.startswith("rank ") for span in spans):
         say(f"{script.name} started no ranks; give --nproc-per-node 1 to run it as a rank")
         return 1
-    summary = summarize(spans, steps, job.cluster, wrong, work)
+    summary = summarize(spans, steps, job.cluster, wrong, work, fused)
     text = "\n".join([str(summary), *(f"note: {note}" for note in [*notes, *summary.doubts()])])
     if args.timeline:
         page.write(args.timeline, spans, steps, f"{script.name}\n\n{text}")

@@ -16,19 +16,24 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   most FLOPs.
 - **Limited by**: the cause of the largest share of the ranks' time. Every moment of a rank has one
   cause, see `CAUSES` in ``shares.py``; the shares are means over the ranks and add up to 1.
+- **How sure**: how many times the predicted time published steps of the same kind took. The kind is
+  that of `simgpu.bands.kinds`; a program with all-to-alls is taken for a mixture of experts, and
+  whether ranks split sequences is not seen.
 
 ``--summary json`` prints the same numbers in one line, the last one, with the keys of
 `Summary.to_dict`.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import fmean, median
 
 import simgpu as sim
+from simgpu.bands.find import find_band, in_words
+from simgpu.bands.kinds import Kind, kind_of
 from simgpu.clock import current
 from simgpu.device_api import memory
-from simgpu.network.nccl_memory import in_words
+from simgpu.network import nccl_memory
 from simgpu.run.faults import NONE
 from simgpu.run.shares import CAUSES, by_rank, communicating, shares
 from simgpu.units import percent, quantity, scale, size
@@ -68,6 +73,8 @@ class Summary:
         Share of the time by cause, from 0 to 1.
     launch_seconds : float
         The host's time to launch a kernel.
+    kind : Kind
+        Which published steps say how wrong `step_seconds` may be.
     work : tuple, optional
         What a step processes: a number and its unit.
     """
@@ -87,6 +94,7 @@ class Summary:
     hidden_communication: float
     shares: dict
     launch_seconds: float
+    kind: Kind
     work: tuple | None = None
 
     @property
@@ -104,6 +112,13 @@ class Summary:
         """How many units of work are done in a second; None if no work was said."""
         return self.work and self.work[0] / self.step_seconds
 
+    @property
+    def sure(self):
+        """How long a step may really take, in words."""
+        if not self.num_steps:
+            return "not known: no steps were found, and what was published are steps"
+        return in_words(self.step_seconds, self.kind)
+
     def doubts(self) -> list[str]:
         """Return why numbers may be far from those of real GPUs, a line each."""
         doubts = []
@@ -115,11 +130,12 @@ class Summary:
             )
         fullest = max(self.peak_reserved, key=self.peak_reserved.get)
         reserved = self.peak_reserved[fullest]
+        uncounted = nccl_memory.in_words(self.uncounted[fullest])
         if reserved + self.uncounted[fullest][1] > self.gpu_memory:
             doubts.append(
                 f"{_of(reserved, self.gpu_memory)} are reserved on rank {fullest}: a real GPU may "
-                f"be out of memory, since it also holds {in_words(self.uncounted[fullest])}, and "
-                "the workspaces of libraries"
+                f"be out of memory, since it also holds {uncounted}, and the workspaces of "
+                "libraries"
             )
         return doubts
 
@@ -144,7 +160,8 @@ class Summary:
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
         rows += [(f"  {cause}", percent(self.shares[cause]), "") for cause in causes]
         title = f"simulated, not measured: {self.hardware}"
-        return "\n".join([title, *(f"{a:<22} {b:<19} {c}".rstrip() for a, b, c in rows)])
+        lines = [f"{a:<22} {b:<19} {c}".rstrip() for a, b, c in rows]
+        return "\n".join([title, *lines, f"how sure: {self.sure}"])
 
     def _throughput(self):
         amount, unit = self.work
@@ -166,7 +183,11 @@ class Summary:
             ``mfu_share``: 0 to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``.
             ``limited_by``: a key of ``time_shares``, which are by cause and add up to 1.
             ``window_seconds``: the start and the end of the time that the shares are of.
+            ``kind``: of which kind the run is (`simgpu.bands.kinds.Kind`). ``error_of_time``: how
+            many times the predicted time published steps of that kind took
+            (`simgpu.bands.find.Band`); None if there are none, or no steps were found.
         """
+        band = find_band(self.kind) if self.num_steps else None
         return {
             "hardware": self.hardware,
             "steps": self.num_steps,
@@ -185,10 +206,12 @@ class Summary:
             "limited_by": self.limit,
             "time_shares": self.shares,
             "window_seconds": [self.start, self.end],
+            "kind": asdict(self.kind),
+            "error_of_time": band and band.to_dict(),
         }
 
 
-def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
+def summarize(spans, steps, cluster, faults=NONE, work=None, compiled=False) -> Summary:
     """Return the summary of the last run of `spawn`.
 
     Parameters
@@ -203,6 +226,8 @@ def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
         Which GPUs were slower.
     work : tuple, optional
         What a step processes: a number and its unit.
+    compiled : bool
+        Whether `torch.compile` made a part of the program.
     """
     ranks, gpu = by_rank(spans), cluster.gpu
     start, end = 0.0, max(span.end for span in spans)
@@ -234,8 +259,14 @@ def summarize(spans, steps, cluster, faults=NONE, work=None) -> Summary:
         hidden_communication=max(0.0, communication - causes["communication"]),
         shares=causes,
         launch_seconds=gpu.launch_overhead,
+        kind=kind_of(cluster, peak_type, causes, compiled, _sends_to_experts(spans)),
         work=work,
     )
+
+
+def _sends_to_experts(spans):
+    """Return whether ranks exchange all-to-alls, as experts do."""
+    return any(span.engine == "comm" and span.name.startswith("all_to_all") for span in spans)
 
 
 def _uncounted():

@@ -8,7 +8,7 @@ from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
-from simgpu.plan.errors import has_band
+from simgpu.plan.errors import is_compared, kind_of_job
 from simgpu.plan.plans import Plan
 from simgpu.plan.simulate import Simulated, simulate
 from simgpu.plan.step.job import Job, PlanError
@@ -21,7 +21,7 @@ USUAL = {"formula": 0.63, "one stage": 0.97, "pipeline": 0.92}
 ROOM = 0.9  # of a GPU's memory; the rest is for the CUDA context, NCCL, and errors of the peak
 TOO_LARGE = f"needs more than {ROOM:.0%} of a GPU's memory"
 NOT_RUN = "its program does not run"
-NOT_KNOWN = "context parallelism, whose error is not known: others fit (--cp N searches it)"
+NOT_KNOWN = "context parallelism, of which no pair was published: others fit (--cp N searches it)"
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Tried:
     plan: Plan
     job: Job
     step: Simulated
+
+    @property
+    def kind(self):
+        """Which published steps say how wrong its time may be."""
+        return kind_of_job(self.job, self.step.causes)
 
     @property
     def fits(self):
@@ -90,8 +95,8 @@ def workers_for(gpus):
 def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     """Find the fastest of some plans that fit.
 
-    Those whose error is not known (`errors.has_band`) are looked at only if none of the others
-    fits, whatever `top` and `everything` say.
+    Plans that no published pair is like (`errors.is_compared`) are looked at only if none of the
+    others fits, whatever `top` and `everything` say.
 
     Parameters
     ----------
@@ -119,7 +124,7 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
     )  # fmt: skip
     try:
         for known in (True, False):
-            part = {plan: job for plan, job in jobs.items() if has_band(plan) == known}
+            part = {plan: job for plan, job in jobs.items() if is_compared(plan) == known}
             if result.tried and part:
                 result.rejected[NOT_KNOWN] = len(part)
             else:

@@ -7,8 +7,9 @@ too late, or dearer than what is known, even at the peak of the data sheet.
 
 from dataclasses import dataclass
 
+from simgpu.bands.find import in_words
 from simgpu.hardware.presets import GPUS
-from simgpu.plan.errors import band_of, in_words
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.prices import HOUR, Cost
 from simgpu.plan.report import model_in_words
 from simgpu.plan.step.job import PlanError
@@ -172,10 +173,11 @@ def verdict(best) -> str:
     """Return the cheapest offer in words, and how sure its time is."""
     if best is None:
         return "none ends in time; allow more GPUs (--gpus) or more time (--within)"
-    job, seconds = best.tried.job, best.tried.step.seconds
-    sure = in_words(seconds, band_of(job.model.experts, job.context))
+    job, step = best.tried.job, best.tried.step
+    sure = in_words(step.seconds, kind_of_job(job, step.causes))
     return (
         f"the cheapest that ends in time: {best.gpus} x {best.gpu}, {best.tried.plan}, "
         f"{dollars(best.price)} in {days(best.cost.run_seconds)}\n"
-        f"how sure: {sure} a step; the whole run and its price are as sure"
+        f"how sure: {sure}\n"
+        "  said of a step; the whole run and its price are as sure"
     )

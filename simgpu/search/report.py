@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from simgpu.bands.find import find_band, in_words
 from simgpu.plan import errors
 from simgpu.search.best_first import GAIN, ROOM, Search
 from simgpu.units import number, quantity, size
@@ -25,8 +26,6 @@ class SearchReport:
         The plan by rule of thumb; None if none of its kind fits.
     top : int
         Rows of the table.
-    error : tuple of float
-        Between which multiples of the predicted time nine of ten published steps took.
     cost : callable, optional
         ``cost(step_seconds, step_tokens)`` returns the `simgpu.plan.prices.Cost` of a plan, or None
         if nothing was asked.
@@ -40,7 +39,6 @@ class SearchReport:
     tokens: int
     baseline: object = None
     top: int = 5
-    error: tuple = errors.TIME
     cost: object = None
 
     def cost_of(self, tried):
@@ -75,13 +73,12 @@ class SearchReport:
 
     def _expected(self, tried):
         """Return between which times nine of ten such steps would be; None if that is unknown."""
-        if not errors.has_band(tried.plan):
-            return None
-        return [tried.step.seconds * bound for bound in self.error]
+        band = find_band(tried.kind)
+        return [tried.step.seconds * bound for bound in band.span] if band and band.span else None
 
     def is_unsure(self, tried) -> bool:
         """Return whether published steps do not say which is faster, a plan or the best one."""
-        known = errors.has_band(tried.plan) and errors.has_band(self.best.plan)
+        known = errors.is_compared(tried.plan) and errors.is_compared(self.best.plan)
         return not known or abs(self.slower(tried)) < errors.COMPARED
 
     def slower(self, tried) -> float:
@@ -91,13 +88,13 @@ class SearchReport:
     def to_dict(self) -> dict:
         """Return all numbers, for JSON."""
         result = self.search
-        known = self.best and errors.has_band(self.best.plan)
+        band = self.best and find_band(self.best.kind)
         return {
             "model": self.model, "hardware": self.hardware, "task": self.task,
             "best": str(self.best.plan) if self.best else None,
             "plans": [self.row(tried) for tried in result.tried],
             "baseline": self.row(self.baseline) if self.baseline else None,
-            "error_of_time": list(self.error) if known else None,
+            "error_of_time": band and band.to_dict(),
             "error_of_comparison_share": errors.COMPARED,
             "error_source": errors.SOURCE,
             "simulated": result.simulated, "not_simulated": result.skipped,
@@ -166,7 +163,7 @@ class SearchReport:
     def _sure(self):
         result = self.search
         lines = [
-            *self._band(),
+            f"how sure: {in_words(self.best.step.seconds, self.best.kind)}",
             f"  cannot tell: less than {errors.COMPARED:.0%} slower than the best. Published pairs "
             f"that were predicted to differ by more: 19 of 20 were in that order; those by "
             f"{errors.COMPARED:.0%} to {2 * errors.COMPARED:.0%}: {errors.ORDER:.0%}",
@@ -177,12 +174,6 @@ class SearchReport:
                 f"{GAIN:.0%} faster than the best of them, by a lower bound (not a prediction)"
             )
         return lines
-
-    def _band(self):
-        """Return how wrong the time of the best plan may be."""
-        if not errors.has_band(self.best.plan):
-            return [f"how sure: {errors.UNKNOWN}: no band for {self.best.plan}"]
-        return [f"how sure: {errors.in_words(self.best.step.seconds, self.error)}"]
 
     def _rejected(self):
         rejected = self.search.rejected
@@ -197,7 +188,7 @@ def explain(report, tried) -> str:
     row, best = report.row(tried), report.best
     memory = tried.job.cluster.gpu.memory
     line = f"{tried.plan}: {quantity(tried.step.seconds, 's')} a step, MFU {row['mfu_share']:.0%}"
-    unsure = "" if errors.has_band(tried.plan) else f"\n{errors.UNKNOWN}"
+    unsure = "" if errors.is_compared(tried.plan) else f"\n{errors.UNKNOWN}"
     needs = f"{size(round(tried.step.memory))} of {size(memory)}"
     if not tried.fits:
         return (f"{tried.plan}: does not fit: needs {needs}; a plan may need {ROOM:.0%} of it\n"

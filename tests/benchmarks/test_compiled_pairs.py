@@ -58,7 +58,7 @@ def test_a_row_shows_the_prediction_and_in_brackets_what_was_published():
 
 
 def test_the_peak_that_was_published_is_recorded():
-    found = [{"seconds": 2.0, "allocated": 5, "reserved": 7}] * 2
+    found = [{"seconds": 2.0, "allocated": 5, "reserved": 7, "kind": None}] * 2
     assert record.row_of(PAIR, found).peaks == (7, 7)
     assert record.row_of(replace(PAIR, memory=""), found).peaks == (5, 5)
 

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.published import orders, record
 from benchmarks.published.page import blocks
 from benchmarks.published.shared.rows import Prediction
-from benchmarks.published.tables import has_experts
 from simgpu.plan import errors
 
 NO_STEPS = "collectives", "more messages", "korthikanti memory"
@@ -83,50 +82,36 @@ def test_the_rule_of_thumb_by_hand():
 
 
 def recorded():
-    """Return (whether it has experts, prediction) of all steps that nothing was fitted to."""
+    """Return the predictions of all steps that nothing was fitted to."""
     return [
-        (has_experts(table.family, p), p)
-        for table in record.read()[0] if table.family not in NO_STEPS
+        p for table in record.read()[0] if table.family not in NO_STEPS
         for p in orders.not_fitted(table.predictions) if p.measured is not None
     ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def steps():
-    """Return the predictions of training steps: of mixtures of experts, and of others."""
-    whole = [(experts, p) for experts, p in recorded() if p.context == 1]
-    return [p for experts, p in whole if experts], [p for experts, p in whole if not experts]
-
-
-def test_split_contexts_are_as_wrong_as_a_search_says():
-    ratios = [1 / p.ratio for _, p in recorded() if p.context > 1]
-    assert len(ratios) == errors.CONTEXT_ROWS
-    assert (min(ratios), max(ratios)) == pytest.approx(errors.CONTEXT, abs=0.01)
-    assert errors.CONTEXT_ROWS < 10, "enough for a band of its own"
+    """Return the predictions of training steps without context parallelism."""
+    return [p for p in recorded() if p.context == 1]
 
 
 def test_the_errors_that_a_search_prints_are_those_of_the_record(steps):
-    experts, others = steps
-    found = orders.pairs(experts + others)
+    found = orders.pairs(steps)
     assert len(found) > 1000
     right = {n / 20: fmean(x for share, x in found if share >= n / 20) for n in range(1, 11)}
     assert next(share for share in right if right[share] >= 0.95) == errors.COMPARED
     near = fmean(x for share, x in found if errors.COMPARED <= share < 2 * errors.COMPARED)
     assert near == pytest.approx(errors.ORDER, abs=0.01)
-    for printed, predictions in (errors.TIME, others), (errors.TIME_EXPERTS, experts):
-        low, high = orders.nine_of_ten([1 / p.ratio for p in predictions])
-        assert printed[0] <= low + 0.005 < printed[0] + 0.05
-        assert high <= printed[1] < high + 0.05
 
 
 def test_the_memory_of_splits_is_as_wrong_as_a_plan_says():
-    taken = [p.memory[0] / p.memory[1] for _, p in recorded() if p.memory]
+    taken = [p.memory[0] / p.memory[1] for p in recorded() if p.memory]
     assert errors.MEMORY_SPLIT - 0.05 < max(taken) <= errors.MEMORY_SPLIT
 
 
 def test_the_plan_that_is_predicted_to_be_the_fastest_is_a_good_one(steps):
     """What it really took longer than the fastest published one."""
-    found = orders.choices(steps[0] + steps[1], "plan")
+    found = orders.choices(steps, "plan")
     assert found["plan_jobs"] > 50
     assert found["plan_near"] > 0.8 * found["plan_jobs"]
     assert found["plan_mean"] < 0.05
@@ -134,7 +119,7 @@ def test_the_plan_that_is_predicted_to_be_the_fastest_is_a_good_one(steps):
 
 
 def test_the_prediction_chooses_better_than_the_rule_of_thumb(steps):
-    found = orders.rule_of_thumb(steps[0] + steps[1], "thumb")
+    found = orders.rule_of_thumb(steps, "thumb")
     assert found["thumb_jobs"] > 50
     assert found["thumb_mine_mean"] < 0.05 < found["thumb_rule_mean"]
     assert found["thumb_mine_median"] < found["thumb_rule_median"]

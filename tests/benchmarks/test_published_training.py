@@ -96,6 +96,12 @@ ROWS = {
         "TP": "2", "PP": "1", "interleave": "1 (R)", "global_batch": "8",
         "method": "Megatron-LM", "gpus": "8", "iteration_s": "0.02",
     },
+    "megatron b200": {
+        "case": "made up", "model": "Llama 3 70B shape", "layers": "2", "gpus": "8",
+        "gpu": "B200 (one node)", "TP": "4", "PP": "1", "DP": "2", "CP": "1", "EP": "1",
+        "seq": "1024", "micro_batch": "1", "micro_batches": "2", "precision": "bf16",
+        "step_ms_measured": "50", "peak_alloc_GiB_measured": "30",
+    },
     "large models": {
         "source": "made up", "model": "Llama2 7B", "hardware": "8x A100", "gpus": "8",
         "precision": "bf16", "parallelism": "HSDP no AC", "seq": "1024", "global_batch": "",
@@ -187,6 +193,8 @@ def test_shapes_from_numbers_of_parameters():
         ("bridge", {"model": "Qwen3-8B LoRA"}, "part of the weights"),
         ("megascale", {"method": "MegaScale"}, "changes the model"),
         ("megascale", {"global_batch": "7"}, "no multiple"),
+        ("megatron b200", {"model": "DeepSeek-V2"}, "layers that there is no program for"),
+        ("megatron b200", {"TP": "3"}, "8 GPUs"),
         ("large models", {"global_batch": "many"}, "global_batch is 'many'"),
     ],
 )

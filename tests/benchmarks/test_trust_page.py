@@ -302,7 +302,7 @@ COUNTS = {
     "torchtitan": 13, "megatron 2021": 5, "megatron 2024": 5, "korthikanti times": 4,
     "korthikanti memory": 10, "nanotron": 14, "gpt2": 3, "resnet50": 4, "torchgpipe": 5,
     "large models": 5, "internevo": 18, "moe folding": 38, "moe modelzoo": 11, "automodel": 8,
-    "bridge": 15, "megascale": 8,
+    "bridge": 15, "megascale": 8, "megatron b200": 28,
 }  # fmt: skip
 
 

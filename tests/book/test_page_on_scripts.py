@@ -7,10 +7,13 @@ import sys
 from operator import truediv as divide
 
 import pytest
+import torch._dynamo
 from support.paths import ROOT
 
 from simgpu.__main__ import main
+from simgpu.hardware.assumptions import COMPILED_CALL, LAUNCH_OVERHEAD
 from simgpu.network import build_cluster, cost
+from tools import own_script
 
 TEXT = (ROOT / "chapters" / "bring-your-own-script.md").read_text(encoding="utf-8")
 
@@ -143,9 +146,28 @@ def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path)
 @pytest.mark.process
 def test_a_line_breaks_the_graphs_that_the_page_names(compiled_on_the_page):
     line = re.search(r"With `(print\(.*?\))` as the first line of `forward`", TEXT)[1]
-    stored = re.search(r"ends\s+with\n\n```\n(.*?)```", TEXT, re.DOTALL)[1]
+    stored = re.search(r"ends\s+with\n\n```text\n(.*?)```", TEXT, re.DOTALL)[1]
     printed = compiled_on_the_page(first_line=f"        {line}\n")
     assert printed.endswith(stored)
+    assert "`.item()` returns `nan`" in TEXT
+    assert printed.count("nan\n") == int(re.search(r"\((\d+) times\)", stored)[1])
+
+
+def test_how_wrong_a_gain_is_comes_from_the_record():
+    (line,) = own_script.GAIN.findall(TEXT)
+    assert line == own_script.compared(), "python -m tools.own_script writes it"
+
+
+def test_the_host_takes_what_the_page_says_for_a_graph():
+    call, kernel = re.search(
+        r"takes the host (\d+) µs, and each of its\s+kernels (\d+) µs", TEXT
+    ).groups()
+    assert (int(call), int(kernel)) == (round(COMPILED_CALL * 1e6), round(LAUNCH_OVERHEAD * 1e6))
+
+
+def test_the_page_knows_how_many_shapes_pytorch_compiles():
+    most = re.search(r"`dynamic=False` \| each of the first (\d+) sets", TEXT)[1]
+    assert int(most) == torch._dynamo.config.recompile_limit
 
 
 @pytest.mark.process

@@ -5,12 +5,11 @@ attends within each by FlexAttention. How long they are is not published; here a
 document, and attention is the fused kernel. ``--compile`` compiles each layer and the loss.
 """
 
-import argparse
-
 import torch
 import torch.nn.functional as F
 
 from benchmarks.compiled.programs.llama import LLAMA3_3B, Llama, Pairs
+from benchmarks.compiled.programs.starting import is_compiled
 from benchmarks.compiled.programs.timing import report
 
 BATCH, SEQ = 2, 4096
@@ -18,14 +17,12 @@ BATCH, SEQ = 2, 4096
 
 def main():
     """Time a step."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--compile", action="store_true")
-    args = parser.parse_args()
+    compiled = is_compiled()
     torch.set_default_dtype(torch.bfloat16)
     with torch.device("cuda"):
         model = Llama(LLAMA3_3B, SEQ, Pairs)
     loss_of = F.cross_entropy
-    if args.compile:
+    if compiled:
         for block in model.blocks:
             block.compile()
         loss_of = torch.compile(loss_of)

@@ -4,9 +4,6 @@ IBM uses the first FSDP, and this is FSDP2. Gradients are summed in 16 bits. ``-
 the model, and not the loss.
 """
 
-import argparse
-import os
-
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -15,6 +12,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from benchmarks.compiled.programs.llama import LLAMA2_7B, Llama, Matrices
+from benchmarks.compiled.programs.starting import is_compiled, one_of_many
 from benchmarks.compiled.programs.timing import report
 
 BATCH, SEQ, NODE = 2, 4096, 8
@@ -32,16 +30,10 @@ def build(device):
     return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def main():
-    """Time a step."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--compile", action="store_true")
-    args = parser.parse_args()
-    dist.init_process_group("nccl")
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    torch.cuda.set_device(device)
+def make_step(device, compiled):
+    """Return a function that does a step of training."""
     model = build(device)
-    if args.compile:
+    if compiled:
         model.compile()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1)
     tokens, targets = torch.randint(0, 32_000, (2, BATCH, SEQ), device=device).unbind(0)
@@ -54,8 +46,13 @@ def main():
         optimizer.step()
         loss.item()
 
-    report(step)
-    dist.destroy_process_group()
+    return step
+
+
+def main():
+    """Time a step."""
+    with one_of_many() as device:
+        report(make_step(device, is_compiled()))
 
 
 if __name__ == "__main__":

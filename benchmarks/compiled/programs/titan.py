@@ -4,12 +4,7 @@ Each layer is checkpointed: the results of attention and of every second product
 ``--compile`` compiles the layers, and not the loss, as then.
 """
 
-import argparse
-import os
-from functools import partial
-
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
@@ -20,12 +15,14 @@ from torch.utils.checkpoint import (
 )
 
 from benchmarks.compiled.programs.llama import LLAMA3_8B, Complex, Llama
+from benchmarks.compiled.programs.starting import is_compiled, one_of_many
 from benchmarks.compiled.programs.timing import report
 
 BATCH, SEQ = 2, 8192
 ATTENTION = {
     torch.ops.aten._scaled_dot_product_flash_attention.default,
     torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,
 }
 
 
@@ -44,6 +41,11 @@ class Policy:
         return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
 
 
+def contexts():
+    """Return the contexts of a checkpointed layer: one for its first run, one for the second."""
+    return create_selective_checkpoint_contexts(Policy())
+
+
 class Checkpointed(nn.Module):
     """A layer that is computed again where `Policy` does not keep results."""
 
@@ -53,7 +55,6 @@ class Checkpointed(nn.Module):
 
     def forward(self, x, table):
         """Return what the layer does."""
-        contexts = partial(create_selective_checkpoint_contexts, Policy())
         return checkpoint(
             self.inner, x, table, use_reentrant=False, preserve_rng_state=False, context_fn=contexts
         )
@@ -74,15 +75,9 @@ def build(device, compiled):
     return fully_shard(model, mp_policy=policy)
 
 
-def main():
-    """Time a step."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--compile", action="store_true")
-    args = parser.parse_args()
-    dist.init_process_group("nccl")
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    torch.cuda.set_device(device)
-    model = build(device, args.compile)
+def make_step(device, compiled):
+    """Return a function that does a step of training."""
+    model = build(device, compiled)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1, foreach=True)
     tokens, targets = torch.randint(0, 128_256, (2, BATCH, SEQ), device=device).unbind(0)
 
@@ -95,8 +90,13 @@ def main():
         nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
         optimizer.step()
 
-    report(step)
-    dist.destroy_process_group()
+    return step
+
+
+def main():
+    """Time a step."""
+    with one_of_many() as device:
+        report(make_step(device, is_compiled()))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import ClassVar
 from benchmarks.published.shared.models import find_model
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
@@ -83,8 +84,8 @@ class Folding:
         gpus, batch = whole(row, "gpus"), whole(row, "global_batch")
         model = replace(cls.MODELS[row["model"]], seq=whole(row, "seq"))
         program = Program(
-            cls.METHODS[row["method"]], sequence_parallel=degrees["TP"] > 1, compiled=True,
-            loss_in_place=True,
+            cls.METHODS[row["method"]], sequence_parallel=degrees["TP"] > 1, fused=True,
+            loss="in place",
         )  # fmt: skip
         job, preset, _ = _job(model, program, degrees, gpus, 1, batch, NETWORK)
         measured = model.flops(batch) / (gpus * cls.PEAK * positive(row, "MFU_pct") / 100)
@@ -96,6 +97,7 @@ class Folding:
             f"{found.memory / 2**30:.0f} GiB",
             measured, found.seconds, job=f"{row['model']} on {gpus} GPUs, batch {batch}",
             context=job.context, fits=(True, found.memory <= job.cluster.gpu.memory),
+            kind=kind_of_job(job, found.causes),
         )  # fmt: skip
 
 
@@ -127,7 +129,7 @@ class Modelzoo:
         program = Program(
             "full" if row["FSDP"].strip() == "on" else "optimizer",
             "full" if row["recompute"] == "full" else "none", (degrees["TP"] or 1) > 1,
-            compiled=True, chunks=_number(row, "VP") or 1, loss_in_place=True,
+            fused=True, chunks=_number(row, "VP") or 1, loss="in place",
         )  # fmt: skip
         job, preset, notes = _job(model, program, degrees, gpus, micro, batch, row["system"])
         if row["step_s"].strip():
@@ -147,6 +149,7 @@ class Modelzoo:
             measured, found.seconds,
             job=f"{row['model']} on {gpus} GPUs, seq {model.seq}, batch {batch}",
             assumed="; ".join(notes), context=job.context, fits=fits,
+            kind=kind_of_job(job, found.causes),
         )  # fmt: skip
 
 
@@ -178,7 +181,7 @@ class AutoModel:
             "AutoModel, DGX H100", preset,
             f"{row['model']}, {gpus} GPUs, FSDP{gpus} EP{job.expert}, {job.micro_batches} x "
             f"micro-batch {micro}; {found.memory / 2**30:.0f} GiB",
-            positive(row, "step_s"), found.seconds,
+            positive(row, "step_s"), found.seconds, kind=kind_of_job(job, found.causes),
         )  # fmt: skip
 
 
@@ -213,8 +216,8 @@ class Bridge:
         micro, batch, gpus = int(sizes[1]), int(sizes[2]), int(gpus[1])
         model = find_model(name, whole(row, "seq"))
         program = Program(
-            "optimizer", sequence_parallel=degrees.get("TP", 1) > 1, compiled=True,
-            chunks=degrees.get("VP", 1), float8="FP8" in row["precision"], loss_in_place=True,
+            "optimizer", sequence_parallel=degrees.get("TP", 1) > 1, fused=True,
+            chunks=degrees.get("VP", 1), float8="FP8" in row["precision"], loss="in place",
         )  # fmt: skip
         job, preset, _ = _job(model, program, degrees, gpus, micro, batch, NETWORK)
         found = simulate(job)
@@ -231,4 +234,5 @@ class Bridge:
             f"{row['precision']}: {row['outcome']}",
             measured, found.seconds, memory=peak or None, context=job.context,
             fits=("OOM" not in row["outcome"], said) if peak else None,
+            kind=kind_of_job(job, found.causes),
         )  # fmt: skip

@@ -1,9 +1,11 @@
 """GPT-2 on one node: nanoGPT and llm.c on 8 A100s."""
 
 import re
+from dataclasses import replace
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -19,7 +21,10 @@ SIZES = {  # hidden, heads, layers
     "1558M": (1600, 25, 48), "1.5B": (1600, 25, 48), "1.6B": (1600, 25, 48),
 }  # fmt: skip
 VOCABULARY = 50_304
-PROGRAMS = {"nanogpt": ("none", 4), "llm.c": ("optimizer", 2)}
+PROGRAMS = {
+    "nanogpt": Program("none", compiled=True, loss="compiled"),
+    "llm.c": Program("optimizer", fused=True, loss="compiled", reduce_bytes=2),
+}
 
 
 def predict(row):
@@ -43,12 +48,13 @@ def predict(row):
     cluster, preset = find_system(row["hardware"], gpus, -(-gpus // 8))
     if tokens % (gpus * micro * seq):
         raise UnpredictableError(f"{tokens} tokens are no multiple of {gpus} x {micro} x {seq}")
-    eager = "eager" in row["ms_per_step"]
-    shard, reduced = PROGRAMS[code.lower()]
-    program = Program(shard, compiled=not eager, reduce_bytes=reduced)  # fmt: skip
+    program = PROGRAMS[code.lower()]
+    if "eager" in row["ms_per_step"]:
+        program = replace(program, compiled=False, loss="eager")
     job = Job(Model(*SIZES[size], seq, VOCABULARY), program, cluster, data=gpus, micro_batch=micro,
               micro_batches=tokens // (gpus * micro * seq))  # fmt: skip
     what = f"GPT-2 {size}, {row['hardware']}, {job.micro_batches} x micro-batch {micro}"
     note = "the eager time of the two" if "," in row["ms_per_step"] else ""
-    return Prediction(code, preset, what, float(found[0]) * 1e-3, simulate(job).seconds,
-                      assumed=note)  # fmt: skip
+    step = simulate(job)
+    return Prediction(code, preset, what, float(found[0]) * 1e-3, step.seconds, assumed=note,
+                      kind=kind_of_job(job, step.causes))  # fmt: skip

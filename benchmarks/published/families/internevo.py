@@ -2,6 +2,7 @@
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.network.cluster import build_cluster
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -30,17 +31,19 @@ def predict(row):
     nodes = -(-gpus // 8)
     cluster = build_cluster(gpus, "a100", "nvlink3", nodes, NETWORK if nodes > 1 else None)
     recompute = "full" if row["activation_ckpt"] == "on" else "none"
-    program = Program("optimizer", recompute, sequence_parallel=tensor > 1, compiled=True,
+    program = Program("optimizer", recompute, sequence_parallel=tensor > 1, fused=True,
                       reduce_bytes=2, zero_group=group)  # fmt: skip
     try:
         job = Job(model, program, cluster, tensor, data, 1, micro, count)
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
     measured = job.sequences * seq / gpus / positive(row, "tokens_per_s_per_gpu")
+    found = simulate(job)
     return Prediction(
         "InternEvo, A100", f"a100/nvlink3/{NETWORK}",
         f"7B, {gpus} GPUs, TP{tensor} DP{data}, ZeRO-1 over {group}, {count} x "
         f"micro-batch {micro}, recompute {recompute}",
-        measured, simulate(job).seconds,
+        measured, found.seconds,
         job=f"7B on {gpus} GPUs, batch {job.sequences}, {row['test'].partition(',')[0]}",
+        kind=kind_of_job(job, found.causes),
     )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import run, simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -30,9 +31,9 @@ def _program(words, chunks=1):
         recompute,
         sequence,
         overlap=True,
-        compiled=True,
+        fused=True,
         chunks=chunks,
-        loss_in_place=True,
+        loss="in place",
         attention="unfused",
         host_waits=True,
     )
@@ -71,8 +72,9 @@ class Times:
             raise UnpredictableError(str(error)) from None
         what = f"{row['model']} TP{tensor} DP{data} PP{pipeline} x {chunks}, {row['recompute']}"
         measured = positive(row, "iteration_s")
-        return Prediction("Korthikanti, Table 5", preset, what, measured, simulate(job).seconds,
-                          job=row["model"])  # fmt: skip
+        found = simulate(job)
+        return Prediction("Korthikanti, Table 5", preset, what, measured, found.seconds,
+                          job=row["model"], kind=kind_of_job(job, found.causes))  # fmt: skip
 
 
 class Memory:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from benchmarks.published.shared.models import find_model
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
@@ -39,16 +40,18 @@ def predict(row):
     if float8 and "not printed" in row["precision"]:
         notes.append("float8")
     program = Program(
-        _shard(words), _recompute(words), tensor > 1, compiled=True, chunks=chunks, float8=float8,
+        _shard(words), _recompute(words), tensor > 1, fused=True, chunks=chunks, float8=float8,
     )  # fmt: skip
     try:
         job = Job(model, program, cluster, tensor, data, pipeline, micro, count, context, expert)
     except ValueError as error:
         raise UnpredictableError(str(error)) from None
+    found = simulate(job)
     return Prediction(
         f"{row['source']}", preset, f"{row['model']}, {gpus} GPUs, {words}, {row['precision']}",
-        _measured(row, job), simulate(job).seconds,
+        _measured(row, job), found.seconds,
         assumed=f"assumed: {', '.join(notes)}" if notes else "", context=context,
+        kind=kind_of_job(job, found.causes),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import torch
 from benchmarks.published.shared.models import find_model
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
@@ -80,4 +81,5 @@ def predict(row):
         f"MPT {row['Model']} seq {job.model.seq}, {job.data} GPUs, {row['Sharding Strategy']}, "
         f"recompute {job.program.recompute}, {job.micro_batches} x micro-batch {job.micro_batch}"
     )
-    return Prediction(f"llm-foundry, {row['GPU']}", preset, what, tokens / rate, found.seconds)
+    return Prediction(f"llm-foundry, {row['GPU']}", preset, what, tokens / rate, found.seconds,
+                      kind=kind_of_job(job, found.causes))  # fmt: skip

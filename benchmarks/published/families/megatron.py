@@ -1,13 +1,17 @@
 """Megatron-LM's published scaling tables: A100, 2021 (recomputation) and H100, 2024 (Core)."""
 
 import re
+from dataclasses import replace
 
+from benchmarks.published.shared.models import find_model
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
 GPUS_PER_NODE = 8
+GIB = 2**30
 
 
 class A100:
@@ -34,8 +38,8 @@ class A100:
         virtual = row["layers_per_virtual_stage"].strip()
         chunks = layers // pipeline // whole(row, "layers_per_virtual_stage") if virtual else 1
         program = Program(
-            "none", "all", overlap=False, compiled=True, reduce_bytes=2, attention="unfused",
-            chunks=max(chunks, 1), loss_in_place=True, host_waits=True,
+            "none", "all", overlap=False, fused=True, reduce_bytes=2, attention="unfused",
+            chunks=max(chunks, 1), loss="in place", host_waits=True,
             dtype="float16",
         )  # fmt: skip
         measured = _counted(model, batch) / (gpus * positive(row, "tflops_per_gpu") * 1e12)
@@ -73,8 +77,8 @@ class H100:
         micro = 1 if pipeline > 1 else max(n for n in (1, 2, 4) if local % n == 0)
         stage = layers // pipeline
         chunks = max(n for n in range(1, 9) if stage % n == 0) if pipeline > 1 else 1
-        program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True, chunks=chunks,
-                          loss_in_place=True)  # fmt: skip
+        program = Program("optimizer", sequence_parallel=tensor > 1, fused=True, chunks=chunks,
+                          loss="in place")  # fmt: skip
         measured = model.flops(batch) / (gpus * positive(row, "tflops_per_gpu") * 1e12)
         return _predict(row, model, program, "H100, 8x400", gpus, tensor, pipeline, batch, micro,
                         measured, "2024")  # fmt: skip
@@ -107,12 +111,58 @@ class MegaScale:
         )
         chunks = re.match(r"\d+", row["interleave"])
         program = Program(
-            "optimizer", sequence_parallel=tensor > 1, compiled=True, loss_in_place=True,
+            "optimizer", sequence_parallel=tensor > 1, fused=True, loss="in place",
             chunks=int(chunks[0]) if chunks else 1,
         )  # fmt: skip
         model = Model(hidden, heads, layers, seq, cls.VOCABULARY)
         return _predict(row, model, program, "A100, 8x200", gpus, tensor, pipeline, batch, 1,
                         positive(row, "iteration_s"), "MegaScale's A100s")  # fmt: skip
+
+
+class B200:
+    """SimuMax's measurements of Megatron Core on a node of B200s, in several splits (2026)."""
+
+    TITLE = "layers of Llama 3 70B on B200, Megatron Core {cite}`moorethreads2026simumax`"
+    COLUMNS = frozenset({
+        "case", "model", "layers", "gpus", "gpu", "TP", "PP", "DP", "CP", "EP", "seq",
+        "micro_batch", "micro_batches", "precision", "step_ms_measured",
+        "peak_alloc_GiB_measured",
+    })  # fmt: skip
+    FITTED = (
+        "nothing. Assumed: ZeRO-1, sequence parallelism, fused kernels, a loss computed in place"
+    )
+
+    @classmethod
+    def predict(cls, row):
+        """Return the `Prediction` of a row; raise `UnpredictableError` if there is none."""
+        if not row["model"].startswith("Llama 3 70B"):
+            raise UnpredictableError(f"{row['model']!r} has layers that there is no program for")
+        layers, seq, gpus, tensor, pipeline, context, micro, count = (
+            whole(row, name)
+            for name in (
+                "layers", "seq", "gpus", "TP", "PP", "CP", "micro_batch", "micro_batches",
+            )
+        )  # fmt: skip
+        model = replace(find_model("llama3 70B", seq), layers=layers)
+        cluster, preset = find_system(row["gpu"], gpus, -(-gpus // GPUS_PER_NODE))
+        program = Program("optimizer", sequence_parallel=tensor > 1, compiled=True,
+                          loss_in_place=True)  # fmt: skip
+        data = gpus // (tensor * pipeline)
+        try:
+            job = Job(model, program, cluster, tensor, data, pipeline, micro, count, context)
+        except ValueError as error:
+            raise UnpredictableError(str(error)) from None
+        found = simulate(job)
+        return Prediction(
+            "SimuMax, B200", preset,
+            f"{layers} layers, seq {seq}, TP{tensor} DP{data // context} PP{pipeline} "
+            f"CP{context}, {count} x micro-batch {micro}",
+            positive(row, "step_ms_measured") * 1e-3, found.seconds,
+            memory=(positive(row, "peak_alloc_GiB_measured") * GIB, found.memory),
+            job=f"seq {seq}, {gpus} GPUs, batch {job.sequences}", context=context,
+            fits=(True, found.memory <= job.cluster.gpu.memory),
+            kind=kind_of_job(job, found.causes),
+        )  # fmt: skip
 
 
 def _counted(model, batch):
@@ -135,4 +185,6 @@ def _predict(row, model, program, system, gpus, tensor, pipeline, batch, micro, 
         f"h{model.hidden} L{model.layers} TP{tensor} DP{data} PP{pipeline} x {program.chunks} "
         f"batch {batch}, micro {micro}"
     )
-    return Prediction(f"Megatron {source}", preset, what, measured, simulate(job).seconds)
+    found = simulate(job)
+    return Prediction(f"Megatron {source}", preset, what, measured, found.seconds,
+                      kind=kind_of_job(job, found.causes))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Model, Program
 
@@ -46,7 +47,7 @@ def job_of(row):
         raise UnpredictableError(f"{zero!r} is not simulated; ZeRO-0 and ZeRO-1 are")
     program = Program(
         "optimizer" if zero == "ZeRO-1" else "none", sequence_parallel=tensor > 1, overlap=False,
-        loss_in_place=True, attention="flash",
+        loss="in place", attention="flash",
     )  # fmt: skip
     try:
         return Job(model, program, cluster, tensor, data, pipeline, micro, count), preset
@@ -70,5 +71,5 @@ def predict(row):
         f"{row['zero'].strip()}, {job.micro_batches} x micro-batch {job.micro_batch}",
         measured, found.seconds, memory=(positive(row, "memory_GB") * 1e9, found.memory),
         job=f"{row['params_B']}B on {gpus} GPUs",
-        fits=(True, found.memory <= job.cluster.gpu.memory),
+        fits=(True, found.memory <= job.cluster.gpu.memory), kind=kind_of_job(job, found.causes),
     )  # fmt: skip

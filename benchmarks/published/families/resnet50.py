@@ -4,6 +4,8 @@ from benchmarks.published.shared.resnets import data_parallel
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from benchmarks.published.shared.systems import find_system
 from d2lmini import sim
+from simgpu.bands.kinds import kind_of
+from simgpu.plan.simulate import causes_between
 
 TITLE = "ResNet-50 on one node {cite}`nvidia2021examples`"
 COLUMNS = {"system", "gpus", "precision", "images_per_s"}
@@ -28,4 +30,6 @@ def predict(row):
     )  # fmt: skip
     measured = gpus * IMAGES / positive(row, "images_per_s")
     what = f"ResNet-50, {gpus} GPUs, {precision}, {IMAGES} images each"
-    return Prediction(row["system"], preset, what, measured, seconds)
+    causes = causes_between(cluster.gpu, 0.0, max(span.end for span in sim.trace()))
+    kind = kind_of(cluster, PRECISIONS[precision], causes, compiled=False)
+    return Prediction(row["system"], preset, what, measured, seconds, kind=kind)

@@ -9,8 +9,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.published.shared.resnets import balance, blocks, pipeline, shapes_of
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from d2lmini import sim
+from simgpu.bands.kinds import kind_of
 from simgpu.hardware.presets import find_gpu
-from simgpu.plan.simulate import ROOMY
+from simgpu.network.cluster import build_cluster
+from simgpu.plan.simulate import ROOMY, causes_between
 
 TITLE = "ResNet-101, GPipe on P40 {cite}`kim2020torchgpipe`"
 COLUMNS = {"model", "experiment", "partitions", "micro_batches", "samples_per_s"}
@@ -47,7 +49,9 @@ def predict(row):
         raise UnpredictableError(f"its program does not run: {error}") from None
     measured = count * IMAGES / positive(row, "samples_per_s")
     what = f"{name}, {row['experiment']}, {parts} partitions, {count} micro-batches"
-    return Prediction("torchgpipe, P40", "p40/pcie3", what, measured, seconds)
+    causes = causes_between(P40, 0.0, max(span.end for span in sim.trace()))
+    kind = kind_of(build_cluster(parts, P40, "pcie3"), "float32", causes, compiled=False)
+    return Prediction("torchgpipe, P40", "p40/pcie3", what, measured, seconds, kind=kind)
 
 
 @lru_cache(maxsize=4)

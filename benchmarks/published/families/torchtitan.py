@@ -10,6 +10,7 @@ from benchmarks.published.shared.models import find_model
 from benchmarks.published.shared.rows import Prediction, UnpredictableError, positive, whole
 from simgpu.hardware.presets import find_gpu
 from simgpu.network.cluster import build_cluster
+from simgpu.plan.errors import kind_of_job
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Job, Program
 
@@ -21,7 +22,7 @@ COLUMNS = {
 FITTED = (
     "nothing: FSDP2, FlashAttention-2, 8 x 400 Gbit/s; arithmetic as an H100 SXM's. Assumed: "
     "sequences of 8192 tokens, as many micro-batches as stages, two stages a rank if interleaved; "
-    "compiled: pointwise operations in one kernel; float8: one scale a tensor, two kernels a cast"
+    "compiled: each layer, not the loss; float8: one scale a tensor"
 )
 RECOMPUTE = {
     "selective": "products",
@@ -85,4 +86,5 @@ def predict(row):
         tokens / positive(row, "tokens_per_s_per_gpu"), found.seconds, memory=memory or None,
         job=f"{row['model']}, {gpus} GPUs, seq {seq}", assumed="; ".join(notes),
         fits=(True, said) if memory else None, context=context,
+        kind=kind_of_job(job, found.causes),
     )  # fmt: skip

@@ -7,7 +7,7 @@ from benchmarks.published.study.assumed import ASSUMPTIONS, CONCLUSIONS
 
 # The tables that miss a goal, whose misses the page explains.
 MISSED = {
-    "before": {"megascale", "moe modelzoo"},
+    "before": {"megascale", "megatron b200", "moe modelzoo"},
     "after": {
         "bridge",
         "gpt2",
@@ -57,7 +57,7 @@ def _worst(n):
         "programs: half within a fifth, after one point within a tenth": n["programs_median"] < 0.2
         and n["programs_point"] < 0.1,
         "programs: far more too short than too long": n["programs_below"] > 0.75,
-        "programs: nine of ten between 0.7 and 1.2": n["programs_from"] > 0.65
+        "programs: nine of ten between 0.6 and 1.2": n["programs_from"] > 0.55
         and n["programs_to"] < 1.25,
     }
 

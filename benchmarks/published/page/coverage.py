@@ -1,11 +1,9 @@
-"""What the page says about the tables as a whole: steps by GPU, rows refused, the last edition."""
+"""What the page says about all tables: kinds of steps, rows refused, the last edition."""
 
-import statistics
-
-from benchmarks.published import orders, own_script
+from benchmarks.published import bands, own_script
 from benchmarks.published.page import editions, summary
 from benchmarks.published.page.markdown import plain, table
-from benchmarks.published.tables import has_experts
+from simgpu.bands.kinds import ENOUGH, LAUNCHES
 from simgpu.units import number, size
 
 
@@ -72,41 +70,32 @@ def fit_table(found):
 
 
 def steps_table(tables):
-    """Return the table of steps to which nothing was fitted, by GPU and number of nodes."""
-    head = ("steps on", "published", "times the prediction: median", "nine of ten", "all")
-    lines = [
-        (words, len(taken), f"{statistics.median(taken):.2f}",
-         span(*orders.nine_of_ten(taken)) if len(taken) >= 10 else "too few",
-         span(min(taken), max(taken)))
-        for words, taken in _groups(tables).items()
-    ]  # fmt: skip
-    return table(head, lines)
+    """Return the table of kinds of steps, each with the band that is printed for it."""
+    head = ("kind of step", "published", "sources", "times the prediction: median", "all",
+            "to expect", "inside bands of the other sources")  # fmt: skip
+    return table(head, map(_kind_line, bands.checks(bands.rows(tables))))
 
 
-def _groups(tables):
-    """Return ``{words: multiples of the predicted time that the real steps took}``."""
-    groups = {}
-    for one in summary.programs(tables):
-        for p in one.predictions:
-            if p.measured is not None and p.context == 1 and not p.fitted:
-                groups.setdefault(_group(one.family, p), []).append(1 / p.ratio)
-    found = {words: groups[words] for words in sorted(groups)}
-    rates = zip(own_script.ROWS, own_script.read(), strict=True)
-    found["A100s and H100s, one node, a user's script"] = [
-        rate / row.rate for row, (rate, *_) in rates
-    ]
-    return found
+def _kind_line(check):
+    band = check.band
+    judged = f"{check.inside} of {check.judged}" if check.judged else ""
+    return (
+        str(band.kind), band.rows, band.sources, f"{band.median:.2f}",
+        span(check.least, check.most), span(band.low, band.high) if band.is_known else "not known",
+        judged,
+    )  # fmt: skip
 
 
-def _group(family, p):
-    gpu, *wires = p.preset.split("/")
-    if has_experts(family, p):
-        return f"{_name(gpu)}, mixtures of experts"
-    return f"{_name(gpu)}, {'several nodes' if len(wires) > 1 else 'one node'}"
-
-
-def _name(gpu):
-    return f"{gpu.partition('-')[0].upper()}s"
+def kind_numbers(tables):
+    """Return the numbers about kinds for the page's text."""
+    found = bands.rows(tables)
+    launches = [row.multiple for row in found if row.kind.limit == "launches"]
+    return {
+        "kinds_enough": ENOUGH,
+        "kinds_launches": LAUNCHES,
+        "kinds_launches_most": max(launches, default=float("nan")),
+        "kinds_wider": bands.widening(found),
+    }
 
 
 def span(low, high) -> str:

@@ -1,6 +1,6 @@
-"""The page of the book that says how wrong the simulated clock is.
+"""The page of the book that says how wrong the simulated clock is, and the bands of `simgpu.bands`.
 
-``python -m benchmarks.published.page`` writes it from the record in records/ (see `record`).
+``python -m benchmarks.published.page`` writes both from the record in records/ (see `record`).
 ``... FILE.csv ...`` (or folders of them) first predicts these tables of published measurements, and
 simulates the book's conclusions, for a new record; with ``--keep`` it puts the tables into the
 record that is there, with ``--study`` the conclusions. ``--check`` says whether the stored page is
@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 from benchmarks.charts import svg
-from benchmarks.published import record, tables
+from benchmarks.published import bands, record, tables
 from benchmarks.published.page import (
     blocks,
     claims,
@@ -29,6 +29,7 @@ from benchmarks.published.study import assumed
 
 ROOT = Path(__file__).parents[3]
 PAGE = "chapters/how-far-to-trust-the-clock.md"
+BANDS = "simgpu/bands/bands.csv"
 TEMPLATE = Path(__file__).with_name("page.md")
 _SLOT = re.compile(r"<<(\w+)(?::([^>]*))?>>")
 
@@ -45,7 +46,7 @@ def fill(template, values):
 
 
 def render(found, study, numbers):
-    """Return the page and its figures, ``{path in the repository: content}``.
+    """Return the page, its figures and the bands, ``{path in the repository: content}``.
 
     `found` are `tables.Table`, `study` what `assumed.study` returns, `numbers` those of
     `findings.all_numbers`.
@@ -56,6 +57,7 @@ def render(found, study, numbers):
     launches, ranges = study
     values = {
         **numbers,
+        **coverage.kind_numbers(found),
         "refused": coverage.refused(found),
         "table_answers": coverage.steps_table(found),
         "summary": blocks.summary_table(found),
@@ -82,7 +84,8 @@ def render(found, study, numbers):
         file = f"trust-{name}.svg"
         files[f"chapters/img/{file}"] = svg(chart, alt)
         values[f"figure_{name}"] = markdown.figure(file, alt, caption)
-    return {PAGE: fill(TEMPLATE.read_text(encoding="utf-8"), values), **files}
+    page = fill(TEMPLATE.read_text(encoding="utf-8"), values)
+    return {PAGE: page, BANDS: bands.printed(found), **files}
 
 
 def _figures(collectives, one, more):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from simgpu.bands.kinds import Kind
+
 
 class UnpredictableError(ValueError):
     """A row that no prediction is made for; the message says why."""
@@ -35,6 +37,8 @@ class Prediction:
         Whether it fits in memory: really, and as predicted. None if the table does not say.
     context : int
         Among how many ranks a sequence's positions are split.
+    kind : Kind, optional
+        Of the run, with nothing fitted; None of a single message.
     """
 
     system: str
@@ -49,6 +53,7 @@ class Prediction:
     unfitted: float | None = None
     fits: tuple | None = None
     context: int = 1
+    kind: Kind | None = None
 
     @property
     def ratio(self):

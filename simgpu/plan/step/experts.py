@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from simgpu.plan.step.products import activate, pointwise, weight
+from simgpu.plan.step.chains import chains_of
+from simgpu.plan.step.products import activate, weight
 from simgpu.plan.step.tensor_parallel import Split
 
 
@@ -55,7 +56,7 @@ class _FeedForwards(nn.Module):
 
     def __init__(self, model, program, count, width):
         super().__init__()
-        self.gated, self.kernels = model.gated, pointwise(program)
+        self.gated, self.chains = model.gated, chains_of(program)
         self.up = weight(count, model.hidden, (2 if model.gated else 1) * width)
         self.down = weight(count, width, model.hidden)
 
@@ -64,7 +65,7 @@ class _FeedForwards(nn.Module):
         count, hidden = len(self.up), x.shape[-1]
         x = x.view(parts, count, -1, hidden).transpose(0, 1)
         y = torch.bmm(x.reshape(count, -1, hidden), self.up)
-        y = torch.bmm(activate(y, self.gated, self.kernels), self.down)
+        y = torch.bmm(activate(y, self.gated, self.chains), self.down)
         return y.view(count, parts, -1, hidden).transpose(0, 1).reshape(-1, hidden)
 
 
@@ -89,7 +90,10 @@ class Experts(nn.Module):
         self.own = _FeedForwards(model, program, count, width)
 
     def forward(self, x):
-        """Send tokens to their experts, and their results back; x is (sequence, batch, hidden)."""
+        """Send tokens to their experts, and results back; x is (sequence, batch, hidden).
+
+        Return the result, and None: experts have no biases.
+        """
         shape, tokens = x.shape, x.flatten(0, 1)
         chances = torch.nn.functional.linear(tokens, self.router).float().softmax(-1)
         chances, _ = chances.topk(self.model.active, -1)
@@ -101,7 +105,7 @@ class Experts(nn.Module):
         y = split.leave(self.own(split.enter(y), self.ranks * split.size))
         y = self._exchange(y).index_select(0, order[:copies])
         y = y.view(len(tokens), self.model.active, -1) * chances.to(y.dtype).unsqueeze(-1)
-        return y.sum(1).view(shape)
+        return y.sum(1).view(shape), None
 
     def _exchange(self, x):
         return x if self.ranks == 1 else _Exchange.apply(x, self.places.group)

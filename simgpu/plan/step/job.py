@@ -155,7 +155,10 @@ class Program:
     overlap : bool
         Communication of tensor parallelism and of gradients runs behind the backward pass.
     compiled : bool
-        Chains of pointwise operations are one kernel (`simgpu.plan.step.compiled`).
+        Each layer is compiled, as by `torch.compile`.
+    fused : bool
+        The chains of pointwise operations between products are compiled, each by itself, or have
+        kernels of their own, as in Megatron.
     float8 : bool
         The layers' products are of 8-bit numbers, which kernels cast from 16 bits.
     reduce_bytes : int
@@ -164,8 +167,9 @@ class Program:
         ``"chosen"`` (what PyTorch chooses on that GPU), ``"flash"`` (FlashAttention-2),
         ``"efficient"`` (PyTorch's memory-efficient kernel, half as fast), ``"unfused"`` (products,
         softmax, dropout).
-    loss_in_place : bool
-        The probabilities take the place of the logits, as in Megatron.
+    loss : str
+        ``"eager"``, ``"compiled"``, or ``"in place"``: the probabilities take the place of the
+        logits, as in Megatron.
     chunks : int
         Stages that each rank of a pipeline has (interleaved).
     schedule : str
@@ -192,10 +196,11 @@ class Program:
     sequence_parallel: bool = False
     overlap: bool = True
     compiled: bool = False
+    fused: bool = False
     float8: bool = False
     reduce_bytes: int = 4
     attention: str = "chosen"
-    loss_in_place: bool = False
+    loss: str = "eager"
     chunks: int = 1
     schedule: str = "1f1b"
     adds: bool = False

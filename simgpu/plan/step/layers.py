@@ -13,8 +13,10 @@ from torch.utils.checkpoint import (
     create_selective_checkpoint_contexts,
 )
 
+from simgpu.compiled.regions import Region
+from simgpu.plan.step.chains import chains_of
 from simgpu.plan.step.experts import Experts
-from simgpu.plan.step.products import activate, bias, pointwise, weight
+from simgpu.plan.step.products import activate, bias, weight
 
 # Fused kernels of attention that a `Program` can name.
 KERNELS = {
@@ -60,7 +62,7 @@ class Layer(nn.Module):
         self.model, self.program, self.split, self.context = model, program, split, context
         h, t = model.hidden, split.size
         self.head, self.heads, self.keys = model.head_size, model.heads // t, model.keys // t
-        self.kernels = pointwise(program)
+        self.chains, self.dropout = chains_of(program), DROPOUT if model.dropout else 0.0
         self.norm1, self.norm2 = Norm(model), Norm(model)
         rows = (self.heads + 2 * self.keys) * self.head
         self.qkv, self.qkv_bias = weight(rows, h), bias(model, rows)
@@ -70,6 +72,8 @@ class Layer(nn.Module):
             width = model.shared if parts else model.width
             parts.append(FeedForward(model, program, split, width))
         self.feed_forward = nn.ModuleList(parts)
+        if program.compiled:
+            self.forward = Region(self.forward)
 
     def forward(self, x):
         """Run the layer, so that what is recomputed is not kept."""
@@ -85,15 +89,14 @@ class Layer(nn.Module):
 
     def _run(self, x):
         y = self._attention(self.split.column(self.norm1(x), self.qkv, self.qkv_bias))
-        x = x + self._drop(self.split.row(y, self.out, self.out_bias, self.kernels))
-        return x + self._drop(self._feed_forward(self.norm2(x)))
+        x = self.chains.add(x, *self.split.row(y, self.out, self.out_bias), self.dropout)
+        return self.chains.add(x, *self._feed_forward(self.norm2(x)), self.dropout)
 
     def _feed_forward(self, x):
-        first, *others = self.feed_forward
-        return sum((part(x) for part in others), first(x))
-
-    def _drop(self, x):
-        return F.dropout(x, DROPOUT) if self.model.dropout else x
+        """Return the sum of all parts, and the bias that is still to be added."""
+        parts = [part(x) for part in self.feed_forward]
+        (y, bias), *others = reversed(parts)  # the last one may have a bias
+        return sum((z for z, _ in others), y), bias
 
     def _attention(self, y):
         length, batch = y.shape[:2]
@@ -101,8 +104,8 @@ class Layer(nn.Module):
         parts = y.split(sizes, -1)
         q, k, v = (x.reshape(length, batch, -1, self.head).transpose(0, 1) for x in parts)
         if self.model.gated:
-            angles = self.kernels.angles(length, self.head, y.device)
-            q, k = (self.kernels.rotate(x, angles) for x in (q, k))
+            angles = self.chains.angles(length, self.head, y.device)
+            q, k = (self.chains.rotate(x, angles) for x in (q, k))
         q, (k, v), pairs = q.transpose(1, 2), self.context.gather(k, v), self.context.causal
         k, v = k.transpose(1, 2), v.transpose(1, 2)
         attend = self._scores if self.program.attention == "unfused" else self._fused
@@ -143,16 +146,16 @@ class FeedForward(nn.Module):
 
     def __init__(self, model, program, split, width):
         super().__init__()
-        self.gated, self.kernels, self.split = model.gated, pointwise(program), split
+        self.gated, self.chains, self.split = model.gated, chains_of(program), split
         rows = (2 if model.gated else 1) * width // split.size
         self.up, self.up_bias = weight(rows, model.hidden), bias(model, rows)
         self.down = weight(model.hidden, width // split.size)
         self.down_bias = bias(model, model.hidden)
 
     def forward(self, x):
-        """Widen, and narrow again; x is (sequence, batch, hidden)."""
-        y = activate(self.split.column(x, self.up, self.up_bias), self.gated, self.kernels)
-        return self.split.row(y, self.down, self.down_bias, self.kernels)
+        """Widen, and narrow again as `Split.row` does; x is (sequence, batch, hidden)."""
+        y = activate(self.split.column(x, self.up, self.up_bias), self.gated, self.chains)
+        return self.split.row(y, self.down, self.down_bias)
 
 
 class _Policy:
@@ -172,7 +175,7 @@ class _Policy:
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-class _Loss(torch.autograd.Function):
+class _InPlace(torch.autograd.Function):
     """Cross entropy as Megatron computes it: the probabilities take the place of the logits."""
 
     @staticmethod
@@ -187,6 +190,17 @@ class _Loss(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return ctx.saved_tensors[0].mul_(grad).to(ctx.dtype)
+
+
+def _cross_entropy(logits):
+    logits = logits.float()
+    return F.cross_entropy(
+        logits, torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
+    )
+
+
+# The losses that a `Program` can name, of logits of (tokens, vocabulary).
+LOSSES = {"eager": _cross_entropy, "compiled": Region(_cross_entropy), "in place": _InPlace.apply}
 
 
 class Embedding(nn.Module):
@@ -222,7 +236,7 @@ class Head(nn.Module):
     def __init__(self, model, program, split, table=None):
         super().__init__()
         self.norm, self.split = Norm(model), split
-        self.in_place = program.loss_in_place
+        self.loss = LOSSES[program.loss]
         self.table = weight(-(-model.vocabulary // split.size), model.hidden)
         if table is not None:
             self.table = table
@@ -233,7 +247,4 @@ class Head(nn.Module):
         if self.split.size > 1:
             for _ in range(2):  # the largest and the sum, over the ranks
                 dist.all_reduce(logits.new_empty(len(logits)), group=self.split.group)
-        if self.in_place:
-            return _Loss.apply(logits)
-        logits = logits.float()
-        return F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64, device=x.device))
+        return self.loss(logits)

@@ -4,7 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from simgpu.plan.step import compiled, eager, float8
+from simgpu.plan.step import float8
+from simgpu.plan.step.chains import chains_of
 
 
 def weight(*shape):
@@ -17,14 +18,9 @@ def bias(model, count):
     return weight(count) if model.biases else None
 
 
-def pointwise(program):
-    """Return the module whose kernels a program has for pointwise chains."""
-    return compiled if program.compiled else eager
-
-
-def activate(y, gated, kernels):
-    """Apply GELU, or SwiGLU of `kernels`."""
-    return kernels.swiglu(y) if gated else F.gelu(y)
+def activate(y, gated, chains):
+    """Apply GELU, or SwiGLU of `chains`."""
+    return chains.swiglu(y) if gated else F.gelu(y)
 
 
 class Products:
@@ -36,7 +32,7 @@ class Products:
     """
 
     def __init__(self, program):
-        self.cast = pointwise(program).to_float8 if program.float8 else None
+        self.cast = chains_of(program).to_float8 if program.float8 else None
 
     def linear(self, x, weight, bias=None):
         """Multiply, and add a bias in the same kernel; x is (..., in)."""

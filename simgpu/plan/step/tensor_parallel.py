@@ -118,12 +118,14 @@ class Split:
             return self.products.linear(x, weight, bias)
         return _Column.apply(x, weight, bias, self)
 
-    def row(self, x, weight, bias=None, kernels=None):
-        """Multiply by this rank's rows, and sum over the ranks; `kernels` add a bias behind it."""
+    def row(self, x, weight, bias=None):
+        """Multiply by this rank's rows, and sum over the ranks.
+
+        Return the result, and the bias if it is still to be added: that of a sum over ranks.
+        """
         if self.size == 1:
-            return self.products.linear(x, weight, bias)
-        y = self.leave(self.products.linear(x, weight))
-        return y if bias is None else kernels.add_bias(y, bias)
+            return self.products.linear(x, weight, bias), None
+        return self.leave(self.products.linear(x, weight)), bias
 
     def enter(self, x):
         """Make x whole for products of any kind; backward its gradient is summed or scattered."""

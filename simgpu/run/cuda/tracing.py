@@ -6,6 +6,7 @@ So is a compiled function. What `torch.compile` refuses at once, it refuses here
 """
 
 import functools
+import sys
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
-from simgpu.compiled.regions import Region, Settings, is_inside, outside
+from simgpu.compiled.regions import Region, Settings, at_end_of_graph, is_inside, outside
 from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
@@ -23,7 +24,8 @@ _MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 _ONE_LAUNCH = "reduce-overhead", "max-autotune"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _LIMIT = "torch._dynamo.config:recompile_limit"
-_DISABLE = "torch.compiler:disable"
+_DISABLE = "torch.compiler:disable", "torch._dynamo:disable"
+_FSDP = "torch.distributed.fsdp."
 _ASK = "torch.compiler:is_compiling", "torch.compiler:is_dynamo_compiling"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
 _PROFILE = "torch.autograd.profiler:profile.__init__"
@@ -118,10 +120,19 @@ def _compile_module(compiled):
 
 
 def _disable(own):
-    """Make functions and modules run outside of regions; a class is left to PyTorch."""
+    """Make functions and modules run outside of regions; a class is left to PyTorch.
+
+    So is what PyTorch disables of its own code, such as `torch.utils.checkpoint`: its compiler
+    knows better. But it does not know FSDP's hooks: graphs end there.
+    """
 
     @functools.wraps(own)
-    def disable(fn=None, recursive=True, *, reason=None):
+    def disable(fn=None, recursive=True, *, reason=None, **private):
+        asks = sys._getframe(1).f_globals.get("__name__", "")
+        if asks.startswith(_FSDP):
+            return at_end_of_graph(fn)
+        if asks.partition(".")[0] == "torch":
+            return own(fn, recursive, reason=reason, **private)
         if fn is None:
             return functools.partial(disable, recursive=recursive, reason=reason)
         if isinstance(fn, torch.nn.Module):
@@ -174,7 +185,7 @@ def replacements(compiled) -> dict:
         _COMPILE[0]: compiled.compile,
         **{name: is_inside for name in _ASK},
         _COMPILE[1]: _compile_module(compiled),
-        _DISABLE: _disable(find(_DISABLE)),
+        **{name: _disable(find(name)) for name in _DISABLE},
         _NEW_FAKE: staticmethod(_refuse_on_cuda(find(_NEW_FAKE))),
         _FAKE: _refuse_simulated(from_tensor, "tracing (torch.export, FakeTensorMode)"),
         _PROFILE: _profile_host(find(_PROFILE)),

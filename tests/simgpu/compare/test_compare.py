@@ -7,9 +7,10 @@ import pytest
 
 import simgpu
 from simgpu.__main__ import main
+from simgpu.bands.find import Band
+from simgpu.bands.kinds import Kind
 from simgpu.compare.published import distance, nearest, published
 from simgpu.compare.verdict import judge
-from simgpu.plan.errors import band_of
 
 
 def test_a_row_is_nearest_to_itself():
@@ -34,37 +35,38 @@ def test_distance_is_symmetric_and_has_no_short_cuts():
             assert all(distance(a, b) <= distance(a, c) + distance(c, b) + 1e-9 for c in rows)
 
 
+KIND = Kind("h100", "16-bit", "", "", "one node")
+BAND = Band(KIND, 40, 3, 0.85, 1.35, 1.1)
+
+
 @pytest.mark.parametrize(
-    ("ratio", "experts", "word"),
-    [(1.0, False, "reasonable"), (1.3, False, "reasonable"), (1.32, True, "slower"),
-     (1.4, False, "slower"), (0.84, False, "faster"), (0.7, True, "reasonable"),
-     (0.6, True, "faster")],
-)  # fmt: skip
-def test_the_verdict_follows_the_band(ratio, experts, word):
-    assert judge(ratio, experts).startswith(word)
+    ("ratio", "word"),
+    [(1.0, "reasonable"), (1.3, "reasonable"), (1.4, "slower"), (0.84, "faster")],
+)
+def test_the_verdict_follows_the_band(ratio, word):
+    assert judge(ratio, BAND).startswith(word)
 
 
-def test_no_verdict_on_contexts_that_are_split():
+@pytest.mark.parametrize("band", [None, replace(BAND, rows=9)])
+def test_no_verdict_where_too_few_steps_were_published(band):
     """Not even on times that would be far outside of the band."""
     for ratio in (0.1, 1.0, 9.0):
-        assert judge(ratio, False, 64, context=2).startswith(f"cannot tell: {ratio:.2f} times")
-    assert band_of(False, 2) is None
-    assert "cannot tell" not in judge(1.0, False, 64, context=1)
+        assert judge(ratio, band, 64).startswith(f"cannot tell: {ratio:.2f} times")
 
 
 def test_a_run_with_split_contexts_has_no_band(capsys):
     words = ["compare", "gpt2-124m", "--gpus", "8", "--gpu", "a100", "--cp", "2"]
     assert main([*words, "--step-time", "0.1"]) == 0
     text = capsys.readouterr().out
-    assert "no band: too few steps with context parallelism" in text
+    assert "how sure: not known: no step of this kind was published" in text
     assert "verdict: cannot tell" in text
     assert "nine of ten" not in text
 
 
 def test_the_rate_of_one_gpu_is_recognised():
-    assert "Give that of all 64" in judge(64 * 1.1, False, 64)
-    assert "all" not in judge(2.2, False, 2)
-    assert "all" not in judge(20, False, 64)
+    assert "Give that of all 64" in judge(64 * 1.1, BAND, 64)
+    assert "all" not in judge(2.2, BAND, 2)
+    assert "all" not in judge(20, BAND, 64)
 
 
 RUN = ["compare", "gpt2-124m", "--gpus", "8", "--gpu", "a100", "--json"]
@@ -79,8 +81,8 @@ def test_time_rate_and_mfu_are_one_number(capsys):
     rate, mfu = first["measured_tokens_per_second"], 100 * first["measured_mfu_share"]
     for words in (("--tokens-per-second", str(rate)), ("--mfu", str(mfu))):
         assert found(*words)["measured_step_time_seconds"] == pytest.approx(0.1)
-    predicted = first["predicted_step_time_seconds"]
-    assert found("--step-time", str(predicted))["verdict"].startswith("reasonable")
+    usual = first["predicted_step_time_seconds"] * first["band"]["median"]
+    assert found("--step-time", str(usual))["verdict"].startswith("reasonable")
 
 
 @pytest.mark.parametrize(

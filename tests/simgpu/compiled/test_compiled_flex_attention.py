@@ -3,6 +3,7 @@
 import pytest
 import torch
 from support.programs.clock_programs import spans
+from support.programs.failing import FailsBackward
 from torch.nn.attention import flex_attention as flex
 from torch.nn.attention.flex_attention import create_block_mask
 
@@ -151,22 +152,12 @@ def test_time_follows_the_mask():
     assert half > 5 * thin
 
 
-class Fails(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        raise KeyError("mine")
-
-
 def test_an_error_in_the_backward_pass_hides_nothing_later():
     (device,) = sim.configure(1)
     q, k, v = parts(device, 64)
 
     def failing(score, b, h, i, j):
-        return Fails.apply(score)
+        return FailsBackward.apply(score)
 
     out = torch.compile(flex.flex_attention)(q, k, v, score_mod=failing)
     with pytest.raises(KeyError, match="mine"):

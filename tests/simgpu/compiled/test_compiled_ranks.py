@@ -245,3 +245,36 @@ def test_shards_are_freed_as_in_eager_code():
     )
     assert compiled[1] == eager[1]
     assert 0.9 * eager[0] < compiled[0] <= eager[0]
+
+
+class Gelus(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(1024, 1024)
+
+    def forward(self, x):
+        return F.gelu(F.gelu(F.gelu(self.linear(x))))
+
+
+def kept_by_fsdp(rank, compiled):
+    dist.init_process_group()
+    device = torch.accelerator.current_accelerator()
+    layers = nn.Sequential(*[Gelus() for _ in range(4)]).to(device)
+    for layer in layers:
+        if compiled:
+            layer.compile()
+        fully_shard(layer, reshard_after_forward=True)
+    x = torch.randn(8192, 1024, device=device)
+    before = sim.memory_allocated()
+    y = layers(x)
+    return sim.memory_allocated() - before - y.nbytes
+
+
+def test_a_sharded_layer_keeps_what_a_compiler_keeps():
+    """Hooks of FSDP run inside the region, and read the clock."""
+    eager, compiled = (
+        sim.spawn(kept_by_fsdp, (flag,), nprocs=2, numerics=False)[0] for flag in (False, True)
+    )
+    each = 4 * 8192 * 1024
+    assert eager == pytest.approx((4 * 3 + 3) * each, rel=0.05)
+    assert compiled == pytest.approx((4 + 3) * each, rel=0.05)  # products, and inputs of layers

@@ -1,9 +1,10 @@
-"""`torch.compiler.disable`: what a function does is eager code, also where a region calls it."""
+"""`torch.compiler.disable`, and Dynamo's own: it is eager code, also where a region calls it."""
 
 import pytest
 import torch
 from support.programs.clock_programs import spans
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import simgpu as sim
 
@@ -50,6 +51,8 @@ WAYS = {  # as functions: the name is replaced while a test runs
     "called": lambda function: torch.compiler.disable(function),
     "decorator": lambda function: torch.compiler.disable()(function),
     "reason": lambda function: torch.compiler.disable(reason="it is slow")(function),
+    "Dynamo": lambda function: torch._dynamo.disable(function),
+    "Dynamo's decorator": lambda function: torch._dynamo.disable(recursive=True)(function),
 }
 
 
@@ -75,6 +78,15 @@ def test_it_is_eager_code_in_both_passes(way, x):
 def test_without_it_all_is_one_kernel(x):
     with torch.no_grad():
         decorated_with(lambda f: f)(x)
+    assert len(kernels()) == 1
+
+
+def test_what_pytorch_disables_of_its_own_is_in_the_region(x):
+    def function(x):
+        return checkpoint(middle, x + 1, use_reentrant=False).cos()
+
+    with torch.no_grad():
+        torch.compile(function)(x)
     assert len(kernels()) == 1
 
 

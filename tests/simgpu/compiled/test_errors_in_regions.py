@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 from support.programs.clock_programs import PROMPT, spans
+from support.programs.failing import FailsBackward
 from torch import nn
 
 import simgpu as sim
@@ -58,22 +59,14 @@ def test_in_a_function(function, kind, trains):
     assert_charges(device)
 
 
-class Fails(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x * 2
-
-    @staticmethod
-    def backward(ctx, grad):
-        raise KeyError("mine")
-
-
 @pytest.mark.parametrize("ends", ["in the region", "before it"])
 def test_in_a_backward_pass(ends):
     (device,) = sim.configure(1)
     x = torch.ones(N, N, device=device, requires_grad=True)
-    inside = Region(lambda x: (Fails.apply(x.sin()) if ends == "in the region" else x.sin()) * 2)
-    outside = inside(x if ends == "in the region" else Fails.apply(x))
+    inside = Region(
+        lambda x: (FailsBackward.apply(x.sin()) if ends == "in the region" else x.sin()) * 2
+    )
+    outside = inside(x if ends == "in the region" else FailsBackward.apply(x))
     with pytest.raises(KeyError, match="mine"):
         outside.sum().backward()
     del outside

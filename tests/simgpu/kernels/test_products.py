@@ -232,3 +232,27 @@ def test_empty_products_cost_no_more_than_a_kernel():
         lambda device: torch.empty(0, 5, device=device) @ torch.empty(5, 4, device=device)
     )
     assert found["mm"] < 1.01 * A100.kernel_overhead + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "dtype", "slower"),
+    [(2049, 2048, "bfloat16", True), (2048, 2049, "bfloat16", False),
+     (2049, 2048, "float16", True), (2049, 2048, "float32", False)],
+)  # fmt: skip
+def test_rows_of_an_odd_number_of_16_bit_elements_are_slow(columns, rows, dtype, slower):
+    """In all three products of a layer, even behind one of the same shapes in other rows."""
+
+    def products(columns, rows):
+        (device,) = sim.configure(1, gpu="a100", numerics=False)
+        make = dict(device=device, dtype=getattr(torch, dtype), requires_grad=True)
+        x, weight = torch.empty(rows, 1024, **make), torch.empty(columns, 1024, **make)
+        sim.reset()
+        y = x @ weight.t()
+        y.backward(torch.empty_like(y))
+        return sorted(s.end - s.start for s in sim.trace() if s.name == "mm")[-3:]
+
+    wide = torch.empty(2048, 1024), torch.empty(1024, columns + 1)[:, :columns]
+    for odd, even in zip(products(columns, rows), products(2048, 2048), strict=True):
+        assert (odd > 1.8 * even) == slower
+        assert odd < 2.6 * even
+    assert len(lookup(aten.mm.default).work(wide, {}, wide[0] @ wide[1])[1][0]) == 4

@@ -31,6 +31,7 @@ CALLS = {
     "new_full": lambda x, y, i, v: x.new_full((N,), 2.0),
     "_foreach_zero_": lambda x, y, i, v: torch._foreach_zero_([x, y]),
     "copy_": lambda x, y, i, v: x.copy_(y),
+    "_foreach_copy_": lambda x, y, i, v: torch._foreach_copy_([x], [y]),
     "index": lambda x, y, i, v: x[i],
     "_unsafe_index": lambda x, y, i, v: aten._unsafe_index(x, [i]),
     "gather": lambda x, y, i, v: x.gather(0, i),
@@ -48,7 +49,7 @@ CALLS = {
 MOVED = {
     **FILL, **LIKE,
     **dict.fromkeys(("full_like", "randint_like", "new_zeros", "new_ones", "new_full"), BYTES),
-    "_foreach_zero_": 2 * BYTES, "copy_": 2 * BYTES,
+    "_foreach_zero_": 2 * BYTES, "copy_": 2 * BYTES, "_foreach_copy_": 2 * BYTES,
     **dict.fromkeys(("index", "_unsafe_index", "gather", "index_select", "take"),
                     INDICES + 2 * 4 * K),
     **dict.fromkeys(("index_put_", "_index_put_impl_", "scatter_", "scatter_add_", "index_add_",

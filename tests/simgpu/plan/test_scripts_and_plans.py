@@ -24,7 +24,7 @@ LLAMA = Model(
 )  # fmt: skip
 EXPERTS = replace(LLAMA, inner=2048, experts=8, active=2)
 BUFFERED = Program("none", adds=True)  # gradients are added up in 32 bits
-SEQUENCE = replace(BUFFERED, sequence_parallel=True, loss_in_place=True)
+SEQUENCE = replace(BUFFERED, sequence_parallel=True, loss="in place")
 # What is trained how: script, GPUs, and model, program and sizes of the plan.
 CASES = {
     "GPT": ("one_gpu.py", 1, GPT, BUFFERED, {"micro_batch": 8}),

@@ -8,8 +8,7 @@ import simgpu as sim
 from simgpu.network.cluster import build_cluster
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.simulate import run, simulate
-from simgpu.plan.step import compiled
-from simgpu.plan.step.job import Job, Model, PlanError, Program
+from simgpu.plan.step.job import Job, Model, Program
 from simgpu.plan.step.program import step
 
 NODE = build_cluster(8, "a100")
@@ -213,19 +212,22 @@ def test_what_is_compiled_or_in_eight_bits_takes_less_time():
     assert plain > fused > float8 > fused / 2
 
 
-def test_only_compiled_plans_have_stand_ins_for_kernels(monkeypatch):
-    """All that an eager plan launches a user's program may launch, too."""
-
-    def refuse(*_):
-        raise AssertionError("a stand-in")
-
-    for name in ("add_bias", "swiglu", "rotate", "to_float8"):
-        monkeypatch.setattr(compiled, name, refuse)
-    llama = replace(SMALL, gated=True, biases=True, layers=2)
-    job = Job(llama, replace(PLAIN, sequence_parallel=True), NODE, tensor=8)
-    assert run(job).seconds > 0
-    with pytest.raises(PlanError, match="a stand-in"):
-        run(replace(job, program=replace(job.program, compiled=True)))
+@pytest.mark.parametrize("tensor", [1, 8])
+@pytest.mark.parametrize("gated", [False, True])
+def test_what_is_compiled_has_the_products_of_eager_code(gated, tensor):
+    """And less of all other kernels, if whole layers are compiled, than if their chains are."""
+    model = replace(SMALL, gated=gated, biases=not gated, dropout=not gated, layers=2)
+    seconds = []
+    for program in (PLAIN, replace(PLAIN, fused=True), replace(PLAIN, compiled=True)):
+        program = replace(program, sequence_parallel=True)
+        run(Job(model, program, NODE, tensor=tensor, data=8 // tensor))
+        kernels = [s for s in sim.trace() if s.engine == "compute"]
+        of_products = [s for s in kernels if s.flops]
+        own = sum(s.end - s.start for s in of_products)
+        seconds.append((len(of_products), own, sum(s.end - s.start for s in kernels) - own))
+    eager, fused, compiled = seconds
+    assert eager[:2] == pytest.approx(fused[:2]) == pytest.approx(compiled[:2])
+    assert eager[2] > fused[2] > compiled[2]
 
 
 def test_casts_to_eight_bits_pay_only_if_they_are_compiled():

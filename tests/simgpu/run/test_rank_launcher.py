@@ -292,6 +292,14 @@ def test_a_rank_in_place_of_others_fails_by_its_own_name(launch):
     assert "train.py failed on rank 0 (exit code 1)" in err
 
 
+def test_the_gpu_of_a_rank_that_does_not_run_asks_for_it(launch):
+    source = "import torch\nassert torch.cuda.device_count() == 2\ntorch.ones(1, device='cuda:1')\n"
+    code, _, err = launch(source, options=["--ranks", "0", "--shapes-only"])
+    assert code == 1
+    assert "there is no cuda:1" in err
+    assert "name its rank in simgpu run --ranks to have it" in err
+
+
 def test_rendezvous_options_are_ignored(launch):
     code, out, err = launch(TRAIN, options=GPUS)
     assert (code, err) == (0, "")

@@ -290,6 +290,16 @@ def test_with_only_a_reference_the_summary_covers_the_whole_run():
     assert summary.num_steps == 0
     assert summary.step_seconds == pytest.approx(3 * PRODUCT)
     assert "no steps found" in str(summary)
+    assert "how sure: not known: no steps were found" in str(summary)
+    assert summary.to_dict()["error_of_time"] is None
+
+
+def test_a_program_with_all_to_alls_is_taken_for_experts():
+    def exchange(rank, a, b):
+        dist.all_to_all_single(torch.empty_like(a), a)
+
+    assert run(exchange).kind.model == "experts"
+    assert run(at_once).kind.model == "dense"
 
 
 def test_without_steps_the_summary_covers_the_whole_run():

@@ -40,7 +40,7 @@ def both(simgpu_run):
 def test_its_numbers_are_those_of_the_text(both):
     lines, found = both
     assert lines[0] == f"simulated, not measured: {found['hardware']}"
-    rows = [tuple(re.split(r" {2,}", line.strip())) for line in lines[1:]]
+    rows = [tuple(re.split(r" {2,}", line.strip())) for line in lines[1:-1]]
 
     def percent(share):
         return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
@@ -77,6 +77,11 @@ def test_its_numbers_are_those_of_the_text(both):
     assert limit[1] == found["limited_by"] == max(shares, key=shares.get)
     assert sorted(causes) == sorted((cause, percent(share)) for cause, share in shares.items())
     assert sum(shares.values()) == pytest.approx(1)
+    assert lines[-1].startswith(
+        "how sure: not known: no step of this kind was published (RTX4090, "
+    )
+    assert found["kind"]["gpu"] == "rtx4090"
+    assert found["error_of_time"] is None
     start, end = found["window_seconds"]
     assert end - start == pytest.approx(3 * found["step_time_seconds"], rel=0.01)
 
@@ -84,3 +89,25 @@ def test_its_numbers_are_those_of_the_text(both):
 def test_every_key_is_documented(both):
     described = set(re.findall(r"``(\w+)``", Summary.to_dict.__doc__))
     assert described == both[1].keys()
+
+
+COMPILED = """
+import torch
+device = torch.accelerator.current_accelerator()
+model = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.GELU()).to(device)
+optimizer = torch.optim.SGD(model.parameters())
+compiled = torch.compile(model)
+for _ in range(3):
+    compiled(torch.ones(4096, 4096, device=device)).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("options", "code"), [((), "compiled"), (("--eager",), "eager")])
+def test_compiled_code_is_of_another_kind(simgpu_run, options, code):
+    words = ("--nproc-per-node", "1", "--gpu", "a100", "--shapes-only", "--summary", "json")
+    _, out, _ = simgpu_run(COMPILED, *words, *options)
+    found = json.loads(out)
+    assert found["kind"]["code"] == code
+    assert found["kind"]["numbers"] == "32-bit"
+    assert (found["kind"]["place"], found["kind"]["limit"]) == ("one GPU", "kernels")

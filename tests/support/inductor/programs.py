@@ -88,6 +88,21 @@ def llama_pairs(device):
     return Program(model, inputs, total)
 
 
+def llama_complex(device):
+    """A block of Llama in bfloat16, neighbouring pairs turned as complex numbers."""
+    with torch.device(device):
+        model = t.LlamaBlock(t.rotate_complex).to(torch.bfloat16)
+    inputs = hidden(device, dtype=torch.bfloat16), *t.rotary_tables(device)
+    return Program(model, inputs, total)
+
+
+def checkpointed(device):
+    """A feed-forward part in bfloat16, checkpointed with a policy."""
+    with torch.device(device):
+        model = t.CheckpointedMLP().to(torch.bfloat16)
+    return Program(model, (hidden(device, dtype=torch.bfloat16),), total)
+
+
 def unfused_attention(device):
     """Attention by products, mask, softmax and dropout, under autocast."""
     with torch.device(device):
@@ -198,7 +213,8 @@ def optimizer(device):
 PROGRAMS = {
     function.__name__: function
     for function in (
-        gpt, llama, llama_pairs, unfused_attention, cross_entropy, resnet, vit, mlp, dense_experts,
-        scattered_experts, padded_encoder, optimizer,
+        gpt, llama, llama_pairs, llama_complex, checkpointed, unfused_attention, cross_entropy,
+        resnet, vit, mlp,
+        dense_experts, scattered_experts, padded_encoder, optimizer,
     )
 }  # fmt: skip

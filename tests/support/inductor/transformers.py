@@ -9,6 +9,11 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+)
 
 BATCH, LENGTH, WIDTH, HEADS, VOCABULARY = 8, 1024, 768, 12, 16_384
 HEAD = WIDTH // HEADS
@@ -113,6 +118,13 @@ def rotate_pairs(x, cos, sin):
     return torch.stack((first, second), dim=-1).flatten(-2).type_as(x)
 
 
+def rotate_complex(x, cos, sin):
+    """Turn neighbouring pairs of x by a product of complex numbers, as Llama's own code does."""
+    angles = torch.complex(cos[..., : HEAD // 2], sin[..., : HEAD // 2])
+    y = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(y * angles).flatten(-2).type_as(x)
+
+
 class LlamaBlock(nn.Module):
     """A block of Llama: RMSNorm, rotary positions, grouped queries, SwiGLU."""
 
@@ -142,6 +154,43 @@ class LlamaBlock(nn.Module):
     def forward(self, x, cos, sin):
         x = x + self.attend(self.norm1(x), cos, sin)
         y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class EverySecondProduct:
+    """A policy of selective checkpointing: keeps the results of every second product."""
+
+    def __init__(self):
+        self.seen = {False: 0, True: 0}
+
+    def __call__(self, context, operation, *args, **kwargs):
+        kept = False
+        if operation == torch.ops.aten.mm.default:
+            self.seen[context.is_recompute] += 1
+            kept = self.seen[context.is_recompute] % 2 == 1
+        return CheckpointPolicy.MUST_SAVE if kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def contexts():
+    """Return the two contexts of a checkpoint that keeps every second product."""
+    return create_selective_checkpoint_contexts(EverySecondProduct())
+
+
+class CheckpointedMLP(nn.Module):
+    """Llama's feed-forward part with its norm, checkpointed: some products are kept."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = RMSNorm()
+        self.gate, self.up = (LlamaBlock.linear(WIDTH, 3 * WIDTH) for _ in range(2))
+        self.down = LlamaBlock.linear(3 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=False, context_fn=contexts)
+
+    def inner(self, x):
+        """Return what is not checkpointed yet."""
+        y = self.norm(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 

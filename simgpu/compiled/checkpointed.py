@@ -1,0 +1,87 @@
+"""What is checkpointed inside a region: what a policy keeps, and when the rest is done again.
+
+The rules are those for nodes that `torch.utils.checkpoint` has marked, in
+torch/_functorch/partitioners.py. A result that the policy keeps (``MUST_SAVE``) is not computed
+again, and kept if the backward pass needs it; the rest is done again as late as possible
+(`reordering_to_mimic_autograd_engine`).
+"""
+
+from simgpu.compiled.entries import seen_in
+
+# Their results alone follow from those of products in a way whose backward pass needs neither.
+_LINEAR = {"add", "sub", "neg", "cat", "stack", "clone", "copy", "_to_copy", "sum", "mean"}
+_PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "convolution"}
+
+
+def by_policy(entries, saved) -> tuple:
+    """Return the values that a policy keeps, and those that it would keep for nothing.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        Of a forward pass.
+    saved : set of int
+        Values that autograd or a policy has kept.
+    """
+    made = {o.value: e for e in entries if e.checkpointed for o in e.outs if o}
+    marked, readers = made.keys() & saved, _readers(entries)
+    idle = {v for v in marked if made[v].op.name in _PRODUCTS and not _is_needed(v, readers)}
+    return marked - idle, idle
+
+
+def _readers(entries):
+    found = {}
+    for entry in entries:
+        for x in seen_in((entry.args, entry.kwargs)):
+            found.setdefault(x.value, []).append(entry)
+    return found
+
+
+def _is_needed(value, readers):
+    """Whether a backward pass needs a value, or does again what does not follow from it alone."""
+    return any(
+        entry.op is None or entry.op.name not in _LINEAR
+        or any(_is_needed(o.value, readers) for o in entry.outs if o)
+        for entry in readers.get(value, ())
+    )  # fmt: skip
+
+
+def done_again(recorded) -> set:
+    """Return the numbers of the entries of a backward pass that a checkpoint does again.
+
+    What changes memory, or lies in such memory, is not among them: it has its place in the order.
+    """
+    changed = {v for value, first, _ in recorded.in_place for v in (value, first)}
+    return {
+        i
+        for i, entry in enumerate(recorded.entries)
+        if entry.checkpointed and not entry.alone and not entry.op.mutable
+        and changed.isdisjoint(x.value for x in seen_in((entry.args, entry.kwargs, entry.outs)))
+    }  # fmt: skip
+
+
+def late(nodes, again) -> list:
+    """Return nodes in order, with those of some entries moved to where they are needed."""
+    waiting, found = {}, []  # waiting: value -> the number of its node
+    for i, node in enumerate(nodes):
+        if node.entry in again:
+            waiting.update((v, i) for v, _ in node.writes)
+        else:
+            found += [nodes[k] for k in _taken(node, nodes, waiting)]
+            found.append(node)
+    return found + [nodes[k] for k in sorted(set(waiting.values()))]
+
+
+def _taken(node, nodes, waiting):
+    """Return the numbers of the waiting nodes that a node needs, which wait no longer."""
+    chosen, stack = set(), [node]
+    while stack:
+        for v, *_ in stack.pop().reads:
+            k = waiting.pop(v, None)
+            if k is not None and k not in chosen:
+                chosen.add(k)
+                stack.append(nodes[k])
+    for k in chosen:
+        for v, _ in nodes[k].writes:
+            waiting.pop(v, None)
+    return sorted(chosen)
