@@ -45,21 +45,26 @@ function memorySize(bytes) {
 const percent = (share) => `${Math.round(100 * share)} %`;
 
 /* Fields */
-const LINKS = { pcie: "PCIe ", nvlink: "NVLink ", edr: "InfiniBand EDR", hdr: "InfiniBand HDR", ndr: "InfiniBand NDR",
+const LINKS = { pcie: "PCIe ", nvlink: "NVLink ", bridge112: "NVLink 112.5 GB/s", bridge600: "NVLink 600 GB/s",
+  400: "400 GB/s", c2c: "NVLink-C2C", edr: "InfiniBand EDR", hdr: "InfiniBand HDR", ndr: "InfiniBand NDR",
   efa: "EFA", hdr4: say("InfiniBand HDR, 4 cards"), ethernet: "Ethernet " };
 /** A name as people write it: nvlink3 is NVLink 3. */
 function proper(name) {
-  const [, word, number, rest] = /^([a-z]+)(\d*)(?:_(\w+))?$/.exec(name);
-  return `${LINKS[name] ?? (LINKS[word] ?? word) + number}${rest ? `, ${rest}` : ""}`;
+  const [base, ...settings] = name.split(":");
+  const [, word, number, rest] = /^([a-z]+)(\d*)(?:_(\w+))?$/.exec(base);
+  const more = [...(rest ? [LINKS[rest] ?? rest] : []), ...settings.map((text) => text.replace(/^(\d+)x/, "$1 × "))];
+  return [LINKS[base] ?? (LINKS[word] ?? word) + number, ...more].join(", ");
 }
 const names = (table) => Object.entries(table).map(([key, value]) => [key, value.name ?? proper(key)]);
+const FAMILIES = [say("Data centre, NVLink"), say("Data centre, PCIe"), say("Workstation"), "GeForce"];
+const gpus = P.families.map((cards, i) => [FAMILIES[i], cards.map((card) => [card, P.gpus[card].name])]);
 const FIELDS = {
   model: [say("Model"), "", [["", say("my own numbers")], ...names(P.models)]],
   width: [say("Width of a layer"), 4096, 64, 65536], layers: [say("Layers"), 12, 3, 2000],
   batch: [say("Batch of each GPU"), 512, 1, 1048576], together: [say("Batch"), 4096, 1, 1048576],
   dtype: [say("Number format"), "bfloat16", [["float32", "float32"], ["tf32", say("float32 as TF32")],
     ["bfloat16", "bfloat16"], ["float16", "float16"]]],
-  gpu: ["GPU", "a100", names(P.gpus)], link: [say("Link in a node"), "nvlink3", names(P.links)],
+  gpu: ["GPU", "a100", gpus], link: [say("Link in a node"), "nvlink3", names(P.links)],
   perNode: [say("GPUs in a node"), 8, 1, 8], nodes: [say("Nodes"), 1, 1, 128],
   network: [say("Network of nodes"), "hdr", names(P.networks)],
   bucket: [say("Bucket (MiB)"), 25, 0.01, 10000],
@@ -91,8 +96,9 @@ function field(kind, name, change) {
   const value = shared ?? OWN[kind]?.[name] ?? usual;
   let made;
   if (Array.isArray(rest[0])) {
-    made = html("select", { name, onchange: change },
-      ...rest[0].map(([v, text]) => html("option", { value: v, selected: v === value }, text)));
+    const option = ([v, text]) => Array.isArray(text) ? html("optgroup", { label: v }, ...text.map(option))
+      : html("option", { value: v, selected: v === value }, text);
+    made = html("select", { name, onchange: change }, ...rest[0].map(option));
   } else {
     const [min, max] = rest, step = ANY.includes(name) ? "any" : 1;
     made = html("input", { name, type: "number", value, min, max, step, required: true, oninput: change });

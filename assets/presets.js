@@ -1,47 +1,6 @@
 /* Written by `python -m tools.presets` from simgpu.hardware; do not edit. */
 globalThis.d2lPresets = {
  "gpus": {
-  "k80": {
-   "name": "Tesla K80",
-   "flops": {
-    "float64": 1455000000000.0,
-    "float32": 4370000000000.0,
-    "tf32": 4370000000000.0,
-    "bfloat16": 4370000000000.0,
-    "float16": 4370000000000.0
-   },
-   "memory": 12884901888,
-   "bandwidth": 240000000000.0,
-   "launch": 5e-06,
-   "collectiveLaunch": 2.5e-05,
-   "kernel": 2e-06,
-   "computeEfficiency": 0.75,
-   "matmulEfficiency": 0.8,
-   "multiprocessors": 13,
-   "memoryEfficiency": 0.8,
-   "link": "pcie3"
-  },
-  "t4": {
-   "name": "Tesla T4",
-   "flops": {
-    "float64": 254000000000.0,
-    "float32": 8100000000000.0,
-    "tf32": 8100000000000.0,
-    "bfloat16": 8100000000000.0,
-    "float16": 65000000000000.0,
-    "int8": 130000000000000.0
-   },
-   "memory": 17179869184,
-   "bandwidth": 320000000000.0,
-   "launch": 5e-06,
-   "collectiveLaunch": 2.5e-05,
-   "kernel": 2e-06,
-   "computeEfficiency": 0.75,
-   "matmulEfficiency": 0.8,
-   "multiprocessors": 40,
-   "memoryEfficiency": 0.8,
-   "link": "pcie3"
-  },
   "v100": {
    "name": "Tesla V100 SXM2 16GB",
    "flops": {
@@ -83,27 +42,26 @@ globalThis.d2lPresets = {
    "memoryEfficiency": 0.8,
    "link": "nvlink3"
   },
-  "rtx4090": {
-   "name": "GeForce RTX 4090",
+  "a100-40gb": {
+   "name": "A100 SXM4 40GB",
    "flops": {
-    "float64": 1290000000000.0,
-    "float32": 82600000000000.0,
-    "tf32": 82600000000000.0,
-    "bfloat16": 165200000000000.0,
-    "float16": 165200000000000.0,
-    "float8": 330300000000000.0,
-    "int8": 660600000000000.0
+    "float64": 19500000000000.0,
+    "float32": 19500000000000.0,
+    "tf32": 156000000000000.0,
+    "bfloat16": 312000000000000.0,
+    "float16": 312000000000000.0,
+    "int8": 624000000000000.0
    },
-   "memory": 25769803776,
-   "bandwidth": 1008000000000.0,
+   "memory": 42949672960,
+   "bandwidth": 1555000000000.0,
    "launch": 5e-06,
    "collectiveLaunch": 2.5e-05,
    "kernel": 2e-06,
    "computeEfficiency": 0.75,
-   "matmulEfficiency": 0.8,
-   "multiprocessors": 128,
+   "matmulEfficiency": 0.869,
+   "multiprocessors": 108,
    "memoryEfficiency": 0.8,
-   "link": "pcie4_staged"
+   "link": "nvlink3"
   },
   "h100": {
    "name": "H100 80GB HBM3",
@@ -124,6 +82,50 @@ globalThis.d2lPresets = {
    "computeEfficiency": 0.75,
    "matmulEfficiency": 0.803,
    "multiprocessors": 132,
+   "memoryEfficiency": 0.8,
+   "link": "nvlink4"
+  },
+  "h800": {
+   "name": "H800",
+   "flops": {
+    "float64": 1000000000000.0,
+    "float32": 66900000000000.01,
+    "tf32": 494700000000000.0,
+    "bfloat16": 989400000000000.0,
+    "float16": 989400000000000.0,
+    "float8": 1978900000000000.0,
+    "int8": 1978900000000000.0
+   },
+   "memory": 85899345920,
+   "bandwidth": 3350000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.803,
+   "multiprocessors": 132,
+   "memoryEfficiency": 0.8,
+   "link": "nvlink4_400"
+  },
+  "h20": {
+   "name": "H20",
+   "flops": {
+    "float64": 1000000000000.0,
+    "float32": 44000000000000.0,
+    "tf32": 74000000000000.0,
+    "bfloat16": 148000000000000.0,
+    "float16": 148000000000000.0,
+    "float8": 296000000000000.0,
+    "int8": 296000000000000.0
+   },
+   "memory": 103079215104,
+   "bandwidth": 4000000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 78,
    "memoryEfficiency": 0.8,
    "link": "nvlink4"
   },
@@ -149,6 +151,28 @@ globalThis.d2lPresets = {
    "memoryEfficiency": 0.8,
    "link": "nvlink4"
   },
+  "gh200": {
+   "name": "GH200 480GB",
+   "flops": {
+    "float64": 66900000000000.01,
+    "float32": 66900000000000.01,
+    "tf32": 494700000000000.0,
+    "bfloat16": 989400000000000.0,
+    "float16": 989400000000000.0,
+    "float8": 1978900000000000.0,
+    "int8": 1978900000000000.0
+   },
+   "memory": 103079215104,
+   "bandwidth": 4000000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.838,
+   "multiprocessors": 132,
+   "memoryEfficiency": 0.8,
+   "link": "nvlink4_c2c"
+  },
   "b200": {
    "name": "B200",
    "flops": {
@@ -170,8 +194,408 @@ globalThis.d2lPresets = {
    "multiprocessors": 148,
    "memoryEfficiency": 0.8,
    "link": "nvlink5"
+  },
+  "b300": {
+   "name": "B300 SXM6 AC",
+   "flops": {
+    "float64": 1250000000000.0,
+    "float32": 75000000000000.0,
+    "tf32": 1125000000000000.0,
+    "bfloat16": 2250000000000000.0,
+    "float16": 2250000000000000.0,
+    "float8": 4500000000000000.0
+   },
+   "memory": 287762808832,
+   "bandwidth": 8000000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.786,
+   "multiprocessors": 148,
+   "memoryEfficiency": 0.8,
+   "link": "nvlink5"
+  },
+  "k80": {
+   "name": "Tesla K80",
+   "flops": {
+    "float64": 1455000000000.0,
+    "float32": 4370000000000.0,
+    "tf32": 4370000000000.0,
+    "bfloat16": 4370000000000.0,
+    "float16": 4370000000000.0
+   },
+   "memory": 12884901888,
+   "bandwidth": 240000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 13,
+   "memoryEfficiency": 0.8,
+   "link": "pcie3"
+  },
+  "t4": {
+   "name": "Tesla T4",
+   "flops": {
+    "float64": 254000000000.0,
+    "float32": 8100000000000.0,
+    "tf32": 8100000000000.0,
+    "bfloat16": 8100000000000.0,
+    "float16": 65000000000000.0,
+    "int8": 130000000000000.0
+   },
+   "memory": 17179869184,
+   "bandwidth": 320000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 40,
+   "memoryEfficiency": 0.8,
+   "link": "pcie3"
+  },
+  "a10": {
+   "name": "A10",
+   "flops": {
+    "float64": 487500000000.0,
+    "float32": 31200000000000.0,
+    "tf32": 62500000000000.0,
+    "bfloat16": 125000000000000.0,
+    "float16": 125000000000000.0,
+    "int8": 250000000000000.0
+   },
+   "memory": 25769803776,
+   "bandwidth": 600000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 72,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "a40": {
+   "name": "A40",
+   "flops": {
+    "float64": 584000000000.0,
+    "float32": 37400000000000.0,
+    "tf32": 74800000000000.0,
+    "bfloat16": 149700000000000.0,
+    "float16": 149700000000000.0,
+    "int8": 299300000000000.0
+   },
+   "memory": 51539607552,
+   "bandwidth": 696000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 84,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "a100pcie": {
+   "name": "A100 80GB PCIe",
+   "flops": {
+    "float64": 19500000000000.0,
+    "float32": 19500000000000.0,
+    "tf32": 156000000000000.0,
+    "bfloat16": 312000000000000.0,
+    "float16": 312000000000000.0,
+    "int8": 624000000000000.0
+   },
+   "memory": 85899345920,
+   "bandwidth": 1935000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.811,
+   "multiprocessors": 108,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "a100pcie-40gb": {
+   "name": "A100 PCIE 40GB",
+   "flops": {
+    "float64": 19500000000000.0,
+    "float32": 19500000000000.0,
+    "tf32": 156000000000000.0,
+    "bfloat16": 312000000000000.0,
+    "float16": 312000000000000.0,
+    "int8": 624000000000000.0
+   },
+   "memory": 42949672960,
+   "bandwidth": 1555000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.811,
+   "multiprocessors": 108,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "l4": {
+   "name": "L4",
+   "flops": {
+    "float64": 473000000000.0,
+    "float32": 30300000000000.0,
+    "tf32": 60000000000000.0,
+    "bfloat16": 121000000000000.0,
+    "float16": 121000000000000.0,
+    "float8": 242500000000000.0,
+    "int8": 242500000000000.0
+   },
+   "memory": 25769803776,
+   "bandwidth": 300000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 58,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "l40s": {
+   "name": "L40S",
+   "flops": {
+    "float64": 1430000000000.0,
+    "float32": 91600000000000.0,
+    "tf32": 183000000000000.0,
+    "bfloat16": 362050000000000.0,
+    "float16": 362050000000000.0,
+    "float8": 733000000000000.0,
+    "int8": 733000000000000.0
+   },
+   "memory": 51539607552,
+   "bandwidth": 864000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 142,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "h100pcie": {
+   "name": "H100 PCIe",
+   "flops": {
+    "float64": 51000000000000.0,
+    "float32": 51000000000000.0,
+    "tf32": 378000000000000.0,
+    "bfloat16": 756000000000000.0,
+    "float16": 756000000000000.0,
+    "float8": 1513000000000000.0,
+    "int8": 1513000000000000.0
+   },
+   "memory": 85899345920,
+   "bandwidth": 2039000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 114,
+   "memoryEfficiency": 0.8,
+   "link": "pcie5:2xsapphire-rapids"
+  },
+  "h100nvl": {
+   "name": "H100 NVL",
+   "flops": {
+    "float64": 60000000000000.0,
+    "float32": 60000000000000.0,
+    "tf32": 417500000000000.0,
+    "bfloat16": 835500000000000.0,
+    "float16": 835500000000000.0,
+    "float8": 1670500000000000.0,
+    "int8": 1670500000000000.0
+   },
+   "memory": 100931731456,
+   "bandwidth": 3900000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 132,
+   "memoryEfficiency": 0.8,
+   "link": "pcie5_bridge600:2xsapphire-rapids"
+  },
+  "a6000": {
+   "name": "RTX A6000",
+   "flops": {
+    "float64": 605000000000.0,
+    "float32": 38700000000000.0,
+    "tf32": 77400000000000.0,
+    "bfloat16": 154800000000000.0,
+    "float16": 154800000000000.0,
+    "int8": 309700000000000.0
+   },
+   "memory": 51539607552,
+   "bandwidth": 768000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 84,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "rtx6000ada": {
+   "name": "RTX 6000 Ada Generation",
+   "flops": {
+    "float64": 1420000000000.0,
+    "float32": 91100000000000.0,
+    "tf32": 182100000000000.0,
+    "bfloat16": 364200000000000.0,
+    "float16": 364200000000000.0,
+    "float8": 728500000000000.0,
+    "int8": 728500000000000.0
+   },
+   "memory": 51539607552,
+   "bandwidth": 960000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 142,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4"
+  },
+  "rtxpro6000": {
+   "name": "RTX PRO 6000 Blackwell Workstation Edition",
+   "flops": {
+    "float64": 1970000000000.0,
+    "float32": 125950000000000.0,
+    "tf32": 251900000000000.0,
+    "bfloat16": 503800000000000.0,
+    "float16": 503800000000000.0,
+    "float8": 1007600000000000.0,
+    "int8": 1007600000000000.0
+   },
+   "memory": 103079215104,
+   "bandwidth": 1792000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 188,
+   "memoryEfficiency": 0.8,
+   "link": "pcie5:2xsapphire-rapids"
+  },
+  "rtx3090": {
+   "name": "GeForce RTX 3090",
+   "flops": {
+    "float64": 556000000000.0,
+    "float32": 35600000000000.0,
+    "tf32": 35600000000000.0,
+    "bfloat16": 71000000000000.0,
+    "float16": 71000000000000.0,
+    "int8": 284000000000000.0
+   },
+   "memory": 25769803776,
+   "bandwidth": 936000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 82,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4_staged"
+  },
+  "rtx4090": {
+   "name": "GeForce RTX 4090",
+   "flops": {
+    "float64": 1290000000000.0,
+    "float32": 82600000000000.0,
+    "tf32": 82600000000000.0,
+    "bfloat16": 165200000000000.0,
+    "float16": 165200000000000.0,
+    "float8": 330300000000000.0,
+    "int8": 660600000000000.0
+   },
+   "memory": 25769803776,
+   "bandwidth": 1008000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 128,
+   "memoryEfficiency": 0.8,
+   "link": "pcie4_staged"
+  },
+  "rtx5090": {
+   "name": "GeForce RTX 5090",
+   "flops": {
+    "float64": 1637000000000.0,
+    "float32": 104800000000000.0,
+    "tf32": 104800000000000.0,
+    "bfloat16": 209500000000000.0,
+    "float16": 209500000000000.0,
+    "float8": 419000000000000.0,
+    "int8": 838000000000000.0
+   },
+   "memory": 34359738368,
+   "bandwidth": 1792000000000.0,
+   "launch": 5e-06,
+   "collectiveLaunch": 2.5e-05,
+   "kernel": 2e-06,
+   "computeEfficiency": 0.75,
+   "matmulEfficiency": 0.8,
+   "multiprocessors": 170,
+   "memoryEfficiency": 0.8,
+   "link": "pcie5:staged:2xsapphire-rapids"
   }
  },
+ "families": [
+  [
+   "v100",
+   "a100",
+   "a100-40gb",
+   "h100",
+   "h800",
+   "h20",
+   "h200",
+   "gh200",
+   "b200",
+   "b300"
+  ],
+  [
+   "k80",
+   "t4",
+   "a10",
+   "a40",
+   "a100pcie",
+   "a100pcie-40gb",
+   "l4",
+   "l40s",
+   "h100pcie",
+   "h100nvl"
+  ],
+  [
+   "a6000",
+   "rtx6000ada",
+   "rtxpro6000"
+  ],
+  [
+   "rtx3090",
+   "rtx4090",
+   "rtx5090"
+  ]
+ ],
  "links": {
   "pcie3": {
    "kind": "host",
@@ -263,6 +687,75 @@ globalThis.d2lPresets = {
     25206400000.0,
     25206400000.0,
     25206400000.0
+   ]
+  },
+  "pcie4_bridge112": {
+   "kind": "mesh",
+   "hardware": "nvlink",
+   "channels": 4,
+   "rate": 12000000000.0,
+   "generation": "ampere",
+   "hostRate": 80000000000.0,
+   "pcieRate": 25206400000.0,
+   "cpu": "intel",
+   "inSwitch": 0.0,
+   "inSwitchRates": [],
+   "ringRates": [
+    0,
+    0,
+    48000000000.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0
+   ]
+  },
+  "pcie4_bridge600": {
+   "kind": "mesh",
+   "hardware": "nvlink",
+   "channels": 12,
+   "rate": 20000000000.0,
+   "generation": "ampere",
+   "hostRate": 80000000000.0,
+   "pcieRate": 25206400000.0,
+   "cpu": "intel",
+   "inSwitch": 0.0,
+   "inSwitchRates": [],
+   "ringRates": [
+    0,
+    0,
+    240000000000.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0
+   ]
+  },
+  "pcie5_bridge600": {
+   "kind": "mesh",
+   "hardware": "nvlink",
+   "channels": 12,
+   "rate": 20600000000.0,
+   "generation": "hopper",
+   "hostRate": 80000000000.0,
+   "pcieRate": 50412000000.0,
+   "cpu": "intel",
+   "inSwitch": 0.0,
+   "inSwitchRates": [],
+   "ringRates": [
+    0,
+    0,
+    247200000000.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0
    ]
   },
   "nvlink2": {
@@ -375,6 +868,131 @@ globalThis.d2lPresets = {
     721800000000.0,
     721800000000.0,
     721800000000.0
+   ]
+  },
+  "nvlink4_400": {
+   "kind": "switch",
+   "hardware": "nvlink",
+   "channels": 16,
+   "rate": 164800000000.0,
+   "generation": "hopper",
+   "hostRate": 80000000000.0,
+   "pcieRate": 50412000000.0,
+   "cpu": "intel",
+   "inSwitch": 0.85,
+   "inSwitchRates": [
+    0.0,
+    51000000000.0,
+    85000000000.0,
+    102000000000.0,
+    102000000000.0,
+    102000000000.0,
+    102000000000.0,
+    119000000000.0,
+    102000000000.0
+   ],
+   "ringRates": [
+    0,
+    0,
+    164800000000.0,
+    164800000000.0,
+    164800000000.0,
+    164800000000.0,
+    164800000000.0,
+    164800000000.0,
+    164800000000.0
+   ]
+  },
+  "nvlink4_c2c": {
+   "kind": "switch",
+   "hardware": "nvlink",
+   "channels": 16,
+   "rate": 370800000000.0,
+   "generation": "hopper",
+   "hostRate": 80000000000.0,
+   "pcieRate": 360000000000.0,
+   "cpu": "intel",
+   "inSwitch": 0.0,
+   "inSwitchRates": [],
+   "ringRates": [
+    0,
+    0,
+    370800000000.0,
+    370800000000.0,
+    370800000000.0,
+    370800000000.0,
+    370800000000.0,
+    370800000000.0,
+    370800000000.0
+   ]
+  },
+  "pcie5:2xsapphire-rapids": {
+   "kind": "host",
+   "hardware": "pci",
+   "channels": 2,
+   "rate": 50412000000.0,
+   "generation": "ampere",
+   "hostRate": 245760000000.0,
+   "pcieRate": 50412000000.0,
+   "cpu": "intel",
+   "inSwitch": 0.0,
+   "inSwitchRates": [],
+   "ringRates": [
+    0,
+    0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0
+   ]
+  },
+  "pcie5_bridge600:2xsapphire-rapids": {
+   "kind": "mesh",
+   "hardware": "nvlink",
+   "channels": 12,
+   "rate": 20600000000.0,
+   "generation": "hopper",
+   "hostRate": 245760000000.0,
+   "pcieRate": 50412000000.0,
+   "cpu": "intel",
+   "inSwitch": 0.0,
+   "inSwitchRates": [],
+   "ringRates": [
+    0,
+    0,
+    247200000000.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0,
+    0.0
+   ]
+  },
+  "pcie5:staged:2xsapphire-rapids": {
+   "kind": "host",
+   "hardware": "pci",
+   "channels": 2,
+   "rate": 50412000000.0,
+   "generation": "ampere",
+   "hostRate": 245760000000.0,
+   "pcieRate": 50412000000.0,
+   "cpu": "intel",
+   "inSwitch": 0.0,
+   "inSwitchRates": [],
+   "ringRates": [
+    0,
+    0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0,
+    50412000000.0
    ]
   }
  },

@@ -1,14 +1,17 @@
 """``simgpu gpus``: GPUs, links and networks that can be simulated, with the numbers' sources.
 
-Without a name all of them in short; with one, all numbers of that entry, each with its source.
+Without a name all of them in short, GPUs by family; with one, all numbers of that entry, each with
+its source.
 """
 
 import argparse
 import json
 from dataclasses import asdict
 
-from simgpu.hardware import DTYPES, GPUS, LINKS, gpu_file
+from simgpu.hardware import DTYPES, GPUS, LINKS, find_link, gpu_file
+from simgpu.hardware.cards import FAMILIES
 from simgpu.hardware.default import usual_link
+from simgpu.hardware.links import HOW
 from simgpu.hardware.specs import OVERHEADS
 from simgpu.network import NETWORKS
 from simgpu.network.boards import board_of
@@ -18,8 +21,8 @@ from simgpu.units import number, quantity, size
 # name of the number).
 _TABLES = {
     "gpus": (
-        "GPUs, with peaks in FLOP/s",
-        ["memory_bandwidth"],
+        "GPUs, with peaks in FLOP/s of dense products; those of 16 bits with float32 sums",
+        ["flops.float32", "memory_bandwidth"],
         [("memory", "memory"), ("bandwidth", "memory_bandwidth")]
         + [(dtype, f"flops.{dtype}") for dtype in (*DTYPES, "float8", "int8")]
         + [("usual link", "usual_link")],
@@ -49,6 +52,7 @@ _RATES = (
     "rate", "host_rate", "pcie_rate",
 )  # fmt: skip
 _TIMES = (*OVERHEADS, "latency", "peer_latency")
+_NAMES = {family: {card.name for card in cards} for family, cards in FAMILIES.items()}
 _UNITS = dict.fromkeys(_RATES, "B/s") | dict.fromkeys(_TIMES, "s")
 
 
@@ -69,6 +73,7 @@ def main(argv=None) -> int:
     elif args.name is None:
         print("\n\n".join(_table(kind, entries) for kind, entries in found.items()))
         print("\n`simgpu gpus NAME` shows all numbers of one of them, each with its source.")
+        print(f"A link is also {HOW}.")
     else:
         (*shown,) = (entry for entries in found.values() for entry in entries.values())
         print("\n\n".join(_columns(_numbers(entry)) for entry in shown))
@@ -81,7 +86,7 @@ def catalogue(name=None) -> dict:
     Parameters
     ----------
     name : str, optional
-        Of a preset, or a GPU's file (`simgpu.hardware.gpu_file`).
+        Of a preset, a link with settings, or a GPU's file (`simgpu.hardware.gpu_file`).
 
     Raises
     ------
@@ -89,8 +94,11 @@ def catalogue(name=None) -> dict:
         If there is no such preset; the message lists those there are.
     """
     if gpu_file.is_gpu_file(name):
-        gpu, link, copies = gpu_file.read(name, LINKS)
+        gpu, link, copies = gpu_file.read(name)
         return {"gpus": {gpu.name: _gpu(gpu, link) | {"copies": copies}}}
+    if name and ":" in name:
+        link = find_link(name)
+        return {"links": {name: asdict(link)}, "boards": {name: asdict(board_of(link))}}
     everything = {
         "gpus": {key: _gpu(gpu) for key, gpu in GPUS.items()},
         "links": {key: asdict(link) for key, link in LINKS.items()},
@@ -107,16 +115,21 @@ def catalogue(name=None) -> dict:
 
 
 def _gpu(gpu, link=None):
-    return asdict(gpu) | {"usual_link": link.name if link else usual_link(gpu.name)}
+    more = {"usual_link": link.name if link else usual_link(gpu.name)}
+    family = next((family for family, cards in _NAMES.items() if gpu.name in cards), None)
+    return asdict(gpu) | more | {"family": family}
 
 
 def _table(kind, entries):
     """Return the table of a kind, and below it the sources of its main numbers."""
     heading, main, columns = _TABLES[kind]
-    rows, sources = [("", *(title for title, _ in columns))], []
+    rows, sources, before = [("", *(title for title, _ in columns))], [], None
     for key, entry in entries.items():
         text = {name: text for name, text, _ in _numbers(entry)}
         source = {name: source for name, _, source in _numbers(entry)}
+        if entry.get("family") != before:
+            before = entry["family"]
+            rows.append((f"- {before}", *[""] * len(columns)))
         rows.append((key, *(text.get(name, "").removesuffix("FLOP/s") for _, name in columns)))
         sources.append((key, "; ".join(dict.fromkeys(source[name] for name in main))))
     return "\n".join([f"{heading}:", _columns(rows), "sources:", _columns(sources)])
@@ -152,8 +165,12 @@ def _write(name, value):
 
 
 def _columns(rows):
-    """Align rows of text."""
+    """Align rows of text; one with nothing behind its first cell is a heading."""
     rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*filter(_is_filled, rows), strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(f"  {line}" for line in lines)
+
+
+def _is_filled(row):
+    return any(row[1:])

@@ -1,9 +1,11 @@
-"""Rates and sizes as people write them: ``40GB``, ``400Gbit/s``, ``25 GB/s``."""
+"""Sizes, rates, numbers and times as people write them: ``40GB``, ``25 GB/s``, ``15T``, ``30d``."""
 
 import re
 
 _SIZES = {"": 2**30, "M": 2**20, "G": 2**30, "T": 2**40}
 _PREFIXES = {"M": 1e6, "G": 1e9, "T": 1e12}
+_COUNTS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+_SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def memory_size(text) -> int:
@@ -43,3 +45,42 @@ def rate(text) -> float:
         raise ValueError(f"{text!r} is no rate; write it like 25GB/s or 200Gbit/s")
     bits = 1 if found[3] == "B" else 8
     return float(found[1]) * _PREFIXES[found[2].upper()] / bits
+
+
+def count(text) -> float:
+    """Return the number that a text stands for: thousands, millions, billions or trillions.
+
+    Raises
+    ------
+    ValueError
+        If it is no number above 0.
+
+    Examples
+    --------
+    >>> count("15T") == count("15,000B") == count(1.5e13) == 15e12
+    True
+    """
+    plain = str(text).replace(",", "").strip()
+    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\+?\d+)?)\s*([KMBT]?)", plain, re.IGNORECASE)
+    if not found or not float(found[1]):
+        raise ValueError(f"{text!r} is no number; write it like 15T, 300B or 1e12")
+    return float(found[1]) * _COUNTS[found[2].upper()]
+
+
+def duration(text) -> float:
+    """Return the seconds of a text in hours, days or weeks.
+
+    Raises
+    ------
+    ValueError
+        If it is no time above 0.
+
+    Examples
+    --------
+    >>> duration("2w") == duration("14d") == duration("336 h")
+    True
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([hdw])", str(text).strip())
+    if not found or not float(found[1]):
+        raise ValueError(f"{text!r} is no time; write it like 12h, 30d or 6w")
+    return float(found[1]) * _SECONDS[found[2]]

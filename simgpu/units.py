@@ -54,6 +54,44 @@ def quantity(value, unit):
     return f"{number(value / 10**power)} {name}"
 
 
+def dollars(amount):
+    """Format an amount of money with three significant digits.
+
+    Examples
+    --------
+    >>> dollars(0.01234), dollars(2), dollars(1234567)
+    ('$0.0123', '$2', '$1,230,000')
+    """
+    return f"${number(amount)}"
+
+
+def days(seconds):
+    """Format a time in days, below two in hours.
+
+    Examples
+    --------
+    >>> days(5400), days(10 * 86400)
+    ('1.5 hours', '10 days')
+    """
+    if seconds < 2 * 86400:
+        return f"{number(seconds / 3600)} hours"
+    return f"{number(seconds / 86400)} days"
+
+
+def billions(count):
+    """Format a large number in words.
+
+    Examples
+    --------
+    >>> billions(8.03e9), billions(15e12), billions(524288)
+    ('8.03 billion', '15 trillion', '524,000')
+    """
+    for power, word in ((12, "trillion"), (9, "billion"), (6, "million")):
+        if count >= 10**power:
+            return f"{number(count / 10**power)} {word}"
+    return number(count)
+
+
 def percent(share):
     """Format a share in percent, with one digit behind the point.
 

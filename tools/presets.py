@@ -14,9 +14,10 @@ from pathlib import Path
 from simgpu.clock.contention import MOST
 from simgpu.compare import published
 from simgpu.hardware import matmul_efficiency
-from simgpu.hardware.default import find_gpu_and_link
+from simgpu.hardware.cards import CARDS, FAMILIES
 from simgpu.hardware.device_properties import properties_of
-from simgpu.hardware.presets import GPUS, LINKS
+from simgpu.hardware.links import LINKS, find_link
+from simgpu.hardware.presets import GPUS
 from simgpu.hardware.specs import ITEM_BYTES
 from simgpu.network import measured
 from simgpu.network import nccl_parameters as nccl
@@ -49,8 +50,14 @@ def gpu(spec):
         "matmulEfficiency": spec.matmul_efficiency or matmul_efficiency.BEST,
         "multiprocessors": spec.multiprocessors,
         "memoryEfficiency": spec.memory_efficiency,
-        "link": find_gpu_and_link(spec.name, None)[1].name,
+        "link": CARDS[spec.name].link,
     }
+
+
+def links():
+    """Return the links by name: the presets, and those that GPUs usually have."""
+    usual = {card.link: find_link(card.link) for card in CARDS.values()}
+    return LINKS | usual
 
 
 def model(name):
@@ -111,7 +118,8 @@ def presets():
     }
     return {
         "gpus": {name: gpu(spec) for name, spec in GPUS.items()},
-        "links": {name: link(spec) for name, spec in LINKS.items()},
+        "families": [[card.name for card in cards] for cards in FAMILIES.values()],
+        "links": {name: link(spec) for name, spec in links().items()},
         "networks": {name: network(spec) for name, spec in NETWORKS.items()},
         "models": {name: model(name) for name in MODELS},
         "itemBytes": ITEM_BYTES,

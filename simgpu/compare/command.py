@@ -7,6 +7,8 @@ from simgpu.compare.verdict import REACHED
 from simgpu.plan.options import make_parser, request_of
 from simgpu.plan.step.job import PlanError
 
+_OF_PLAN = "search", "why", "export", "cheapest", "prices", "tokens", "within"
+
 
 def compare_parser():
     """Return the parser: that of ``simgpu plan``, and what the run reached."""
@@ -32,8 +34,9 @@ def main(argv=None) -> int:
     parser = compare_parser()
     args = parser.parse_args(argv)
     try:
-        if args.search or args.why or args.export:
-            raise PlanError("--search, --why and --export belong to simgpu plan; leave them out")
+        foreign = [name for name in _OF_PLAN if getattr(args, name, None)]
+        if foreign:
+            raise PlanError(f"--{foreign[0]} belongs to simgpu plan; leave it out")
         reached = {name: value for name, value in vars(args).items() if name in REACHED}
         comparison = compare_run(request_of(args), reached, args.changes)
     except ValueError as error:

@@ -1,11 +1,12 @@
 """What a GPU is: rates, capacities and overheads, each with its source.
 
-Start reading in ``specs.py`` and ``link.py`` (what a kernel and a copy cost); ``presets.py`` has
-the numbers, ``assumptions.py`` the ones that no data sheet gives; ``gpu_file.py`` reads a GPU from
-a file. How efficient a product on tensor cores is depends on its shape (``matmul_efficiency.py``).
+Start reading in ``specs.py`` and ``link.py`` (what a kernel and a copy cost); ``cards/`` has the
+numbers of GPUs by family, ``links.py`` those of links, ``presets.py`` finds both by name,
+``assumptions.py`` has the ones that no data sheet gives; ``gpu_file.py`` reads a GPU from a file.
+How efficient a product on tensor cores is depends on its shape (``matmul_efficiency.py``).
 ``default.py`` chooses the GPU and the link that are simulated when none is named.
 
-Imports nothing from the rest of the package, and no torch.
+Imports nothing from the rest of the package but how rates are written, and no torch.
 """
 
 from simgpu.hardware.assumptions import LINK_EFFICIENCY

@@ -13,8 +13,9 @@ query; the scores stay on the chip. What a kernel reaches is published for some 
   85 % backward (H. He et al., *FlexAttention*, PyTorch, 2024), of the blocks that they visit.
 
 `FLASH`, `CUDNN` and `EFFICIENT` are the middle of these, for forward and backward, all lengths and
-sizes of heads. Assumed: Ada and consumer Ampere as the A100; Blackwell as Hopper; Volta and Turing
-as Ampere's memory-efficient kernel. None is fitted.
+sizes of heads. Assumed: Ada, consumer Ampere and consumer Blackwell as the A100, whose instructions
+for products they have; Blackwell of data centres as Hopper; Volta and Turing as Ampere's
+memory-efficient kernel. None is fitted.
 
 In float32 the memory-efficient kernel multiplies on tensor cores from Ampere on, with three TF32
 products for each (CUTLASS's ``OpMultiplyAddFastF32``, which PyTorch's ``mem_eff_attention``
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from simgpu.hardware.device_properties import properties_of
 
 FLASH = {8: 0.6, 9: 0.35}  # by major compute capability; newer ones as the last
+_CONSUMER_BLACKWELL = 12
 CUDNN = 0.55
 EFFICIENT = 0.5  # of what flash attention reaches
 FLEX, FLEX_BACKWARD = 0.9, 0.85  # of the same
@@ -69,7 +71,8 @@ def attention_efficiency(gpu, kernel, dtype):
     [0.35, 0.175]
     """
     major = properties_of(gpu).capability[0]
-    flash = FLASH[min(max(major, min(FLASH)), max(FLASH))]
+    known = 8 if major == _CONSUMER_BLACKWELL else min(max(major, min(FLASH)), max(FLASH))
+    flash = FLASH[known]
     share = {
         "flash": flash, "efficient": EFFICIENT * flash, "cudnn": CUDNN,
         "flex": FLEX * flash, "flex_backward": FLEX_BACKWARD * flash,

@@ -7,24 +7,15 @@ have been published: an A100 with NVLink and NVSwitch. `set_default_gpu` changes
 from dataclasses import replace
 
 from simgpu.hardware import gpu_file
+from simgpu.hardware.cards import CARDS
 from simgpu.hardware.link import Link
-from simgpu.hardware.presets import LINKS, find_gpu, find_link
+from simgpu.hardware.links import find_link
+from simgpu.hardware.presets import find_gpu
 from simgpu.hardware.specs import GPU
 
-# The link that machines with this GPU usually have.
-_USUAL_LINK = {
-    "k80": "pcie3",
-    "t4": "pcie3",
-    "v100": "nvlink2",
-    "a100": "nvlink3",
-    "rtx4090": "pcie4_staged",
-    "h100": "nvlink4",
-    "h200": "nvlink4",
-    "b200": "nvlink5",
-}
 _FIRST = "a100"
 
-_default = {"gpu": find_gpu(_FIRST), "link": find_link(_USUAL_LINK[_FIRST])}
+_default = {"gpu": find_gpu(_FIRST), "link": find_link(CARDS[_FIRST].link)}
 
 
 def set_default_gpu(gpu, link=None) -> None:
@@ -38,8 +29,9 @@ def set_default_gpu(gpu, link=None) -> None:
     gpu : str, path-like or GPU
         Name of a preset (`simgpu.GPUS`), a file of `simgpu.calibrate` or a spec.
     link : str or Link, optional
-        Name of a preset (`simgpu.LINKS`) or a spec; by default the link that machines with this
-        GPU usually have (NVLink 3 if `gpu` is not a preset).
+        Name of a preset (`simgpu.LINKS`), a rate, either with settings (`simgpu.hardware.links`),
+        or a spec; by default the link that machines with this GPU usually have (NVLink 3 if `gpu`
+        is not a preset).
 
     Raises
     ------
@@ -70,7 +62,7 @@ def find_gpu_and_link(gpu=None, link=None) -> tuple[GPU, Link]:
         return _default["gpu"], find_link(_default["link"] if link is None else link)
     usual, copies = None, {}
     if gpu_file.is_gpu_file(gpu):
-        gpu, usual, copies = gpu_file.read(gpu, LINKS)
+        gpu, usual, copies = gpu_file.read(gpu)
     gpu = find_gpu(gpu)
     link = find_link((usual or usual_link(gpu.name)) if link is None else link)
     return gpu, replace(link, **copies) if copies else link
@@ -78,4 +70,4 @@ def find_gpu_and_link(gpu=None, link=None) -> tuple[GPU, Link]:
 
 def usual_link(name) -> str:
     """Return the name of the link with which machines with a GPU of that name usually come."""
-    return _USUAL_LINK.get(name, _USUAL_LINK[_FIRST])
+    return CARDS.get(name, CARDS[_FIRST]).link

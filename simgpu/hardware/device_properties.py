@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from simgpu.hardware.cards import CARDS
+
 _GUIDE = "NVIDIA, CUDA C++ Programming Guide 12.9, 2025: technical specifications by capability"
 _DRIVER = "as NVIDIA's driver names the module"
-_WHITEPAPERS = "NVIDIA's whitepapers and board specifications of the preset"
 
 
 @dataclass(frozen=True)
@@ -47,29 +48,26 @@ _BY_CAPABILITY = {
     (7, 0): (2048, 65536, 96 * _KIB, 96 * _KIB),
     (7, 5): (1024, 65536, 64 * _KIB, 64 * _KIB),
     (8, 0): (2048, 65536, 164 * _KIB, 163 * _KIB),
+    (8, 6): (1536, 65536, 100 * _KIB, 99 * _KIB),
     (8, 9): (1536, 65536, 100 * _KIB, 99 * _KIB),
     (9, 0): (2048, 65536, 228 * _KIB, 227 * _KIB),
     (10, 0): (2048, 65536, 228 * _KIB, 227 * _KIB),
+    (10, 3): (2048, 65536, 228 * _KIB, 227 * _KIB),
+    (12, 0): (1536, 65536, 100 * _KIB, 99 * _KIB),
 }
 
 
-def _properties(name, capability, l2_cache, name_source=_DRIVER, l2_source=_WHITEPAPERS):
+def _properties(name, capability, l2_cache, l2_source, name_source=_DRIVER):
     by_guide = ("capability", "threads", "registers", "shared", "shared_optin")
     sources = {"name": name_source, **dict.fromkeys(by_guide, _GUIDE), "l2_cache": l2_source}
     return DeviceProperties(
-        name, capability, *_BY_CAPABILITY[capability], int(l2_cache), sources
+        name, capability, *_BY_CAPABILITY[capability], int(l2_cache * _MIB), sources
     )  # fmt: skip
 
 
 PROPERTIES = {  # by the name of the preset
-    "k80": _properties("Tesla K80", (3, 7), 1.5 * _MIB),
-    "t4": _properties("Tesla T4", (7, 5), 4 * _MIB),
-    "v100": _properties("Tesla V100-SXM2-16GB", (7, 0), 6 * _MIB),
-    "a100": _properties("NVIDIA A100-SXM4-80GB", (8, 0), 40 * _MIB),
-    "rtx4090": _properties("NVIDIA GeForce RTX 4090", (8, 9), 72 * _MIB),
-    "h100": _properties("NVIDIA H100 80GB HBM3", (9, 0), 50 * _MIB),
-    "h200": _properties("NVIDIA H200", (9, 0), 60 * _MIB, l2_source="CUDA device query: 60 MiB"),
-    "b200": _properties("NVIDIA B200", (10, 0), 126 * _MIB, l2_source="CUDA device query: 126 MiB"),
+    name: _properties(card.device, card.capability, card.l2, card.l2_source)
+    for name, card in CARDS.items()
 }
 
 
@@ -98,4 +96,4 @@ def properties_of(gpu) -> DeviceProperties:
         capability = (8, 0)
     else:
         capability = (7, 0) if gpu.flops["float16"] > single else (6, 0)
-    return _properties(gpu.name, capability, 40 * _MIB, "the GPU's spec", "assumed: an A100's")
+    return _properties(gpu.name, capability, 40, "assumed: an A100's", "the GPU's spec")

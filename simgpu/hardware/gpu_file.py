@@ -7,15 +7,17 @@ of which the first two are required:
 ``format``
     ``"simgpu GPU 1"``.
 ``gpu``
-    Fields of `simgpu.GPU`. Required: ``name``; ``flops``, FLOP/s for each of ``float64``,
-    ``float32``, ``tf32``, ``bfloat16``, ``float16`` (and ``float8`` and ``int8``, if the GPU has
-    units for them);
+    Fields of `simgpu.GPU`. Required: ``name``; ``flops``, FLOP/s for each of ``float32``,
+    ``tf32``, ``bfloat16``, ``float16`` (and ``float64``, ``float8`` and ``int8``, if the GPU has
+    units for them and their rate is known; of GeForce cards, those with float32 sums);
     ``memory_bandwidth``, bytes/s; ``memory``, bytes. Optional: ``launch_overhead``,
     ``kernel_overhead`` and ``collective_launch_overhead``, seconds; ``compute_efficiency``,
     ``memory_efficiency`` and ``matmul_efficiency``, shares of the peaks in (0, 1];
     ``multiprocessors``, their number; ``sources``, where each number comes from.
 ``link``
-    Name of a preset (`simgpu.LINKS`): the link that machines with this GPU have.
+    The link that machines with this GPU have: a preset's name (`simgpu.LINKS`) or a rate, and
+    settings, as `simgpu.hardware.links` describes them, such as ``"25GB/s"`` and
+    ``"pcie4:x8:p2p"``.
 ``copies``
     Rates of copies between this GPU and its host, for any link: any of ``bandwidth`` (pinned
     memory), ``pageable_bandwidth`` (pageable memory, to the GPU), ``pageable_to_host``, bytes/s;
@@ -29,7 +31,7 @@ A hypothetical GPU::
      "format": "simgpu GPU 1",
      "gpu": {
       "name": "next",
-      "flops": {"float64": 4e13, "float32": 8e13, "tf32": 2e15, "bfloat16": 4e15, "float16": 4e15},
+      "flops": {"float32": 8e13, "tf32": 2e15, "bfloat16": 4e15, "float16": 4e15},
       "memory_bandwidth": 1.3e13,
       "memory": 309237645312
      },
@@ -42,6 +44,7 @@ from dataclasses import MISSING, asdict, fields, replace
 from os import PathLike
 from pathlib import Path
 
+from simgpu.hardware.links import LINKS, find_link
 from simgpu.hardware.specs import GPU
 
 FORMAT = "simgpu GPU 1"
@@ -63,14 +66,12 @@ def write(path, gpu, **more) -> None:
     Path(path).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def read(path, links) -> tuple:
+def read(path) -> tuple:
     """Return the content of a file: a `GPU`, its `Link` or None, and the dict of its copies.
 
     Parameters
     ----------
     path : str or path-like
-    links : dict of str to Link
-        The links that the file may name.
 
     Raises
     ------
@@ -84,23 +85,21 @@ def read(path, links) -> tuple:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}; {BY_HAND}") from error
     try:
-        return _parse(data, links)
+        return _parse(data)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _parse(data, links):
+def _parse(data):
     if isinstance(data, dict) and data.get("format") != FORMAT:
         raise ValueError(f"format is {data.get('format')!r}; this version reads {FORMAT!r} alone")
     _check_keys("the file", data, KEYS[:2], KEYS)
     _check_keys("gpu", data["gpu"], _NEEDED, _FIELDS)
     _check_keys("gpu's sources", data["gpu"].get("sources", {}))
     gpu, link, copies = GPU(**data["gpu"]), data.get("link"), data.get("copies", {})
-    if not (link is None or (isinstance(link, str) and link in links)):
-        raise ValueError(f"link is {link!r}; give one of {', '.join(links)}")
     _check_keys("copies", copies, known=COPIES)
-    replace(next(iter(links.values())), name="copies", **copies)  # rejects invalid numbers
-    return gpu, links.get(link), copies
+    replace(LINKS["pcie4"], name="copies", **copies)  # rejects invalid numbers
+    return gpu, link if link is None else find_link(link), copies
 
 
 def _check_keys(what, data, needed=(), known=None):

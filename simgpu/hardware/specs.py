@@ -56,8 +56,9 @@ class GPU:
     name : str
         Name of the preset or of the measured device.
     flops : dict of str to float
-        Peak FLOP/s for each of ``"float64"``, ``"float32"``, ``"tf32"``, ``"bfloat16"``,
-        ``"float16"``, and ``"float8"`` and ``"int8"`` if the GPU has units for them. ``"tf32"``
+        Peak FLOP/s for each of ``"float32"``, ``"tf32"``, ``"bfloat16"``, ``"float16"``, and
+        ``"float64"``, ``"float8"`` and ``"int8"`` if the GPU has units for them and their rate is
+        known: what needs one that is left out is refused. ``"tf32"``
         applies to float32 data that tensor cores may round: convolutions by default on Ampere and
         later, matrix products only when ``torch.backends.cuda.matmul.allow_tf32`` is set.
     memory_bandwidth : float

@@ -1,8 +1,8 @@
 """The interconnect inside a node: its topology, and how fast kernels move bytes over it.
 
 The rates are those of NCCL's topology search (``src/graph/topo.h`` of NVIDIA/nccl: 20 GB/s for each
-NVLink of a V100 or A100, 20.6 of an H100, 40.1 of a B200), per GPU and direction. Kernels that
-forward chunks reach these rates; large copies reach more (`Link.peer_bandwidth`).
+NVLink of a V100 or A100, 12 of an A40, 20.6 of an H100, 40.1 of a B200), per GPU and direction.
+Kernels that forward chunks reach these rates; large copies reach more (`Link.peer_bandwidth`).
 """
 
 import functools
@@ -10,6 +10,7 @@ import itertools
 from dataclasses import dataclass, field
 
 from simgpu.hardware.link import Link
+from simgpu.hardware.links import base_of
 
 KINDS = ("host", "mesh", "switch")
 CPUS = ("intel", "amd")
@@ -186,10 +187,34 @@ _BY_LINK = {
         name="h100 board", kind="switch", rate=18 * 20.6e9, generation="hopper", channels=16,
         in_switch=0.85, sources=_sources(18, 20.6, _CHANNELS, in_switch=_REDUCES),
     ),
+    "nvlink4_400": dict(
+        name="h800 board", kind="switch", rate=8 * 20.6e9, generation="hopper", channels=16,
+        in_switch=0.85, sources=_sources(8, 20.6, _CHANNELS, in_switch=_REDUCES),
+    ),
+    # Four on a node of Alps are joined by six links a pair, 32 of an NVL32 by switches.
+    "nvlink4_c2c": dict(
+        name="gh200 board", kind="switch", rate=18 * 20.6e9, generation="hopper", channels=16,
+        sources=_sources(18, 20.6, _CHANNELS),
+    ),
     "nvlink5": dict(
         name="b200 board", kind="switch", rate=18 * 40.1e9, generation="blackwell", channels=32,
         in_switch=0.74, sources=_sources(18, 40.1, _CHANNELS, in_switch=_REDUCES),
     ),
+    **{
+        name: dict(
+            name=f"{name} board", kind="mesh", rate=rate, generation=generation, channels=links,
+            pairs=tuple((gpu, gpu + 1, links) for gpu in (0, 2, 4, 6)),
+            sources=_sources(
+                links, rate / 1e9, "assumed: one for each link",
+                pairs="assumed: neighbouring slots",
+            ),
+        )
+        for name, links, rate, generation in (
+            ("pcie4_bridge112", 4, 12e9, "ampere"),
+            ("pcie4_bridge600", 12, 20e9, "ampere"),
+            ("pcie5_bridge600", 12, 20.6e9, "hopper"),
+        )
+    },
 }  # fmt: skip
 
 
@@ -197,16 +222,16 @@ def board_of(link: Link) -> Board:
     """Return the board of up to 8 GPUs that goes with a link.
 
     ``nvlink2`` is the hybrid cube mesh of a DGX-1 with V100s, ``nvlink3`` an NVSwitch, ``nvlink4``
-    and ``nvlink5`` an NVSwitch that reduces. Any other link goes through one host.
+    and ``nvlink5`` an NVSwitch that reduces, a bridge a pair of cards. Any other link goes through
+    one host.
 
     Parameters
     ----------
     link : Link
     """
-    if link.name in _BY_LINK:
-        return Board(
-            gpus=8, host_rate=link.host_rate, pcie_rate=link.bandwidth, **_BY_LINK[link.name]
-        )
+    base = base_of(link)
+    if base in _BY_LINK:
+        return Board(gpus=8, host_rate=link.host_rate, pcie_rate=link.bandwidth, **_BY_LINK[base])
     return Board(
         name=f"{link.name} board",
         kind="host",

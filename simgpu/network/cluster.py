@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from simgpu.hardware.default import find_gpu_and_link
 from simgpu.hardware.link import Link
+from simgpu.hardware.links import base_of
 from simgpu.hardware.specs import GPU
 from simgpu.network.boards import Board, board_of
 from simgpu.network.networks import Network, find_network
@@ -167,6 +168,9 @@ SYSTEMS = {
     "cloud-v100": ("v100", "nvlink2", "ethernet100"),
     "cloud-a100": ("a100", "nvlink3", "ethernet400"),
     "cloud-h200": ("h200", "nvlink4", "efa"),
+    "hgx-h800": ("h800", "nvlink4_400", "ndr"),
+    "hgx-h20": ("h20", "nvlink4", "ndr"),
+    "hgx-b300": ("b300", "nvlink5", "ndr"),
 }
 
 
@@ -178,7 +182,7 @@ def usual_network(link) -> str:
     >>> usual_network(find_gpu_and_link("a100")[1])
     'hdr'
     """
-    found = (network for _, name, network in SYSTEMS.values() if name == link.name)
+    found = (network for _, name, network in SYSTEMS.values() if name == base_of(link))
     return next(found, "ethernet100")
 
 

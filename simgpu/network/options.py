@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from simgpu.hardware.default import find_gpu_and_link
+from simgpu.hardware.links import HOW
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.network.boards import board_of
 from simgpu.network.cluster import Cluster, cluster_from_specs
@@ -15,7 +16,10 @@ def add_machine(parser) -> None:
     add = parser.add_argument
     add("--gpu", help=f"{', '.join(GPUS)} or a .json file (default: a100)")
     add("--memory", metavar="40GB", help="memory of a GPU (default: that of the GPU)")
-    add("--link", help=f"{', '.join(LINKS)} (default: the usual one of the GPU)")
+    add(
+        "--link",
+        help=f"{', '.join(LINKS)}; {HOW} (default: the usual one of the GPU)",
+    )
     add(
         "--network", metavar="NETWORK",
         help=f"network between nodes: {', '.join(NETWORKS)}; or the rate of a card and the cards "

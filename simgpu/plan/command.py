@@ -13,13 +13,14 @@ def main(argv, search) -> int:
     ----------
     argv : list of str
     search : callable
-        ``search(request, args)`` prints the fastest plans: that of `simgpu.search`, a layer above.
+        ``search(request, args)`` prints the fastest plans, or the cheapest run: that of
+        `simgpu.search`, a layer above.
     """
     parser = options.make_parser()
     args = parser.parse_args(argv)
     try:
         request = options.request_of(args)
-        if args.search or args.why or args.export:
+        if args.search or args.why or args.export or args.cheapest:
             search(request, args)
         else:
             report = report_of(request)

@@ -13,8 +13,8 @@ def plan(model, **options):
     **options
         The options of ``simgpu plan``, with underscores, such as ``gpus=64``, ``gpu="h100"``,
         ``tp=8``, ``global_batch=256``, ``recompute="full"``, ``compiled=True``: the fields of
-        `simgpu.plan.request.Hardware`, `simgpu.plan.plans.Plan` and
-        `simgpu.plan.request.Workload`. None: the default.
+        `simgpu.plan.request.Hardware`, `simgpu.plan.plans.Plan`,
+        `simgpu.plan.request.Workload` and `simgpu.plan.prices.Money`. None: the default.
 
     Returns
     -------

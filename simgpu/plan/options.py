@@ -24,7 +24,9 @@ def make_parser():
         "chooses its micro-batch, recomputation (none or full) and --shard (0 or 3) alone.",
         allow_abbrev=False, argument_default=argparse.SUPPRESS,
     )  # fmt: skip
-    parser.set_defaults(json=False, search=False, top=5, why=None, export=None, jobs=None)
+    parser.set_defaults(
+        json=False, search=False, top=5, why=None, export=None, jobs=None, cheapest=False
+    )
     add = parser.add_argument
     add("model", metavar="MODEL", help="a preset, a .json file, or a .py file (see below)")
     add("--json", action="store_true", help="print all numbers as JSON")
@@ -74,8 +76,23 @@ def make_parser():
     )  # fmt: skip
     add("--dtype", choices=DTYPES, help="default: bfloat16 if the GPU has it, else float16")
     add("--compiled", action="store_true", help="chains of pointwise operations are one kernel")
+    _add_money(parser)
     _add_search(parser)
     return parser
+
+
+def _add_money(parser):
+    add = parser.add_argument_group(
+        "money", "A file of prices is your own: help('simgpu.plan.prices') shows one."
+    ).add_argument
+    add("--prices", metavar="FILE", help="a .json file: dollars for a GPU and an hour, by GPU")
+    add("--tokens", metavar="15T", help="of the whole run (of a .py file: samples)")
+    add("--within", metavar="30d", help="when the run must have ended: hours, days or weeks")
+    add(
+        "--cheapest", action="store_true",
+        help="search the GPUs of the file, full boards of up to --gpus (default: 64) in all, for "
+        "the cheapest run that ends in time; needs the three above and --global-batch",
+    )  # fmt: skip
 
 
 def _add_search(parser):
@@ -102,9 +119,9 @@ def _add_search(parser):
     )  # fmt: skip
 
 
-def request_of(args, model=None):
-    """Return the request that parsed options describe, or of another `model` with them."""
-    given = {name: value for name, value in vars(args).items() if name in OPTIONS}
+def request_of(args, model=None, **other):
+    """Return the request that parsed options describe, or one with another model or options."""
+    given = {name: value for name, value in vars(args).items() if name in OPTIONS} | other
     return make_request(args.model if model is None else model, **given)
 
 

@@ -7,6 +7,7 @@ from simgpu.bands.kinds import Kind
 from simgpu.network import nccl_memory
 from simgpu.plan.errors import MEMORY_SPLIT, kind_of_job
 from simgpu.plan.plans import SHARDS
+from simgpu.plan.prices import Cost
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.experts import most_imbalance
 from simgpu.plan.step.job import PlanError
@@ -51,6 +52,8 @@ class Report:
         What was assumed.
     imbalance : float, optional
         Assumed tokens of the busiest expert parallel rank over the mean; None without experts.
+    cost : Cost, optional
+        What the plan costs; None if neither prices nor the length of a run were given.
     """
 
     model: str
@@ -72,6 +75,7 @@ class Report:
     kind: Kind
     notes: tuple = ()
     imbalance: float | None = None
+    cost: Cost | None = None
 
     @property
     def rate(self):
@@ -101,6 +105,7 @@ class Report:
             f"{self.unit}_per_second_per_gpu": self.rate / self.gpus,
             "limited_by": self.limit,
             "fits": self.fits,
+            "cost": self.cost and self.cost.to_dict(),
         }
 
     def __str__(self):
@@ -118,6 +123,7 @@ class Report:
             (f"{self.unit}/s", number(self.rate), f"{number(self.rate / self.gpus)} a GPU"),
             ("MFU", percent(self.mfu_share), f"{peak} {self.dtype}"),
             ("peak memory", size(self.peak_memory_bytes), memory),
+            *(self.cost.rows(self.unit) if self.cost else ()),
             ("limited by", self.limit, CAUSES[self.limit]),
         ]  # fmt: skip
         causes = sorted(self.time_shares, key=self.time_shares.get, reverse=True)
@@ -143,14 +149,16 @@ def report_of(request) -> Report:
         If the plan is impossible, or the model does not run.
     """
     job = request.job()
+    request.check_price()
     _check_imbalance(job)
     step, model, gpus = simulate(job), job.model, request.gpus
     tokens, unit = model.work
+    of_step = job.sequences * tokens
     return Report(
         model=model_in_words(model) + _length_in_words(model),
         hardware=hardware_in_words(job.cluster), program=_program_in_words(request.plan, job),
         step_time_seconds=step.seconds,
-        tokens_per_step=job.sequences * tokens, unit=unit, gpus=gpus,
+        tokens_per_step=of_step, unit=unit, gpus=gpus,
         mfu_share=step.flops / (gpus * job.peak * step.seconds), peak_flop_per_second=job.peak,
         dtype=job.dtype, parameters=model.parameters, peak_memory_bytes=step.memory,
         peak_reserved_bytes=step.reserved, uncounted_memory_bytes=step.context_bytes,
@@ -158,6 +166,7 @@ def report_of(request) -> Report:
         time_shares={cause: seconds / step.seconds for cause, seconds in step.causes.items()},
         kind=kind_of_job(job, step.causes), notes=(*_notes(job, step),),
         imbalance=job.program.imbalance if model.experts else None,
+        cost=request.cost(step.seconds, of_step),
     )  # fmt: skip
 
 

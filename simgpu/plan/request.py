@@ -1,7 +1,8 @@
 """What the planner is asked: a model, on which GPUs, split how, with which batch.
 
 `make_request` makes a `Request` from names and numbers, which are the options of ``simgpu plan``:
-each is a field of `Hardware`, `Plan` or `Workload`. A model and a cluster are looked up once, here.
+each is a field of `Hardware`, `Plan`, `Workload` or `Money`. A model and a cluster are looked up
+once, here.
 """
 
 import math
@@ -15,6 +16,7 @@ from simgpu.network.options import find_parts
 from simgpu.plan import user_model
 from simgpu.plan.model_file import find_model
 from simgpu.plan.plans import RECOMPUTE, SHARDS, Plan, check_positive
+from simgpu.plan.prices import Money
 from simgpu.plan.step.job import Job, Model, PlanError, Program
 
 PER_STAGE = 4  # micro-batches for each stage, if no batch is given
@@ -104,6 +106,7 @@ class Request:
     cluster : Cluster
     plan : Plan
     workload : Workload
+    money : Money
 
     Raises
     ------
@@ -115,6 +118,7 @@ class Request:
     cluster: Cluster
     plan: Plan = field(default_factory=Plan)
     workload: Workload = field(default_factory=Workload)
+    money: Money = field(default_factory=Money)
 
     def __post_init__(self):
         dtype, imbalance, gpu = self.workload.dtype, self.workload.imbalance, self.cluster.gpu
@@ -128,6 +132,21 @@ class Request:
     def gpus(self):
         """How many GPUs there are."""
         return self.cluster.world_size
+
+    @property
+    def price(self):
+        """Dollars for a GPU and an hour; None without a file of prices."""
+        prices = self.money.prices
+        return None if prices is None else prices.find(self.cluster.gpu.name)
+
+    def check_price(self):
+        """Raise `PlanError` if the file of prices lacks the GPU: before steps are simulated."""
+        if self.money.prices is not None:
+            self.money.prices.find(self.cluster.gpu.name)
+
+    def cost(self, step_seconds, step_tokens):
+        """Return the `Cost` of steps that take so long; None if nothing was asked."""
+        return self.money.cost_of(self.price, self.gpus, step_seconds, step_tokens)
 
     @property
     def dtype(self):
@@ -207,7 +226,8 @@ class Request:
             )
 
 
-OPTIONS = {item.name: part for part in (Hardware, Plan, Workload) for item in fields(part)}
+_PARTS = Hardware, Plan, Workload, Money
+OPTIONS = {item.name: part for part in _PARTS for item in fields(part)}
 
 
 def make_request(model, **options) -> Request:
@@ -218,7 +238,7 @@ def make_request(model, **options) -> Request:
     model : str, path-like, Model or UserModel
         A preset, or the path of a ``.json`` or ``.py`` file.
     **options
-        Fields of `Hardware`, `Plan` and `Workload`; None: the default.
+        Fields of `Hardware`, `Plan`, `Workload` and `Money`; None: the default.
 
     Raises
     ------
@@ -231,18 +251,18 @@ def make_request(model, **options) -> Request:
     >>> request.job().micro_batches
     4
     """
-    given = {part: {} for part in (Hardware, Plan, Workload)}
+    given = {part: {} for part in _PARTS}
     for name, value in options.items():
         if name not in OPTIONS:
             nearest = get_close_matches(name, OPTIONS, 1, cutoff=0)[0]
             raise PlanError(f"unknown option {name!r}; did you mean {nearest!r}?")
         if value is not None:
             given[OPTIONS[name]][name] = value
-    hardware, plan, workload = (part(**values) for part, values in given.items())
+    hardware, plan, workload, money = (part(**values) for part, values in given.items())
     model = _find(model)
     if workload.sequence is not None:
         model = model.with_sequence(workload.sequence)
-    return Request(model, hardware.find_cluster(), plan, workload)
+    return Request(model, hardware.find_cluster(), plan, workload, money)
 
 
 def _find(model):

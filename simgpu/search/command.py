@@ -3,11 +3,14 @@
 import json
 from dataclasses import replace
 
-from simgpu.plan.options import plan_options
+from simgpu.hardware import find_gpu_and_link
+from simgpu.network.boards import board_of
+from simgpu.plan import options
 from simgpu.plan.plans import Plan, parse
 from simgpu.plan.report import hardware_in_words, model_in_words, routing_in_words
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
+from simgpu.search import cheapest
 from simgpu.search.best_first import ROOM, Tried, search, workers_for
 from simgpu.search.bounds import bounds_of
 from simgpu.search.export import flags
@@ -27,14 +30,42 @@ def print_search(request, args):
     """
     if args.export and not request.model.has_sizes:
         raise PlanError(f"--export {args.export} needs the sizes of a model, not a .py file")
+    if args.cheapest:
+        print_cheapest(request, args)
+        return
     wanted = args.why and parse(args.why)
-    report = search_report(request, plan_options(args), args.jobs, args.top)
+    report = search_report(request, options.plan_options(args), args.jobs, args.top)
     if wanted:
         print(why(wanted, request, report))
     elif args.export:
         print(_exported(args.export, report))
     else:
         print(json.dumps(report.to_dict()) if args.json else report)
+
+
+def print_cheapest(request, args):
+    """Look for the cheapest run that ends in time, and print what was found."""
+    given = vars(args)
+    cheapest.check(request, given)
+
+    def request_of(gpu, gpus):
+        board = board_of(find_gpu_and_link(gpu, given.get("link"))[1])
+        return options.request_of(args, request.model, gpu=gpu, gpus=gpus or board.gpus)
+
+    def fastest(one):
+        return search_report(one, options.plan_options(args), args.jobs, 1).best
+
+    gpus = cheapest.candidates(request.money.prices, given.get("gpu"))
+    most = given.get("gpus", cheapest.MOST)
+    found = cheapest.Cheapest(request_of, fastest, request.money, gpus, most)
+    if args.json:
+        offers = [offer.to_dict() for offer in found.offers()]
+        print(json.dumps({"offers": offers, "best": found.best and found.best.to_dict()}))
+        return
+    print(cheapest.heading(request))
+    for offer in found.offers():
+        print(offer, flush=True)
+    print(cheapest.verdict(found.best))
 
 
 def search_report(request, fixed=None, workers=None, top=5) -> SearchReport:
@@ -52,6 +83,7 @@ def search_report(request, fixed=None, workers=None, top=5) -> SearchReport:
         Rows of the table.
     """
     request = _with_batch(request)
+    request.check_price()
     model = request.model
     if not model.has_sizes:
         _check_options(request)
@@ -61,6 +93,7 @@ def search_report(request, fixed=None, workers=None, top=5) -> SearchReport:
     return SearchReport(
         model_in_words(model), hardware_in_words(request.cluster), _task(request), result,
         request.gpus, request.workload.global_batch * length, baseline(request, result), top,
+        request.cost,
     )  # fmt: skip
 
 

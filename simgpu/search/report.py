@@ -26,6 +26,9 @@ class SearchReport:
         The plan by rule of thumb; None if none of its kind fits.
     top : int
         Rows of the table.
+    cost : callable, optional
+        ``cost(step_seconds, step_tokens)`` returns the `simgpu.plan.prices.Cost` of a plan, or None
+        if nothing was asked.
     """
 
     model: str
@@ -36,6 +39,11 @@ class SearchReport:
     tokens: int
     baseline: object = None
     top: int = 5
+    cost: object = None
+
+    def cost_of(self, tried):
+        """Return the `Cost` of a plan, or None."""
+        return self.cost and self.cost(tried.step.seconds, self.tokens)
 
     @property
     def best(self):
@@ -60,6 +68,7 @@ class SearchReport:
             "limited_by": cause,
             "time_shares": {c: s / step.seconds for c, s in step.causes.items()},
             "cannot_tell": tried is not self.best and self.is_unsure(tried),
+            "cost": (cost := self.cost_of(tried)) and cost.to_dict(),
         }
 
     def _expected(self, tried):
@@ -94,13 +103,14 @@ class SearchReport:
 
     def __str__(self):
         lines = [f"simulated, not measured: {self.model}", f"  on {self.hardware}",
-                 f"  {self.task}"]  # fmt: skip
+                 f"  {self.task}", *self._prices()]  # fmt: skip
         if self.best is None:
             least = min(self.search.too_large.values(), default=None)
             words = f"; the smallest needs {size(least)}" if least else ""
             return "\n".join([*lines, f"no plan fits{words}", *self._rejected()])
-        rows = [HEAD, *map(self._cells, self.search.tried[: self.top])]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
+        shown = self.search.tried[: self.top]
+        rows = [(*HEAD[:-1], *self._money(self.best), HEAD[-1]), *map(self._cells, shown)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines += [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
@@ -115,8 +125,19 @@ class SearchReport:
             row["plan"], quantity(row["step_time_seconds"], "s"),
             number(row["tokens_per_second_per_gpu"]), f"{row['mfu_share']:.0%}",
             f"{size(round(row['peak_memory_bytes']))} ({row['memory_share']:.0%})",
-            f"{cause} {row['time_shares'][cause]:.0%}", "best" if tried is self.best else word,
+            f"{cause} {row['time_shares'][cause]:.0%}", *self._money(tried).values(),
+            "best" if tried is self.best else word,
         )  # fmt: skip
+
+    def _prices(self):
+        cost = self.best and self.cost_of(self.best)
+        prices = cost and cost.prices
+        return [f"  prices of {prices.date}: {prices.source}"] if prices else []
+
+    def _money(self, tried):
+        """Return the cells of what a plan costs, by heading; none if nothing was asked."""
+        cost = self.cost_of(tried)
+        return cost.cells() if cost else {}
 
     def _against_baseline(self):
         rule = "tensor parallel in the node, the smallest pipeline that fits, the rest data"

@@ -13,7 +13,8 @@ from support.programs.calculator_programs import OPTIMIZERS, peak_bytes, step_se
 from d2lmini import sim
 from simgpu.__main__ import main
 from simgpu.compare import published
-from simgpu.hardware.presets import GPUS, LINKS
+from simgpu.hardware.cards import CARDS, FAMILIES
+from simgpu.hardware.presets import GPUS
 from simgpu.network.cluster import build_cluster
 from simgpu.network.collective_costs import cost
 from simgpu.network.networks import NETWORKS
@@ -67,7 +68,7 @@ def different(answers, expected):
 def clusters(rng):
     nodes = rng.choice([1, 1, 2, 3, 4, 16])
     return {
-        "link": rng.choice(list(LINKS)),
+        "link": rng.choice(list(presets.links())),
         "perNode": rng.choice([2, 3, 4, 5, 8]),
         "nodes": nodes,
         "network": rng.choice(list(NETWORKS)),
@@ -95,7 +96,7 @@ def steps(rng):
         "batch": rng.choice([1, 16, 100, 512, 2048, 4096]),
         "dtype": rng.choice(["float32", "tf32", "bfloat16", "float16"]),
         "gpu": rng.choice(list(GPUS)),
-        "link": rng.choice(list(LINKS)),
+        "link": rng.choice(list(presets.links())),
         "perNode": ranks,
         "nodes": rng.choice([1, 2, 4]) if ranks == 8 else 1,
         "network": rng.choice(list(NETWORKS)),
@@ -197,7 +198,7 @@ def test_the_nearest_published_runs_are_those_of_the_command(tab):
     found = tab.ask(f"({json.dumps(inputs)}).map(x => d2lNearest.nearest(x))")
     names = "billions", "experts", "gpu", "gpus", "sequence"
     for x, rows in zip(inputs, found, strict=True):
-        expected = published.nearest(published.Run(**{name: x[name] for name in names}))
+        expected = published.nearest(published.TrainingRun(**{name: x[name] for name in names}))
         assert [row["distance"] for row in rows] == pytest.approx([d for d, _ in expected])
         assert [{**row, "distance": 0} for row in rows] == [
             {**vars(row), "distance": 0} for _, row in expected
@@ -297,8 +298,9 @@ def test_the_transformer_of_the_page_fits_as_the_page_says(tab):
 
 
 def test_a_gpu_brings_its_usual_link(tab):
-    value(tab, "step", "gpu", "rtx4090")
-    assert tab.ask("document.querySelector('[data-of=step] [name=link]').value") == "pcie4_staged"
+    for name, card in CARDS.items():
+        value(tab, "step", "gpu", name)
+        assert tab.ask("document.querySelector('[data-of=step] [name=link]').value") == card.link
     value(tab, "step", "gpu", "a100")
 
 
@@ -342,12 +344,21 @@ def test_a_model_fills_the_fields_and_a_link_keeps_them(tab):
     assert tab.ask(f"{form}.model.value") == "", "these are no longer that model's numbers"
 
 
+def test_gpus_stand_in_families(tab):
+    groups = f"[...{FORM.format('step')}.gpu.children]"
+    found = tab.ask(f"{groups}.map(g => [g.label, [...g.children].map(o => o.value)])")
+    assert [label.lower() for label, _ in found] == [family.lower() for family in FAMILIES]
+    assert [cards for _, cards in found] == [[c.name for c in cards] for cards in FAMILIES.values()]
+
+
 def test_hardware_has_the_names_that_people_write(tab):
     named = "Object.fromEntries([...{}.{}.options].map(o => [o.value, o.text]))"
     gpus, links = (tab.ask(named.format(FORM.format("step"), n)) for n in ("gpu", "link"))
     assert gpus["a100"] == "A100 SXM4 80GB"
     assert gpus["rtx4090"] == "GeForce RTX 4090"
     assert (links["nvlink3"], links["pcie4"]) == ("NVLink 3", "PCIe 4")
+    assert links["pcie4_bridge112"] == "PCIe 4, NVLink 112.5 GB/s"
+    assert links["pcie5:staged:2xsapphire-rapids"] == "PCIe 5, staged, 2 \u00d7 sapphire-rapids"
     networks = tab.ask(named.format(FORM.format("step"), "network"))
     assert networks["hdr"] == "InfiniBand HDR"
     assert networks["ethernet100"] == "Ethernet 100"

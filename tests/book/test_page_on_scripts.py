@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from operator import truediv as divide
 
 import pytest
 import torch._dynamo
@@ -11,6 +12,7 @@ from support.paths import ROOT
 
 from simgpu.__main__ import main
 from simgpu.hardware.assumptions import COMPILED_CALL, LAUNCH_OVERHEAD
+from simgpu.network import build_cluster, cost
 from tools import own_script
 
 TEXT = (ROOT / "chapters" / "bring-your-own-script.md").read_text(encoding="utf-8")
@@ -78,6 +80,27 @@ def test_the_search_is_what_the_page_says(capsys):
     ).groups()
     assert main(command.split()) == 0
     assert capsys.readouterr().out == stored
+
+
+@pytest.mark.slow
+def test_the_cheapest_run_is_what_the_page_says(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prices = re.search(r"```json\n(\{\n \"format\": \"simgpu prices.*?)```", TEXT, re.DOTALL)[1]
+    (tmp_path / "prices.json").write_text(prices, encoding="utf-8")
+    command, stored = re.search(
+        r"```\n\$ simgpu (plan [^\n]* --cheapest [^\n]*)\n(.*?)```", TEXT, re.DOTALL
+    ).groups()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out.startswith(stored)
+
+
+def test_the_memory_of_the_host_matters_as_the_page_says():
+    link, word = re.search(r"and `(pcie5:\S+)` says which: eight .*? (\w+) times as", TEXT).groups()
+    times = (
+        cost("all_reduce", 2**30, range(8), build_cluster(8, "rtx5090", name)).seconds
+        for name in (link.rpartition(":")[0], link)
+    )
+    assert {"three": 3}[word] == pytest.approx(divide(*times), abs=0.5)
 
 
 @pytest.mark.slow

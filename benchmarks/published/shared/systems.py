@@ -35,7 +35,7 @@ def find_system(name, gpus, nodes):
         If the name has no GPU that there is a preset of, or the GPUs do not fit.
     """
     text = name.lower()
-    # GH200 and GB200 are on other boards, which have no preset.
+    # GH200 and GB200 are on other boards.
     gpu = next((gpu for gpu in GPUS if re.search(rf"(?<!g){gpu}", text)), None)
     if gpu is None:
         raise UnpredictableError(f"no preset fits {name!r}; known are {', '.join(GPUS)}")

@@ -8,13 +8,15 @@ import math
 import pytest
 
 from simgpu.hardware import CPUS, DTYPES, GPUS, LINKS, assumptions, find_cpu, find_gpu, find_link
+from simgpu.hardware.cards import FAMILIES
 
 PRODUCT_FLOPS = 2 * 4000**3
 PRODUCT_BYTES = 3 * 4 * 4000**2
 
 
 def test_the_promised_presets_are_there():
-    assert set(GPUS) == {"k80", "t4", "v100", "a100", "rtx4090", "h100", "h200", "b200"}
+    assert set(GPUS) >= {"k80", "t4", "v100", "a100", "rtx4090", "h100", "h200", "b200"}
+    assert sum(map(len, FAMILIES.values())) == len(GPUS), "no name is taken twice"
     assert {"pcie3", "pcie4", "pcie5", "nvlink2", "nvlink3", "nvlink4", "nvlink5"} <= set(LINKS)
     assert CPUS
 
@@ -72,6 +74,31 @@ def test_tf32_differs_from_float32_only_from_ampere_on():
         assert GPUS[name].flops["tf32"] == GPUS[name].flops["float32"]
     for name in ("a100", "h100", "h200"):
         assert GPUS[name].flops["tf32"] > 4 * GPUS[name].flops["float32"]
+
+
+@pytest.mark.parametrize("card", FAMILIES["GeForce"], ids=lambda card: card.name)
+def test_geforce_cards_multiply_at_the_rate_with_float32_sums(card):
+    """What is printed for 16 bits is four times float32's rate, with float16 sums."""
+    gpu = GPUS[card.name]
+    for dtype in ("bfloat16", "float16"):
+        assert gpu.flops[dtype] == pytest.approx(2 * gpu.flops["float32"], rel=0.01)
+        assert "float32 sums" in gpu.sources[f"flops.{dtype}"]
+    assert gpu.flops["tf32"] == gpu.flops["float32"]
+
+
+@pytest.mark.parametrize("name", ["a10", "a40", "a6000", "l4", "l40s", "rtx6000ada", "rtxpro6000"])
+def test_the_same_chips_on_other_cards_are_twice_as_fast(name):
+    flops = GPUS[name].flops
+    assert 3.9 < flops["bfloat16"] / flops["float32"] < 4.1
+    assert 1.9 < flops["bfloat16"] / flops["tf32"] < 2.1
+
+
+def test_a_rate_that_is_not_known_is_left_out_and_refused():
+    flops = {d: 1e12 for d in DTYPES[1:]}
+    gpu = dataclasses.replace(GPUS["v100"], name="mine", flops=flops)
+    assert gpu.matmul_seconds(8, 8, 8) > 0
+    with pytest.raises(ValueError, match="mine has no peak for dtype 'float64'; known: float32"):
+        gpu.matmul_seconds(8, 8, 8, dtype="float64")
 
 
 def test_copies():

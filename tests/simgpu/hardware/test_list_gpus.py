@@ -5,6 +5,7 @@ import json
 import pytest
 
 from simgpu.hardware import GPUS, LINKS
+from simgpu.hardware.cards import FAMILIES
 from simgpu.list_gpus import main
 from simgpu.network import NETWORKS
 
@@ -20,6 +21,15 @@ def test_every_preset_and_its_source_are_listed(capsys):
     assert "989 T     989 T    1.98 P  1.98 P  nvlink4" in out
 
 
+def test_gpus_stand_in_families(capsys):
+    main([])
+    lines = [line.strip() for line in capsys.readouterr().out.split("sources:")[0].splitlines()]
+    for family, cards in FAMILIES.items():
+        first = lines.index(f"- {family}") + 1
+        shown = [line.split()[0] for line in lines[first : first + len(cards)]]
+        assert shown == [card.name for card in cards]
+
+
 def test_json_has_the_same_numbers(capsys):
     main(["--json"])
     found = json.loads(capsys.readouterr().out)
@@ -33,9 +43,11 @@ def test_json_has_the_same_numbers(capsys):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("h100", "memory_bandwidth            3.35 TB/s     NVIDIA, H100"),
+        ("h100", "3.35 TB/s            NVIDIA, H100"),
         ("nvlink2", "rate        20 GB/s          NVIDIA/nccl, src/graph/topo.h"),
         ("efa", "latency           20 µs    Amazon EC2"),
+        ("rtx5090", "tensor cores with float32 sums, half of the rate with float16 sums"),
+        ("pcie5:staged:2xgenoa", "AMD, EPYC 9004 data sheet: 12 channels DDR5-4800, 24 in all"),
     ],
 )
 def test_one_entry_has_a_source_beside_each_number(name, text, capsys):
@@ -43,7 +55,7 @@ def test_one_entry_has_a_source_beside_each_number(name, text, capsys):
     assert text in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("name", "known"), [("h10", "h100, h200"), ("no.json", "No such file")])
+@pytest.mark.parametrize(("name", "known"), [("h10", "h100, h800"), ("no.json", "No such file")])
 def test_an_unknown_name_is_refused(name, known, capsys):
     with pytest.raises(SystemExit):
         main([name])

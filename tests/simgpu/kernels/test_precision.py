@@ -1,5 +1,7 @@
 """Every type of numbers runs at its own peak, or is refused by name: none at another one's."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from support.programs.clock_programs import spans
@@ -142,3 +144,12 @@ def test_eight_bit_products_have_the_values_of_the_host():
     a, b = (10 * x).to(torch.int8), (10 * y).to(torch.int8)
     found = torch._int_mm(a.to(device), b.to(device)).cpu()
     assert torch.equal(found, a.int() @ b.int())
+
+
+def test_a_rate_that_is_left_out_is_refused_where_it_is_needed():
+    flops = {key: rate for key, rate in GPUS["rtx3090"].flops.items() if key != "float64"}
+    (device,) = sim.configure(1, gpu=replace(GPUS["rtx3090"], name="mine", flops=flops))
+    x = torch.ones(32, 32, dtype=torch.float64, device=device)
+    assert (x + 1).sum().item() == 2048, "no product: the memory limits it"
+    with pytest.raises(NotImplementedError, match="needs units for float64, which mine lacks"):
+        x @ x

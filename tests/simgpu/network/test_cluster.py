@@ -19,9 +19,28 @@ def test_a_link_stands_for_the_board_of_its_generation():
     boards = {name: board_of(link) for name, link in LINKS.items()}
     assert {n: b.kind for n, b in boards.items() if n.startswith("nvlink")} == {
         "nvlink2": "mesh", "nvlink3": "switch", "nvlink4": "switch", "nvlink5": "switch",
+        "nvlink4_400": "switch", "nvlink4_c2c": "switch",
     }  # fmt: skip
-    assert all(b.kind == "host" for n, b in boards.items() if n.startswith("pcie"))
-    assert {n for n, b in boards.items() if b.in_switch} == {"nvlink4", "nvlink5"}
+    on_pcie = {n: b.kind for n, b in boards.items() if n.startswith("pcie")}
+    assert all(kind == ("mesh" if "bridge" in n else "host") for n, kind in on_pcie.items())
+    assert {n for n, b in boards.items() if b.in_switch} == {"nvlink4", "nvlink4_400", "nvlink5"}
+
+
+def test_settings_of_a_link_keep_its_board():
+    board = board_of(find_link("nvlink3:x8:2xgenoa"))
+    assert (board.name, board.kind) == ("a100 board", "switch")
+    assert board.pcie_rate == board_of(LINKS["nvlink3"]).pcie_rate / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "rate"), [("pcie4_bridge112", 48e9), ("pcie5_bridge600", 247.2e9)]
+)
+def test_a_bridge_joins_a_pair_and_others_go_through_the_host(name, rate):
+    board = board_of(LINKS[name])
+    assert board.ring_rate((2, 3)) == pytest.approx(rate)
+    assert board.ring_rate((1, 2)) == board.ring_rate((0, 1, 2, 3)) == 0
+    edges = plan("all_reduce", "ring", (0, 1, 2, 3), build_cluster(4, "a100", name)).edges
+    assert ("host", 0) in edges
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=lambda link: link.name)
