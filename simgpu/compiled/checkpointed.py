@@ -6,7 +6,14 @@ again, and kept if the backward pass needs it; the rest is done again as late as
 (`reordering_to_mimic_autograd_engine`).
 """
 
+from contextlib import contextmanager
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
 from simgpu.compiled.entries import seen_in
+
+_hooks = torch._C._autograd._top_saved_tensors_default_hooks
 
 # Their results alone follow from those of products in a way whose backward pass needs neither.
 _LINEAR = {"add", "sub", "neg", "cat", "stack", "clone", "copy", "_to_copy", "sum", "mean"}
@@ -85,3 +92,32 @@ def _taken(node, nodes, waiting):
         for v, _ in nodes[k].writes:
             waiting.pop(v, None)
     return sorted(chosen)
+
+
+def saving_hook():
+    """Return the function that stands for a saved tensor, such as a checkpoint's, or None."""
+    hooks = _hooks(True)
+    return hooks[0] if hooks else None
+
+
+@contextmanager
+def to_the_end():
+    """Let compiled code run to its end where a checkpoint does it again.
+
+    Eager code ends with the last tensor that autograd saves. Compiled code is one call, which saves
+    all its tensors behind its last kernel.
+    """
+    hook = saving_hook()
+    if hook is None or not hook.__qualname__.startswith("_recomputation_hook."):
+        yield
+        return
+    saved = []
+
+    def pack(x):
+        saved.append(x.detach() if x.requires_grad else x)
+        return saved[-1]
+
+    with saved_tensors_hooks(pack, lambda x: x):
+        yield
+    for x in saved:
+        hook(x)

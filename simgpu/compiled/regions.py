@@ -14,6 +14,7 @@ from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.current import state
+from simgpu.compiled.checkpointed import to_the_end
 from simgpu.compiled.record import Record
 from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
@@ -113,6 +114,10 @@ class Region:
         return True
 
     def _call(self, device, inputs, args, kwargs):
+        with to_the_end():
+            return self._record(device, inputs, args, kwargs)
+
+    def _record(self, device, inputs, args, kwargs):
         training, first = torch.is_grad_enabled(), _next_node()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()

@@ -12,6 +12,7 @@ from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.memory import Block, rounded
+from simgpu.compiled.checkpointed import saving_hook
 from simgpu.compiled.entries import Entry, Seen, seen_in, structure
 from simgpu.compiled.graph_inputs import COPY, GraphInputs
 from simgpu.compiled.nodes import EXTERN, ZEROS
@@ -24,7 +25,6 @@ from simgpu.kernels.traffic import bytes_of
 _recipes = weakref.WeakKeyDictionary()  # block that was not kept -> what it is computed from
 _graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 _autograd_node = torch._C._current_autograd_node
-_saving_hooks = torch._C._autograd._top_saved_tensors_default_hooks  # a checkpoint's, or None
 # What calls these, such as hooks of FSDP, is no line of the program that a compiler stops at.
 _COLLECTIVES = (os.path.dirname(torch.distributed.__file__) + os.sep,)
 _BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled backward pass
@@ -70,6 +70,8 @@ class Tape:
     def __init__(self, device, settings, record, training=False, backward=False, first=0):
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward, self.first = training, backward, first
+        hook = saving_hook()  # of a checkpoint around the region, whose closure would hold the tape
+        self._around = weakref.ref(hook) if hook is not None else None
         self._called = False  # whether the host has paid for the call
         self._graph_inputs = GraphInputs(record.buffers)
         self._clear()
@@ -189,8 +191,11 @@ class Tape:
         if op.mutable:
             outs += [self._changed(t) for t in tensors_of(op, call.args, call.kwargs)[1]]
         alone = (self.backward and runs_sum_of_autograd()) or _is_complex(results)
-        checkpointed = _saving_hooks(True) is not None
-        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone, checkpointed))
+        self._entries.append(Entry(op, args, kwargs, tuple(outs), alone, self._is_checkpointed()))
+
+    def _is_checkpointed(self):
+        hook = saving_hook()
+        return hook is not None and (self._around is None or self._around() is not hook)
 
     def _clear(self):
         self._entries, self._charges = [], []

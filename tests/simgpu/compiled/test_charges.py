@@ -425,3 +425,17 @@ def test_a_gradient_that_a_hook_takes_is_computed(x):
     step = Region(lambda y: (y.sin() @ weight).cos())
     names = [span.name for span in kernels(lambda: step(y).sum().backward())]
     assert names.count("mm") == 3
+
+
+def test_a_region_that_is_checkpointed_is_itself_when_it_is_done_again(x):
+    """Only a checkpoint inside a region has rules of its own."""
+    y, region = x.clone().requires_grad_(), Region(lambda y: (y.sin() * y).cos() * y)
+
+    def backward(run):
+        y.grad, out = None, run(y)
+        return [(span.name, span.bytes) for span in kernels(lambda: out.sum().backward())]
+
+    *before, last = backward(region)
+    forward = [(span.name, span.bytes) for span in kernels(lambda: region(y))]
+    again = backward(lambda y: checkpoint(region, y, use_reentrant=False))
+    assert again == [*before, *forward, last]
