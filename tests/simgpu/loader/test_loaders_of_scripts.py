@@ -176,7 +176,8 @@ def test_each_worker_makes_one_batch_at_a_time(summary, takes):
             assert following.start >= one.end - 1e-12
 
 
-def test_the_others_wait_for_the_rank_with_a_slow_loader(summary):
+def test_the_others_wait_for_the_rank_with_a_slow_loader(summary, takes):
+    takes(0.0)  # beside the sleep, which is simulated
     source = SHORT.replace("WORKERS", "0").replace("seconds = 0.0", "seconds = 0.02 * rank")
     source = source.replace("REPEAT = 1", "REPEAT = 1\nimport torch.distributed as dist").replace(
         "        optimizer.step()", "        dist.all_reduce(weight.grad)\n        optimizer.step()"
