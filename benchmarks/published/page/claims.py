@@ -10,7 +10,6 @@ MISSED = {
     "before": {"megascale", "megatron b200", "moe modelzoo"},
     "after": {
         "bridge",
-        "gpt2",
         "megascale",
         "megatron 2024",
         "moe modelzoo",
@@ -18,8 +17,9 @@ MISSED = {
         "nanotron",
         "torchgpipe",
         "torchtitan",
+        "vtrain",
     },
-    "order": {"internevo", "large models", "moe modelzoo", "torchtitan"},
+    "order": {"gpt2", "internevo", "large models", "moe modelzoo", "torchtitan"},
     "splits": {"internevo", "moe modelzoo", "torchtitan", "vtrain"},
     "memory": {"bridge", "nanotron"},
 }
