@@ -70,7 +70,7 @@ def rows(tables=None):
     known = {f"{p.measured:.3g}" for p, _ in steps}
     found = [Row(p.kind, source, p.measured / (p.unfitted or p.predicted)) for p, source in steps]
     for one in pairs.read():
-        for kind, took, predicted in zip(one.kinds, one.pair.seconds, one.seconds, strict=False):
+        for kind, took, predicted in zip(one.kinds, one.pair.seconds, one.seconds, strict=True):
             if f"{took:.3g}" not in known:
                 found.append(Row(kind, one.pair.key, took / predicted))
     return found
