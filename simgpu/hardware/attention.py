@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from simgpu.hardware.device_properties import properties_of
 
 FLASH = {8: 0.6, 9: 0.35}  # by major compute capability; newer ones as the last
-_CONSUMER_BLACKWELL = 12
+_LIKE_ADA = (12,)  # Blackwell of consumers, without the instructions of data centres
 CUDNN = 0.55
 EFFICIENT = 0.5  # of what flash attention reaches
 FLEX, FLEX_BACKWARD = 0.9, 0.85  # of the same
@@ -71,7 +71,7 @@ def attention_efficiency(gpu, kernel, dtype):
     [0.35, 0.175]
     """
     major = properties_of(gpu).capability[0]
-    known = 8 if major == _CONSUMER_BLACKWELL else min(max(major, min(FLASH)), max(FLASH))
+    known = 8 if major in _LIKE_ADA else min(max(major, min(FLASH)), max(FLASH))
     flash = FLASH[known]
     share = {
         "flash": flash, "efficient": EFFICIENT * flash, "cudnn": CUDNN,

@@ -78,7 +78,7 @@ def test_the_page_has_all_rows_and_says_what_is_simulated(read, files):
         if on_nodes or (p.system == "8x A100 NVLink3" and row["collective"] == "all_reduce"):
             assert f"| {p.ratio:.2f} |" in text
     assert "<<" not in text
-    for name in files.keys() - {write.PAGE}:
+    for name in (name for name in files.keys() - {write.PAGE} if name.startswith("chapters/")):
         assert text.count(name.removeprefix("chapters/")) == 1
         assert "simulated" in files[name]
         assert "predicted" in files[name]
@@ -448,7 +448,7 @@ def test_all_constants_are_listed():
     assert by_name["FLASH"][1:5:3] == ("8: 60%, 9: 35%", "40 to 75%, on an A100")
     assert assumed.varied().keys() <= by_name.keys(), "the study varies none that is not listed"
     assert [name for name, line in by_name.items() if line[2] == "fitted"] == [
-        "PAGEABLE_TO_HOST", "STAGING_CHUNK", "WIRE", "FILL", "START", "PAIR_CHANNEL_RATE",
+        "PAGEABLE_TO_HOST", "STAGING_CHUNK", "ODD_ROWS", "WIRE", "FILL", "START", "PAIR_CHANNEL_RATE",
         "EFA_LATENCY",
     ]  # fmt: skip
 

@@ -1,7 +1,8 @@
 """The figures of the last edition of the page beside those of this one, and why some got worse.
 
 `LAST` was printed in the edition of 28 November 2026 (commit 1e19bee), in which a plan's optimiser
-and 8-bit products were kernels of the planner's own, and so was compiled code. Families that it did not have are left out.
+and 8-bit products were kernels of the planner's own, and so was compiled code. Families that it did
+not have are left out.
 """
 
 from benchmarks.published.page import summary
