@@ -181,11 +181,10 @@ class Request:
         return job
 
     def _program(self):
-        plan, dtype, compiled = self.plan, self.dtype, self.workload.compiled
+        plan, dtype = self.plan, self.dtype
         return Program(
             SHARDS[plan.zero], RECOMPUTE[plan.recompute], sequence_parallel=plan.tp > 1,
-            compiled=compiled, float8=dtype == "float8", chunks=plan.stages_per_rank,
-            loss="compiled" if compiled else "eager",
+            compiled=self.workload.compiled, float8=dtype == "float8", chunks=plan.stages_per_rank,
             schedule="gpipe" if plan.schedule == "gpipe" else "1f1b",
             dtype="float16" if dtype == "float16" else "bfloat16",
             imbalance=self.workload.imbalance,

@@ -75,7 +75,7 @@ def test_what_was_compared_with_measurements_is_that_of_the_record():
     page = (ROOT / "chapters/how-far-to-trust-the-clock.md").read_text(encoding="utf-8")
     total, steps, share = re.match(r"(\d+) .* half of (\d+) .* within (\d+%)", line).groups()
     assert f"predicts {total} of those" in page
-    assert re.search(rf"there are {steps} steps: half of them are within {share} of", page)
+    assert re.search(rf"Half of the {steps} steps that ran as programs are within {share} of", page)
 
 
 CLICK = "document.querySelector('.hero [data-{}=\"{}\"]').click()"
