@@ -70,8 +70,9 @@ class Tape:
     def __init__(self, device, settings, record, training=False, backward=False, first=0):
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward, self.first = training, backward, first
-        hook = saving_hook()  # of a checkpoint around the region, whose closure would hold the tape
-        self._around = weakref.ref(hook) if hook is not None else None
+        self._around = id(
+            saving_hook()
+        )  # of a checkpoint around the region, which outlives the tape
         self._called = False  # whether the host has paid for the call
         self._graph_inputs = GraphInputs(record.buffers)
         self._clear()
@@ -195,7 +196,7 @@ class Tape:
 
     def _is_checkpointed(self):
         hook = saving_hook()
-        return hook is not None and (self._around is None or self._around() is not hook)
+        return hook is not None and id(hook) != self._around
 
     def _clear(self):
         self._entries, self._charges = [], []

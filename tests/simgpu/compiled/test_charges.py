@@ -1,5 +1,7 @@
 """What compiled code takes: the kernels of a plan, one call of the host, and its memory."""
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -439,3 +441,22 @@ def test_a_region_that_is_checkpointed_is_itself_when_it_is_done_again(x):
     forward = [(span.name, span.bytes) for span in kernels(lambda: region(y))]
     again = backward(lambda y: checkpoint(region, y, use_reentrant=False))
     assert again == [*before, *forward, last]
+
+
+def test_hooks_of_any_kind_may_stand_for_saved_tensors(x):
+    """Those that are no functions have no name, and a weak reference to a method is dead."""
+
+    class Hooks:
+        __slots__ = ()
+
+        def __call__(self, tensor):
+            return tensor
+
+        def pack(self, tensor):
+            return tensor
+
+    y, region = x.clone().requires_grad_(), Region(lambda y: (y.sin() * y).cos() * y)
+    plain = kernels(lambda: region(y))
+    for pack in (functools.partial(torch.Tensor.view_as, other=x), Hooks(), Hooks().pack):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            assert [s.name for s in kernels(lambda: region(y))] == [s.name for s in plain]
