@@ -7,6 +7,7 @@ again, and kept if the backward pass needs it; the rest is done again as late as
 """
 
 from contextlib import contextmanager
+from weakref import WeakMethod
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
@@ -101,23 +102,53 @@ def saving_hook():
 
 
 @contextmanager
-def to_the_end():
-    """Let compiled code run to its end where a checkpoint does it again.
+def as_one_call():
+    """Let a checkpoint around compiled code see one call, which saves its tensors at its end.
 
-    Eager code ends with the last tensor that autograd saves. Compiled code is one call, which saves
-    all its tensors behind its last kernel.
+    Done again, the code runs to its end, where eager code ends with the last tensor that autograd
+    saves. A backward pass gets all tensors before it runs: what gives the ``with`` statement's
+    target lets the checkpoint do its part again before, as eager code; it is None elsewhere.
     """
     hook = saving_hook()
-    if not getattr(hook, "__qualname__", "").startswith("_recomputation_hook."):
-        yield
-        return
-    saved = []
+    name = getattr(hook, "__qualname__", "")
+    if name.startswith("_checkpoint_hook."):
+        first, unpack = [], _hooks(True)[1]
 
-    def pack(x):
-        saved.append(x.detach() if x.requires_grad else x)
-        return saved[-1]
+        def box(x):
+            held = _Box(hook(x), unpack)
+            if not first:
+                first.append(WeakMethod(held.fill))  # the graph keeps it
+            return held
 
-    with saved_tensors_hooks(pack, lambda x: x):
-        yield
-    for x in saved:
-        hook(x)
+        with saved_tensors_hooks(box, _Box.take):
+            yield lambda: [fill() for find in first if (fill := find())]
+    elif name.startswith("_recomputation_hook."):
+        saved = []
+        with saved_tensors_hooks(lambda x: saved.append(_apart(x)) or saved[-1], lambda x: x):
+            yield None
+        for x in saved:
+            hook(x)
+    else:
+        yield None
+
+
+def _apart(x):
+    return x.detach() if x.requires_grad else x
+
+
+class _Box:
+    """Holds what a checkpoint gives for a saved tensor, and then what it gives back."""
+
+    def __init__(self, packed, unpack):
+        self._packed, self._unpack, self._tensor = packed, unpack, None
+
+    def fill(self):
+        """Take the tensor back, for which the checkpoint does its part again."""
+        if self._tensor is None:
+            self._tensor = self._unpack(self._packed)
+
+    def take(self):
+        """Return the tensor, once for each backward pass."""
+        self.fill()
+        tensor, self._tensor = self._tensor, None
+        return tensor

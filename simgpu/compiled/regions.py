@@ -14,7 +14,7 @@ from simgpu import user_frame
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.current import state
-from simgpu.compiled.checkpointed import to_the_end
+from simgpu.compiled.checkpointed import as_one_call
 from simgpu.compiled.record import Record
 from simgpu.compiled.tape import Tape, recording
 from simgpu.hardware.assumptions import COMPILED_CALL
@@ -114,10 +114,10 @@ class Region:
         return True
 
     def _call(self, device, inputs, args, kwargs):
-        with to_the_end():
-            return self._record(device, inputs, args, kwargs)
+        with as_one_call() as do_again:
+            return self._record(device, inputs, args, kwargs, do_again)
 
-    def _record(self, device, inputs, args, kwargs):
+    def _record(self, device, inputs, args, kwargs, do_again):
         training, first = torch.is_grad_enabled(), _next_node()
         tape = Tape(device, self.settings, self.record, training)
         tape.start()
@@ -130,7 +130,7 @@ class Region:
             known = training and outs is not None
             tape.stop(outs + _left_behind(self._function) if known else None)
         if training:
-            _Backward(device, self, first).watch(inputs, outs)
+            _Backward(device, self, first, do_again).watch(inputs, outs)
         return out
 
     def __get__(self, instance, owner=None):
@@ -196,9 +196,9 @@ class _Watch:
 class _Backward(_Watch):
     """Records the backward pass of one call of a region."""
 
-    def __init__(self, device, region, first):
+    def __init__(self, device, region, first, do_again):
         super().__init__(device)
-        self.region, self.first, self.tape = region, first, None
+        self.region, self.first, self.do_again, self.tape = region, first, do_again, None
 
     def start(self, gradient):
         """Record from here on, unless the whole pass is part of a compiled region."""
@@ -207,6 +207,8 @@ class _Backward(_Watch):
             if not last.backward:
                 return
             last.stop()
+        if self.do_again is not None:  # a checkpoint around the region, with eager code beside it
+            self.do_again()
         settings, record = self.region.settings, self.region.record
         self.tape = Tape(self.device, settings, record, backward=True, first=self.first)
         self.tape.start()

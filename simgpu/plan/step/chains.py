@@ -22,6 +22,11 @@ def add(x, y, bias, dropout):
     return x + (F.dropout(y, dropout) if dropout else y)
 
 
+def _add_fused(x, y, bias, dropout):
+    """Do the same in one kernel; as in Megatron-LM, the bias's gradient is summed behind it."""
+    return _ADD(x, y, None if bias is None else bias.expand_as(y), dropout)
+
+
 def swiglu(y):
     """Multiply the second half of the columns by SiLU of the first."""
     gate, y = y.chunk(2, -1)
@@ -74,9 +79,10 @@ def _fuse(function):
     return Region(function, Settings(call_seconds=0.0))
 
 
+_ADD = _fuse(add)
 _EAGER = Chains(add, swiglu, complex_angles, rotate_pairs, to_float8)
 _FUSED = Chains(
-    _fuse(add), _fuse(swiglu), real_angles, _fuse(rotate_halves), _fuse(to_float8)
+    _add_fused, _fuse(swiglu), real_angles, _fuse(rotate_halves), _fuse(to_float8)
 )  # fmt: skip
 
 

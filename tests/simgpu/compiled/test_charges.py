@@ -460,3 +460,21 @@ def test_hooks_of_any_kind_may_stand_for_saved_tensors(x):
     for pack in (functools.partial(torch.Tensor.view_as, other=x), Hooks(), Hooks().pack):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
             assert [s.name for s in kernels(lambda: region(y))] == [s.name for s in plain]
+
+
+def test_eager_code_in_a_checkpoint_stays_eager_when_it_is_done_again(x):
+    """Also what a compiled function's backward pass is the first one to need."""
+    y, region = x.clone().requires_grad_(), Region(lambda y: (y.sin() * y).cos() * y)
+
+    def layer(y):
+        return region(y.exp() * y.tanh())
+
+    def backward(out):
+        return [span.name for span in kernels(lambda: out.sum().backward())]
+
+    again = backward(checkpoint(layer, y, use_reentrant=False))
+    y.grad = None
+    plain = backward(layer(y))
+    forward = [span.name for span in kernels(lambda: layer(y))]
+    assert forward[:3] == ["exp", "tanh", "mul"]
+    assert sorted(again) == sorted(plain + forward)
