@@ -78,16 +78,21 @@ def read(path) -> tuple:
     ValueError
         If there is no such file, or something in it is missing, unknown or invalid.
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; {BY_HAND}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON: {error}; {BY_HAND}") from error
+    data = load(path, BY_HAND)
     try:
         return _parse(data)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def load(path, remedy):
+    """Return the content of a JSON file; raise ValueError, with the remedy, if it has none."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}; {remedy}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON: {error}; {remedy}") from error
 
 
 def _parse(data):

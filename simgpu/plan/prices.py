@@ -23,12 +23,11 @@ An example with round numbers that are made up, and are nobody's prices::
 """
 
 import datetime
-import json
 import math
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 
+from simgpu.hardware.gpu_file import load
 from simgpu.plan.step.job import PlanError
 from simgpu.rates_and_sizes import count, duration
 from simgpu.units import billions, days, dollars
@@ -80,11 +79,9 @@ def read(path) -> Prices:
         If there is no such file, or something in it is missing, unknown or invalid.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PlanError(f"--prices {path}: {error.strerror}; {BY_HAND}") from None
-    except (ValueError, RecursionError) as error:
-        raise PlanError(f"--prices {path} is not JSON: {error}; {BY_HAND}") from None
+        data = load(path, BY_HAND)
+    except ValueError as error:
+        raise PlanError(f"--prices {error}") from None
     problem = _problem(data)
     if problem:
         raise PlanError(f"--prices {path}: {problem}; {BY_HAND}")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from support.programs.plan_command import plan
 
 import simgpu
 from simgpu.__main__ import main
@@ -18,16 +19,6 @@ SMALL = {
     "hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4, "vocab_size": 4096,
     "max_position_embeddings": 256,
 }  # fmt: skip
-
-
-def plan(capsys, *arguments):
-    """Return the exit code, and what is printed."""
-    try:
-        code = main(["plan", *map(str, arguments)])
-    except SystemExit as error:
-        code = error.code
-    found = capsys.readouterr()
-    return code, found.out + found.err
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from support.programs.plan_command import plan as printed
 
 import simgpu
-from simgpu.__main__ import main
 from simgpu.plan.prices import FORMAT, Cost, Money, Prices, read
 from simgpu.plan.request import make_request
 from simgpu.plan.step.job import PlanError
@@ -30,15 +30,6 @@ def file(tmp_path):
         return str(path)
 
     return write
-
-
-def printed(capsys, *arguments):
-    try:
-        code = main(["plan", *map(str, arguments)])
-    except SystemExit as error:
-        code = error.code
-    found = capsys.readouterr()
-    return code, found.out + found.err
 
 
 def test_a_step_and_a_run_cost_hours_times_gpus_times_the_price():

@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from support.programs.plan_command import plan as command
 
 import simgpu as sim
-from simgpu.__main__ import main
 from simgpu.bands.find import find_band
 from simgpu.network.cluster import build_cluster
 from simgpu.plan import errors
@@ -410,15 +410,6 @@ def test_each_selective_recomputation_has_a_name_of_its_own():
 def test_a_search_tries_recomputation_of_attention_alone_only_if_asked():
     assert {plan.recompute for plan in jobs_of()[0]} == {"none", "selective", "full"}
     assert {plan.recompute for plan in jobs_of(recompute="core_attn")[0]} == {"core_attn"}
-
-
-def command(capsys, *arguments):
-    try:
-        code = main(["plan", *map(str, arguments)])
-    except SystemExit as error:
-        code = error.code
-    found = capsys.readouterr()
-    return code, found.out + found.err
 
 
 @pytest.fixture
