@@ -262,6 +262,22 @@ def is_inside() -> bool:
     return tape is not None and not tape.backward
 
 
+def break_graph(what) -> None:
+    """End the graph that is recorded, if any: a compiler cannot trace a call.
+
+    Parameters
+    ----------
+    what : str
+        What is called, such as ``"print()"``.
+    """
+    if state.machine is None:
+        return
+    for device in state.machine.devices:
+        tape = recording(device)
+        if tape is not None:
+            tape.break_graph(what)
+
+
 def outside(function):
     """Return a function that runs as eager code where a compiled region calls it.
 

@@ -131,11 +131,8 @@ class Tape:
         """
         if self.ends_if_over():
             return
-        if read and self.settings.one_graph and not self.backward:
-            raise find("torch._dynamo.exc:Unsupported")(
-                f"{user_frame.line()}: {read} needs values of the GPU on the host, which breaks "
-                "the graph, and fullgraph=True allows no break; move it out of the compiled code"
-            )
+        if read:
+            self._refuse_break(f"{read} needs values of the GPU on the host")
         broken = self._entries and not self.backward
         broken = broken and not user_frame.is_called_from(_COLLECTIVES)
         if broken:
@@ -143,6 +140,25 @@ class Tape:
         self.flush()
         if broken:
             self._called = False  # what follows is another graph
+
+    def break_graph(self, what):
+        """Charge what is recorded so far, because a compiler cannot trace a call, as of `print`.
+
+        Raises
+        ------
+        torch._dynamo.exc.Unsupported
+            If all must be one graph.
+        """
+        if not self.ends_if_over() and not self.backward:
+            self._refuse_break(f"{what} cannot be traced")
+            self.settle()
+
+    def _refuse_break(self, reason):
+        if self.settings.one_graph and not self.backward:
+            raise find("torch._dynamo.exc:Unsupported")(
+                f"{user_frame.line()}: {reason}, which breaks the graph, and fullgraph=True allows "
+                "no break; move it out of the compiled code"
+            )
 
     def flush(self):
         """Charge what is recorded so far; all that still exists is written."""

@@ -21,6 +21,7 @@ import time
 from simgpu.backend.pytorch.replacements import Replacements
 from simgpu.clock import current
 from simgpu.clock.current import state
+from simgpu.compiled.regions import break_graph
 from simgpu.user_frame import is_user_code
 
 # A program that reads the clock this often at one moment waits for it to move. (Fewer readings are
@@ -111,6 +112,7 @@ def _in_scripts(simulated, name):
         caller = sys._getframe(1).f_code.co_filename
         if state.machine is None or not is_user_code(caller):  # None: a process of its own
             return real(*args)
+        break_graph(f"time.{name}()")
         return simulated(*args)
 
     return function

@@ -10,6 +10,6 @@ Until a script says ``cuda``, its devices are called ``sim``, as `torch.accelera
 Start reading in ``spelling.py``. ``names.py`` has what replaces `torch.cuda`, ``refused.py`` what
 is refused, ``tensors.py`` methods of tensors, ``kernels.py`` what the dispatcher is told,
 ``distributed.py`` NCCL, ``current_device.py`` the check for a forgotten ``set_device``,
-``generators.py`` random generators, ``tracing.py`` compilers, ``flex_attention.py`` FlexAttention,
-``graphs.py`` CUDA graphs.
+``generators.py`` random generators, ``tracing.py`` compilers, ``graph_breaks.py`` calls that they
+cannot trace, ``flex_attention.py`` FlexAttention, ``graphs.py`` CUDA graphs.
 """

@@ -17,6 +17,7 @@ from simgpu.run.cuda import (
     current_device,
     distributed,
     generators,
+    graph_breaks,
     graphs,
     kernels,
     names,
@@ -65,7 +66,7 @@ def cuda_spelling(mentioned, say, eager=False):
             storages.replacements, kernels.replacements, generators.replacements, as_accelerator,
             partial(distributed.replacements, say_cuda),
             partial(graphs.replacements, current_device.check),
-            partial(tracing.replacements, compiled),
+            partial(tracing.replacements, compiled), graph_breaks.replacements,
         ):  # fmt: skip
             scoped.add(replacements())  # each may wrap what an earlier one has put in place
         yield compiled

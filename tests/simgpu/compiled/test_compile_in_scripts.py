@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -117,6 +119,71 @@ function(-x)  # nothing is left to do where it prints
         "note: graph breaks, which compiled code does not fuse across: "
         "train.py:6 (3 times), train.py:8 (2 times)"
     )
+
+
+UNTRACED = {
+    "print": 'print("here")',
+    "a logger": 'log.warning("here")',
+    "a logger below its level": 'log.debug("here")',
+    "the root logger": 'logging.debug("here")',
+    "time": "time.time()",
+    "perf_counter": "time.perf_counter()",
+    "sleep": "time.sleep(0.0)",
+    "Dynamo's own": "torch._dynamo.graph_break()",
+}
+TRACED = {
+    "an environment variable": 'os.environ.get("HOME")',
+    "a question": "torch.compiler.is_compiling() or print()",
+    "a size": "x.shape[0] + x.numel()",
+}
+FUNCTION = """
+import logging, os, time, torch
+log = logging.getLogger("mine")
+def function(x):
+    x = (x + 2).sin()
+    {line}
+    return x * 3
+"""
+
+
+EXPLAIN = """
+import json, sys, torch
+counts = {}
+for source in json.load(sys.stdin):
+    exec(source, names := {})
+    torch._dynamo.reset()
+    found = torch._dynamo.explain(names["function"])(torch.ones(4))
+    counts[source] = found.graph_break_count
+json.dump(counts, sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def breaks_of_dynamo():
+    """How many breaks PyTorch's own tracer finds in each function, on the CPU, without `simgpu`."""
+    sources = [FUNCTION.format(line=line) for line in (*UNTRACED.values(), *TRACED.values())]
+    command = [sys.executable, "-W", "ignore", "-c", EXPLAIN]
+    done = subprocess.run(
+        command, input=json.dumps(sources), capture_output=True, text=True, timeout=120
+    )
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("line", [*UNTRACED.values(), *TRACED.values()], ids=[*UNTRACED, *TRACED])
+def test_calls_that_need_no_value_break_graphs_where_dynamo_breaks(
+    line, run, simgpu_run, breaks_of_dynamo
+):
+    function = FUNCTION.format(line=line)
+    expected = breaks_of_dynamo[function]
+    assert expected == (line in UNTRACED.values())
+    data = "x = torch.ones(4, 4, device='cuda')\n"
+    out, _ = run(f"{function}{data}torch.compile(function)(x)\n{line}\n")
+    assert ("train.py:6 (once)" in out) == expected
+    one = f"{function}{data}torch.compile(function, fullgraph=True)(x)\n{line}\n"
+    code, _, err = simgpu_run(one, "--nproc-per-node", "1")
+    assert code == expected
+    assert ("train.py:6: " in err and "cannot be traced, which breaks the graph" in err) == code
 
 
 def test_only_some_lines_with_breaks_are_named(run):
