@@ -270,12 +270,9 @@ def break_graph(what) -> None:
     what : str
         What is called, such as ``"print()"``.
     """
-    if state.machine is None:
-        return
-    for device in state.machine.devices:
-        tape = recording(device)
-        if tape is not None:
-            tape.break_graph(what)
+    tape = recording(current.find_device()) if state.machine is not None else None
+    if tape is not None:
+        tape.break_graph(what)
 
 
 def outside(function):
