@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import threading
 import weakref
 
 import torch
@@ -80,7 +81,7 @@ class Tape:
     def start(self):
         """Take the kernels and the new memory of the device."""
         device = self.device
-        self._task = _graph_task()
+        self._task, self._thread = _graph_task(), threading.get_ident()
         self.next, device.sink = device.sink, self
         self._memory = device.memory
         self._pending = device.memory = PendingMemory(self, device.memory)
@@ -149,7 +150,8 @@ class Tape:
         torch._dynamo.exc.Unsupported
             If all must be one graph.
         """
-        if not self.ends_if_over() and not self.backward:
+        own = self._thread == threading.get_ident()  # and not, say, that of a progress bar
+        if own and not self.backward:
             self._refuse_break(f"{what} cannot be traced")
             self.settle()
 

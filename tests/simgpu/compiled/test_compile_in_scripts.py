@@ -186,6 +186,23 @@ def test_calls_that_need_no_value_break_graphs_where_dynamo_breaks(
     assert ("train.py:6: " in err and "cannot be traced, which breaks the graph" in err) == code
 
 
+def test_other_threads_break_no_graphs(run):
+    source = """
+import threading, torch
+@torch.compile(fullgraph=True)
+def function(x):
+    x = x + 1
+    other = threading.Thread(target=lambda: print("a progress bar"))
+    other.start()
+    other.join()
+    return x * 2
+function(torch.ones(4, 4, device="cuda"))
+"""
+    out, _ = run(source)
+    assert "a progress bar" in out
+    assert "graph breaks" not in out
+
+
 def test_only_some_lines_with_breaks_are_named(run):
     breaks = "\n".join("    x = x + 1; x.sum().item()" for _ in range(5))
     source = f"import torch\n@torch.compile\ndef function(x):\n{breaks}\n    return x\n"
