@@ -1,10 +1,11 @@
-"""Sizes, rates, numbers and times as people write them: ``40GB``, ``25 GB/s``, ``15T``, ``30d``."""
+"""Sizes, rates, numbers and times as people write them: ``40GB``, ``25 GB/s``, ``15T``, ``9us``."""
 
 import re
 
 _SIZES = {"": 2**30, "M": 2**20, "G": 2**30, "T": 2**40}
 _PREFIXES = {"M": 1e6, "G": 1e9, "T": 1e12}
 _COUNTS = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+_SHORT = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -84,3 +85,22 @@ def duration(text) -> float:
     if not found or not float(found[1]):
         raise ValueError(f"{text!r} is no time; write it like 12h, 30d or 6w")
     return float(found[1]) * _SECONDS[found[2]]
+
+
+def short_time(text) -> float:
+    """Return the seconds of a text in seconds or parts of one.
+
+    Raises
+    ------
+    ValueError
+        If it is no time.
+
+    Examples
+    --------
+    >>> short_time("0.8ms") == short_time("800 us")
+    True
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|ms|us|µs)", str(text).strip())
+    if not found:
+        raise ValueError(f"{text!r} is no time; write it like 0.8ms or 31us")
+    return float(found[1]) * _SHORT[found[2]]

@@ -15,7 +15,7 @@ def main(arguments=None):
     rows = []
     for pair in read():
         if options.text in f"{pair.program} {pair.options}":
-            rows.append(record.row_of(pair, runs.run(pair)))
+            rows.append(record.row_of(pair, runs.run(pair), runs.with_host(pair)))
             row = rows[-1]
             print(f"{row.error:+7.1%}  {row.ratio:.2f} ({row.published_ratio:.2f})  {pair.what}")
     if not options.text:

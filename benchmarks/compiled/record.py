@@ -27,12 +27,15 @@ class Row:
         Predicted peaks of memory in bytes, of the kind that was published or else as allocated.
     kinds : tuple of Kind
         Of the run, eager and compiled.
+    hosted : float, optional
+        Predicted seconds of an eager step if what the host takes is stated.
     """
 
     pair: Pair
     seconds: tuple
     peaks: tuple
     kinds: tuple = ()
+    hosted: float | None = None
 
     @property
     def published_ratio(self) -> float:
@@ -52,11 +55,11 @@ class Row:
         return self.ratio / self.published_ratio - 1
 
 
-def row_of(pair, found) -> Row:
-    """Return the `Row` of what `runs.run` has found."""
+def row_of(pair, found, hosted=None) -> Row:
+    """Return the `Row` of what `runs.run` and `runs.with_host` have found."""
     kind = pair.memory or "allocated"
     values = (tuple(one[name] for one in found) for name in ("seconds", kind, "kind"))
-    return Row(pair, *values)
+    return Row(pair, *values, hosted)
 
 
 def write(rows, path=PATH):
@@ -80,7 +83,7 @@ def _line(row):
         "ratio": round(row.ratio, 4),
         "bytes": row.peaks,
         "kinds": [astuple(kind) for kind in row.kinds],
-    }
+    } | ({"seconds_with_host": row.hosted} if row.hosted else {})
 
 
 def read(path=PATH) -> list[Row]:
@@ -96,5 +99,6 @@ def read(path=PATH) -> list[Row]:
     for pair in published():
         one = lines[f"{pair.program} {pair.options}".strip()]
         kinds = tuple(Kind(*features) for features in one["kinds"])
-        found.append(Row(pair, tuple(one["seconds"]), tuple(one["bytes"]), kinds))
+        values = tuple(one["seconds"]), tuple(one["bytes"]), kinds, one.get("seconds_with_host")
+        found.append(Row(pair, *values))
     return found

@@ -9,9 +9,11 @@ from pathlib import Path
 from benchmarks.published.families.torchtitan import GPU
 from simgpu.bands.kinds import Kind
 from simgpu.hardware import gpu_file
+from simgpu.hardware.host import SLOW
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = "benchmarks.compiled.programs"
+COURSE = "course"  # which ran on the host of `SLOW`
 
 
 def run(pair) -> tuple:
@@ -19,9 +21,17 @@ def run(pair) -> tuple:
     return _run(pair), _run(pair, "--compile")
 
 
-def _run(pair, *more):
+def with_host(pair):
+    """Return the seconds of an eager step on the host of `SLOW`, if it is that program's."""
+    if pair.program != COURSE:
+        return None
+    host = "/".join(f"{1e6 * seconds:g}us" for seconds in SLOW)
+    return _run(pair, launch=("--host", host))["seconds"]
+
+
+def _run(pair, *more, launch=()):
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "simgpu", "run", *_launch(pair, Path(folder)),
+        command = [sys.executable, "-m", "simgpu", "run", *_launch(pair, Path(folder)), *launch,
                    "--shapes-only", "--summary", "json", "-m", f"{PROGRAMS}.{pair.program}",
                    *pair.options.split(), *more]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)

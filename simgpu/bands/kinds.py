@@ -11,6 +11,8 @@ launches limit a run, the host decides, so on the last level any GPU and any num
 from collections import defaultdict
 from dataclasses import dataclass, fields, replace
 
+from simgpu.hardware.host import is_assumed
+
 ENOUGH = 10  # rows: nine of ten can be told from so many
 SOURCES = 2  # rows of one source are alike: the same program, on the same machines
 # Launches limit a run from this share of its time on: a kernel starts up in 2 us, which is counted
@@ -19,6 +21,7 @@ SOURCES = 2  # rows of one source are alike: the same program, on the same machi
 LAUNCHES = 0.04
 BITS = {"float8": "8-bit", "int8": "8-bit", "bfloat16": "16-bit", "float16": "16-bit"}
 ANY = ""
+STATED = "stated launches"
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,9 @@ class Kind:
     numbers : str
         Of its products: ``"8-bit"``, ``"16-bit"`` or ``"32-bit"``, TF32 included.
     limit : str
-        What limits it: ``"launches"``, ``"wires"``, or ``"kernels"``, by products or bandwidth:
-        published rows of both are predicted equally well.
+        What limits it: ``"launches"``, ``"stated launches"`` if somebody has stated what the
+        host takes (no such step was published), ``"wires"``, or ``"kernels"``, by products or
+        bandwidth: published rows of both are predicted equally well.
     code : str
         ``"compiled"``, fused kernels included, or ``"eager"``.
     place : str
@@ -88,9 +92,12 @@ def kind_of(cluster, numbers, causes, compiled, experts=False, split=False) -> K
     experts, split : bool
         Whether the model is a mixture of experts, and sequences are split among ranks.
     """
+    limit = limit_of(causes)
+    if limit == "launches" and not is_assumed(cluster.gpu):
+        limit = STATED
     place = "several nodes" if cluster.nodes > 1 else "one node"
     return Kind(
-        cluster.gpu.name.partition("-")[0], BITS.get(numbers, "32-bit"), limit_of(causes),
+        cluster.gpu.name.partition("-")[0], BITS.get(numbers, "32-bit"), limit,
         "compiled" if compiled else "eager", "one GPU" if cluster.world_size == 1 else place,
         "experts" if experts else "dense", "split" if split else "whole",
     )  # fmt: skip
@@ -117,7 +124,7 @@ def limit_of(causes) -> str:
 
 def broader(kind):
     """Yield a kind as each level sees it, from specific to general."""
-    launches = kind.limit == "launches"
+    launches = kind.limit in ("launches", STATED)
     for kept in OF_LAUNCHES if launches else LEVELS:
         kept = (*kept, "limit") if launches else kept
         yield replace(kind, **dict.fromkeys(set(FEATURES) - {*kept}, ANY))

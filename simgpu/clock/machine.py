@@ -21,12 +21,14 @@ from simgpu.clock.engine import Engine, reserve
 from simgpu.clock.memory import Memory
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import CPU_ENGINE, D2H, H2D, HOST, LAUNCH, OF_RANKS, P2P, SYNC, Trace
+from simgpu.hardware.host import seconds_of
 from simgpu.hardware.link import Link
 from simgpu.hardware.specs import GPU
 from simgpu.naming import device_type, spelling
 from simgpu.races import detector as races
 
 _graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
+_is_grad_enabled = torch.is_grad_enabled  # in a backward pass: if Python runs what is recomputed
 
 
 class _CurrentStream(threading.local):
@@ -105,6 +107,8 @@ class Device:
         self.default_stream = Stream.of(self)
         self.flops = Counter()  # of all kernels, by the peak at which they run
         self.part, self.kernels = "", Counter()  # of a step: which runs; how many kernels each had
+        self.launches = Counter()  # of eager code, by what launches it: `BY_PYTHON`
+        self.launch_seconds = None  # of each kernel of a graph that runs
         self._current = _CurrentStream()
 
     def as_rank(self, rank, local, gpu, connections, generator) -> None:
@@ -174,11 +178,15 @@ class Device:
         machine, stream = self.machine, self.streams[self._current.number]
         gpu = self.gpu
         seconds = gpu.seconds(flops, num_bytes, peak, products)
-        self.kernels[self.part or ("forward" if _graph_task() < 0 else "backward")] += 1
+        backward = _graph_task() >= 0
+        self.kernels[self.part or ("backward" if backward else "forward")] += 1
+        overhead = self.launch_seconds
+        if overhead is None:
+            overhead = self._launch_eager(gpu, backward and not _is_grad_enabled())
         if flops:
             self.flops[peak] += flops
         with machine.lock:
-            issued, overhead = machine.host, gpu.launch_overhead
+            issued = machine.host
             now = machine.host = issued + overhead  # as `Machine.issue` does
             ready = stream.end if stream.end > now else now
             if ready < self.contention.until:
@@ -191,6 +199,11 @@ class Device:
                 machine.host_row, self.row, stream.number, name,
                 issued, overhead, start, seconds, flops, num_bytes,
             )  # fmt: skip
+
+    def _launch_eager(self, gpu, by_autograd) -> float:
+        """Count a launch of eager code; return the host's seconds for it."""
+        self.launches[by_autograd] += 1
+        return seconds_of(gpu)[by_autograd]
 
     def settle(self, read=None) -> None:
         """Do nothing: the device starts each kernel at once."""

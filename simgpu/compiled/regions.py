@@ -17,7 +17,7 @@ from simgpu.clock.current import state
 from simgpu.compiled.checkpointed import as_one_call
 from simgpu.compiled.record import Record
 from simgpu.compiled.tape import Tape, recording
-from simgpu.hardware.assumptions import COMPILED_CALL
+from simgpu.hardware.assumptions import COMPILED_CALL, LAUNCH_OVERHEAD
 
 _graph_task = torch._C._current_graph_task_id  # the number of the backward pass that runs
 _next_node = torch._C._autograd._get_sequence_nr  # the number of the next node that autograd makes
@@ -41,12 +41,15 @@ class Settings:
         For how many shapes of inputs there are kernels: ``dynamic=False``; default: for all.
     call_seconds : float
         The host's time for a call: guards, and the runtime of AOTAutograd.
+    launch_seconds : float
+        Its time for a kernel, if eager code does not take less: no autograd, and little Python.
     """
 
     one_launch: bool = False
     one_graph: bool = False
     most_shapes: int | None = None
     call_seconds: float = COMPILED_CALL
+    launch_seconds: float = LAUNCH_OVERHEAD
 
 
 class Region:

@@ -1,6 +1,5 @@
 """The tape of a region: the sink that records kernels, and charges those of a plan instead."""
 
-import dataclasses
 import os
 import threading
 import weakref
@@ -20,6 +19,7 @@ from simgpu.compiled.nodes import EXTERN, ZEROS
 from simgpu.compiled.plan import Recorded, plan_of
 from simgpu.compiled.record import Cost
 from simgpu.compiled.uncounted import PendingMemory
+from simgpu.hardware.host import seconds_of
 from simgpu.kernels.facts import tensors_of
 from simgpu.kernels.traffic import bytes_of
 
@@ -338,15 +338,14 @@ class Tape:
         `copied` are the bytes of inputs that a CUDA graph copies, `call` the host's seconds for a
         call.
         """
-        device, gpu = self.device, self.device.gpu
+        device = self.device
         held = {v: Block(device, self._sizes[v]) for v in dropped}  # until their last kernel
         freed_later = set().union(*plan.freed)
         self._pay(call)
         if not plan.costs:
             plan.costs.extend(self._costs(plan, copied))
         self._graph_inputs.copy(copied, plan, device, self.next)
-        if self.settings.one_launch:
-            device.gpu = dataclasses.replace(gpu, launch_overhead=0.0)
+        device.launch_seconds = 0.0 if self.settings.one_launch else self._launch_seconds()
         try:
             for kernel, new, freed in zip(plan.kernels, plan.allocated, plan.freed, strict=True):
                 for v in new:
@@ -355,7 +354,7 @@ class Tape:
                 for v in freed:
                     held.pop(v, None)
         finally:
-            device.gpu = gpu
+            device.launch_seconds = None
         if self.settings.one_launch:
             self._graph_inputs.made(held.values())
         return held
@@ -375,9 +374,17 @@ class Tape:
         launches = len(copies) + (1 if settings.one_launch else len(kernels))
         compiled = copies + kernels
         return (
-            Cost(len(eager), _seconds(gpu, eager), gpu.launch_overhead * len(eager)),
-            Cost(len(compiled), _seconds(gpu, compiled), gpu.launch_overhead * launches),
+            Cost(len(eager), _seconds(gpu, eager), self._eager_seconds() * len(eager)),
+            Cost(len(compiled), _seconds(gpu, compiled), self._launch_seconds() * launches),
         )
+
+    def _eager_seconds(self):
+        """Return the host's time for a kernel of eager code."""
+        return seconds_of(self.device.gpu)[self.backward]
+
+    def _launch_seconds(self):
+        """Return the host's time for a kernel of compiled code."""
+        return min(self.settings.launch_seconds, self._eager_seconds())
 
     def _pay(self, call):
         """Charge the host for a call, and for the launch of a CUDA graph."""
@@ -385,7 +392,7 @@ class Tape:
         with machine.lock:
             machine.host += call
             if self.settings.one_launch:
-                machine.host += self.device.gpu.launch_overhead
+                machine.host += self._launch_seconds()
         self._called = True
 
     def _allocate(self, value, plan, stays):

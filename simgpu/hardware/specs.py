@@ -67,6 +67,9 @@ class GPU:
         Capacity, bytes.
     launch_overhead : float
         Host time to issue one operation, seconds.
+    backward_launch_overhead : float, optional
+        The same for operations of a backward pass, which autograd issues from C++; by default
+        `launch_overhead`.
     collective_launch_overhead : float
         Host time to issue one collective, message, or batch of messages, seconds.
     kernel_overhead : float
@@ -101,6 +104,7 @@ class GPU:
     multiprocessors: int | None = None
     matmul_efficiency: float | None = None
     collective_launch_overhead: float = COLLECTIVE_LAUNCH_OVERHEAD
+    backward_launch_overhead: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
 
     def __post_init__(self):
@@ -108,6 +112,8 @@ class GPU:
         check_flops(self)
         check_positive(self, ("memory_bandwidth", "memory"))
         check_times(self, OVERHEADS)
+        if self.backward_launch_overhead is not None:
+            check_times(self, ("backward_launch_overhead",))
         check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
         if self.multiprocessors is not None:
             check_positive(self, ("multiprocessors",))

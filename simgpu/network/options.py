@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+from simgpu.hardware import host as hosts
 from simgpu.hardware.default import find_gpu_and_link
+from simgpu.hardware.host import HOW as HOST
 from simgpu.hardware.links import HOW
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.network.boards import board_of
@@ -21,19 +23,24 @@ def add_machine(parser) -> None:
         help=f"{', '.join(LINKS)}; {HOW} (default: the usual one of the GPU)",
     )
     add(
+        "--host", metavar="31us/24us",
+        help=f"what the host takes for each kernel of eager code; {HOST} (default: that of the "
+        "GPU, for presets 5us; help('simgpu.hardware.host') says how to measure it)",
+    )  # fmt: skip
+    add(
         "--network", metavar="NETWORK",
         help=f"network between nodes: {', '.join(NETWORKS)}; or the rate of a card and the cards "
         "of a node, such as 25GB/s:8 or 200Gbit/s",
     )  # fmt: skip
 
 
-def find_parts(gpu=None, link=None, memory=None) -> tuple:
-    """Return the specs of a GPU, with another memory if one is given, and of a link.
+def find_parts(gpu=None, link=None, memory=None, host=None) -> tuple:
+    """Return the specs of a GPU, with another memory or host if they are given, and of a link.
 
     Raises
     ------
     ValueError
-        If there is no such preset or file, or `memory` is no size.
+        If there is no such preset or file, `memory` is no size, or `host` no times.
     """
     gpu, link = find_gpu_and_link(gpu, link)
     if memory is not None:
@@ -41,12 +48,17 @@ def find_parts(gpu=None, link=None, memory=None) -> tuple:
             gpu = replace(gpu, memory=memory_size(memory))
         except ValueError as error:
             raise ValueError(f"--memory: {error}") from None
+    if host is not None:
+        try:
+            gpu = hosts.with_host(gpu, hosts.parse(host))
+        except ValueError as error:
+            raise ValueError(f"--host: {error}") from None
     return gpu, link
 
 
 def gpu_and_link(args) -> tuple:
     """Return the specs of the GPU and the link that were asked for."""
-    return find_parts(args.gpu, args.link, args.memory)
+    return find_parts(args.gpu, args.link, args.memory, args.host)
 
 
 def gpus_on_board(args) -> int:

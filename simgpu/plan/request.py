@@ -36,6 +36,8 @@ class Hardware:
         A100, and what usually goes with the GPU.
     memory : str, optional
         Of a GPU, such as ``"40GB"``.
+    host : str, optional
+        What the host takes for a kernel of eager code, such as ``"31us/24us"``.
     gpus_per_node : int, optional
         None: a full board, at most `gpus`.
     """
@@ -43,6 +45,7 @@ class Hardware:
     gpus: int = 8
     gpu: str | None = None
     memory: str | None = None
+    host: str | None = None
     link: str | None = None
     network: str | None = None
     gpus_per_node: int | None = None
@@ -51,7 +54,7 @@ class Hardware:
         """Return the cluster; raise `ValueError` if there is none like this."""
         check_positive("gpus", self.gpus)
         check_positive("gpus_per_node", self.gpus_per_node)
-        gpu, link = find_parts(self.gpu, self.link, self.memory)
+        gpu, link = find_parts(self.gpu, self.link, self.memory, self.host)
         each = self.gpus_per_node or min(board_of(link).gpus, self.gpus)
         if self.gpus % each:
             raise PlanError(

@@ -28,7 +28,7 @@ def main(argv=None) -> int:
         notes = options.notes(args)
         page.check(args.timeline)
         wrong, work = faults.parse(args.slow, args.kill, args.slow_card), options.per_step(args)
-        steps = Steps(args.steps)
+        steps = Steps(args.steps, options.host_per_step(args))
         loaders = Loaders(choice.parse(args.loader), steps)
         script = Script(args.script, args.args, args.module)
         start = Driver if options.starts_itself(args, script) else Torchrun

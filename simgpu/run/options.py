@@ -8,6 +8,7 @@ from simgpu.backend.routing import Routing
 from simgpu.configure import MAX_DEVICES
 from simgpu.network.options import add_machine, machine_cluster
 from simgpu.ranks.communication import folding
+from simgpu.rates_and_sizes import short_time
 
 # torchrun's options that change nothing for ranks which are threads of one process.
 NO_EFFECT = (
@@ -81,6 +82,10 @@ def _add_hardware(parser):
     add(
         "--gpus-per-node", type=int, metavar="K",
         help="GPUs that a script sees which starts its ranks itself (default: a full board)",
+    )  # fmt: skip
+    add(
+        "--host-per-step", metavar="20ms",
+        help="what the host does for each step besides, such as logging (default: nothing)",
     )  # fmt: skip
     add(
         "--slow", action="append", default=[], metavar="RANK:FACTORx",
@@ -266,6 +271,22 @@ def per_step(args) -> tuple | None:
     if not found or not float(found[1]):
         raise ValueError(f"--per-step {args.per_step!r}: give a number and a unit: '512 images'")
     return float(found[1]), found[2]
+
+
+def host_per_step(args) -> float:
+    """Return the seconds of ``--host-per-step``.
+
+    Raises
+    ------
+    ValueError
+        If it is no time.
+    """
+    if args.host_per_step is None:
+        return 0.0
+    try:
+        return short_time(args.host_per_step)
+    except ValueError as error:
+        raise ValueError(f"--host-per-step: {error}") from None
 
 
 def spawn_options(args, cluster) -> dict:

@@ -12,16 +12,18 @@ from torch.optim.optimizer import (
 
 from simgpu.clock import current
 from simgpu.compiled.tape import recording
+from simgpu.hardware.host import BY_AUTOGRAD, BY_PYTHON
 
 PARTS = "forward", "backward", "optimizer"  # of a step; what is neither of the others is forward
 
 
 class End(NamedTuple):
-    """The end of a step on a rank, in seconds, with its FLOPs and kernels until then, by kind."""
+    """The end of a step on a rank, in seconds, with what it has done until then, by kind."""
 
     time: float
     flops: Counter
     kernels: Counter
+    launches: Counter  # of eager code
 
 
 class Steps:
@@ -35,6 +37,8 @@ class Steps:
     ----------
     limit : int, optional
         A rank ends, as by ``sys.exit()``, when one of its optimisers has made this many steps.
+    host_seconds : float
+        What the host does for each step besides, after it.
 
     Attributes
     ----------
@@ -42,8 +46,8 @@ class Steps:
         Whether a rank has ended in this way.
     """
 
-    def __init__(self, limit=None):
-        self._limit, self.cut_short = limit, False
+    def __init__(self, limit=None, host_seconds=0.0):
+        self._limit, self._host_seconds, self.cut_short = limit, host_seconds, False
         self._made = weakref.WeakKeyDictionary()  # optimiser -> how many steps
         self._ends = defaultdict(list)  # rank -> a list for each optimiser
         self._ends_by_optimizer = weakref.WeakKeyDictionary()  # optimiser -> its list
@@ -86,10 +90,13 @@ class Steps:
             self._ends[rank.number].append(self._ends_by_optimizer[optimizer])
         if tape := recording(device):
             tape.flush()
+        is_main = self._ends[rank.number][0] is self._ends_by_optimizer[optimizer]
         end = max(device.current_stream().end, machine.host)
         self._ends_by_optimizer[optimizer].append(
-            End(end, device.flops.copy(), device.kernels.copy())
+            End(end, *(c.copy() for c in (device.flops, device.kernels, device.launches)))
         )
+        if is_main and self._host_seconds:
+            machine.compute_on_host("work for each step", self._host_seconds)
 
     def made_by(self, rank) -> int:
         """Return how many steps a rank has made so far."""
@@ -113,11 +120,21 @@ class Steps:
 
     def kernels(self) -> dict[int, dict[str, float]]:
         """Return how many kernels a step of each rank has, by its `PARTS`; {} for a single step."""
+        return self._each_step("kernels", PARTS)
+
+    def launches(self) -> dict[int, dict[bool, float]]:
+        """Return how many of them are eager code, by what launches them; {} for a single step."""
+        return self._each_step("launches", (BY_PYTHON, BY_AUTOGRAD))
+
+    def _each_step(self, what, keys):
         first, *others = self._of_all_ranks() or [()]
         if not others:
             return {}
         return {
-            rank: {p: (after.kernels[p] - before.kernels[p]) / len(others) for p in PARTS}
+            rank: {
+                key: (getattr(after, what)[key] - getattr(before, what)[key]) / len(others)
+                for key in keys
+            }
             for rank, before, after in zip(self._ends, first, others[-1], strict=True)
         }
 

@@ -19,7 +19,10 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   cause, see `CAUSES_WITH_INPUT` in ``shares.py``; the shares are means over the ranks and add up
   to 1.
 - **Kernels**: how many a step has on a rank, by where they come from: the backward pass, the
-  optimizer's ``step()``, and *forward* all else. Each is a launch, outside of CUDA graphs.
+  optimizer's ``step()``, and *forward* all else.
+- **Host**: what the rank's host takes for the launches of eager code (``hardware/host.py``) in a
+  step. If that is assumed, and could limit the steps of a slower host, it says how long those would
+  take at least: as long as the launches.
 - **Input** (with ``--loader``): the share of the time in which nothing runs because the host makes
   a batch of data or waits for one; ``loader/`` says what is modelled.
 - **How sure**: how many times the predicted time published steps of the same kind took. The kind is
@@ -39,6 +42,8 @@ from simgpu.bands.find import find_band, in_words
 from simgpu.bands.kinds import Kind, kind_of
 from simgpu.clock import current
 from simgpu.device_api import memory
+from simgpu.hardware import host
+from simgpu.hardware.specs import GPU
 from simgpu.network import nccl_memory
 from simgpu.run.faults import NONE
 from simgpu.run.loader.report import Input
@@ -79,14 +84,16 @@ class Summary:
         The share of the time in which ranks both communicate and compute.
     shares : dict
         Share of the time by cause, from 0 to 1.
-    launch_seconds : float
-        The host's time to launch a kernel.
+    gpu : GPU
+        A GPU, with what its host takes to launch a kernel.
     kind : Kind
         Which published steps say how wrong `step_seconds` may be.
     work : tuple, optional
         What a step processes: a number and its unit.
     kernels : dict, optional
         How many a step has, by rank and part of the step.
+    launches : dict, optional
+        How many of them are eager code, by rank and by what launches them.
     input : Input, optional
         What the script's data loader took.
     """
@@ -105,10 +112,11 @@ class Summary:
     peak_flops: float
     hidden_communication: float
     shares: dict
-    launch_seconds: float
+    gpu: GPU
     kind: Kind
     work: tuple | None = None
     kernels: dict = field(default_factory=dict)
+    launches: dict = field(default_factory=dict)
     input: Input | None = None
 
     @property
@@ -138,12 +146,6 @@ class Summary:
         doubts = []
         if self.input:
             doubts += self.input.doubts(self.end - self.start, self.num_steps)
-        if self.limit == "launches":
-            launch = quantity(self.launch_seconds, "s")
-            doubts.append(
-                f"launches limit this run, and their time is assumed: {launch} each; real programs "
-                "need 2 to 40 µs"
-            )
         fullest = max(self.peak_reserved, key=self.peak_reserved.get)
         reserved = self.peak_reserved[fullest]
         uncounted = nccl_memory.in_words(self.uncounted[fullest])
@@ -177,6 +179,7 @@ class Summary:
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
         rows += [(f"  {cause}", percent(self.shares[cause]), "") for cause in causes]
         rows += [("kernels", *self._kernels())] if self.kernels else []
+        rows += [("host", *self._host())] if self.launches else []
         rows += [("input", percent(self.shares.get(INPUT, 0.0)), self.input)] if self._loads else []
         title = f"simulated, not measured: {self.hardware}"
         lines = [f"{a:<22} {b:<19} {c}".rstrip() for a, b, c in rows]
@@ -191,6 +194,27 @@ class Summary:
         if f"{totals[least]:,.0f}" != f"{totals[most]:,.0f}":
             text += f", on rank {most}; the least: {totals[least]:,.0f} on rank {least}"
         return f"{totals[most]:,.0f} a step", text
+
+    def _host(self):
+        """Return what the host takes for the launches of a step, and how long that may be."""
+        launches = max(self.launches.values(), key=lambda own: host.step_seconds(own, self._each))
+        seconds = host.step_seconds(launches, self._each)
+        text = f"to launch {sum(launches.values()):,.0f} kernels of eager code, "
+        text += f"{host.in_words(self._each)} each"
+        if host.is_assumed(self.gpu):
+            text += " (assumed"
+            slow = host.step_seconds(launches, host.SLOW)
+            if slow > self.step_seconds:
+                text += (
+                    f"; with {host.in_words(host.SLOW)}, as published, a step takes "
+                    f"{_seconds(slow)} at least: --host"
+                )
+            text += ")"
+        return f"{_seconds(seconds)} a step", text
+
+    @property
+    def _each(self):
+        return host.seconds_of(self.gpu)
 
     @property
     def _loads(self):
@@ -219,6 +243,8 @@ class Summary:
             ``limited_by``: a key of ``time_shares``, which are by cause and add up to 1.
             ``kernels_per_step``: by rank and part of the step, ``forward`` (also what is neither of
             the others), ``backward``, ``optimizer``; {} without steps.
+            ``launch_seconds``: what the host takes for a kernel of eager code, forward and
+            backward; ``launches_per_step``: how many there are, by rank, in these two ways.
             ``window_seconds``: the start and the end of the time that the shares are of.
             ``kind``: of which kind the run is (`simgpu.bands.kinds.Kind`). ``error_of_time``: how
             many times the predicted time published steps of that kind took
@@ -246,6 +272,8 @@ class Summary:
             "limited_by": self.limit,
             "time_shares": self.shares,
             "kernels_per_step": self.kernels,
+            "launch_seconds": self._each,
+            "launches_per_step": {rank: [*own.values()] for rank, own in self.launches.items()},
             "window_seconds": [self.start, self.end],
             "kind": asdict(self.kind),
             "error_of_time": band and band.to_dict(),
@@ -309,10 +337,11 @@ def summarize(
         peak_flops=gpu.flops[peak_type],
         hidden_communication=max(0.0, communication - causes["communication"]),
         shares=causes,
-        launch_seconds=gpu.launch_overhead,
+        gpu=gpu,
         kind=kind_of(cluster, peak_type, causes, compiled, _sends_to_experts(spans)),
         work=work,
         kernels=steps.kernels() if durations else {},
+        launches=steps.launches() if durations else {},
         input=loaded,
     )
 

@@ -4,6 +4,7 @@ An eager program launches a kernel for each operation. One with `Program.fused` 
 chain as a function of its own, as Megatron-LM has.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -76,7 +77,7 @@ class Chains:
 
 def _fuse(function):
     """Compile a function; a call of its kernel takes the host as long as another kernel's."""
-    return Region(function, Settings(call_seconds=0.0))
+    return Region(function, Settings(call_seconds=0.0, launch_seconds=math.inf))
 
 
 _ADD = _fuse(add)

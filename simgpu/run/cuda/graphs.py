@@ -20,6 +20,7 @@ from simgpu.clock import current
 from simgpu.clock.hooks import HOOKS
 from simgpu.clock.streams import Stream
 from simgpu.device_api import devices
+from simgpu.hardware.assumptions import LAUNCH_OVERHEAD
 from simgpu.kernels.facts import aten
 from simgpu.run.cuda import refused
 
@@ -117,14 +118,15 @@ class CUDAGraph:
         device = current.find_device()
         gpu = device.gpu
         with device.machine.lock:
-            device.machine.host += gpu.launch_overhead
+            device.machine.host += min(gpu.launch_overhead, LAUNCH_OVERHEAD)
         device.gpu = dataclasses.replace(gpu, launch_overhead=0.0, collective_launch_overhead=0.0)
+        device.launch_seconds = 0.0
         try:
             with torch._C._AutoDispatchBelowAutograd():
                 for func, args, kwargs, new in self._calls:
                     _run_again(func, args, kwargs, new)
         finally:
-            device.gpu = gpu
+            device.gpu, device.launch_seconds = gpu, None
 
     def reset(self):
         """Forget the recording."""

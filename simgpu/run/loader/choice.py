@@ -1,12 +1,11 @@
 """The option ``--loader``: what a batch of the script's data loader costs."""
 
-import re
 from dataclasses import dataclass
 
+from simgpu.rates_and_sizes import short_time
 from simgpu.units import quantity
 
 OFF, MEASURED = "off", "measured"
-_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,10 @@ def parse(text) -> Choice:
     """
     if text in (None, OFF, MEASURED):
         return Choice(watches=text != OFF, counts=text == MEASURED)
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|ms|us|µs)", text.strip())
-    if not found:
+    try:
+        seconds = short_time(text)
+    except ValueError:
         raise ValueError(
             f"--loader {text}: give {OFF}, {MEASURED}, or what each batch takes, such as 0.8ms"
-        )
-    return Choice(watches=False, counts=True, seconds=float(found[1]) * _UNITS[found[2]])
+        ) from None
+    return Choice(watches=False, counts=True, seconds=seconds)

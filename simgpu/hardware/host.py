@@ -1,0 +1,98 @@
+"""What the host takes for eager code: seconds for each kernel, forward and backward, and a step.
+
+In the forward pass and in optimizers Python issues each operation, and autograd notes it; in the
+backward pass C++ issues them. Which time that takes depends on the processor *and* on the program,
+and the published values differ by a factor of nine:
+
+=======================================================  ==========  ==========
+program and host                                         forward     backward
+=======================================================  ==========  ==========
+PyTorch's own operations, called one by one: the preset  5 us        5 us
+GPTs of Stanford's CS336 on a host with A100s            31 us       24 us
+Megatron-DeepSpeed on vTrain's hosts of 8 A100s          48.9 us     48.9 us
+=======================================================  ==========  ==========
+
+The preset is a round number (``assumptions.py``); the others are fitted to published steps that
+wait for the host (`SLOW` below, ``benchmarks/published/families/vtrain.py``). To measure one's own,
+run a script with so small a batch that the GPU waits for the host, and divide the times of both
+passes by their kernels, which ``simgpu run`` prints; ``--host 31us/24us`` then states them. Kernels
+of compiled code and of CUDA graphs are launched with less Python or all at once: ``--host`` does
+not make them slower.
+"""
+
+from dataclasses import replace
+
+from simgpu.hardware.assumptions import LAUNCH_OVERHEAD
+from simgpu.rates_and_sizes import short_time
+from simgpu.units import quantity
+
+BY_PYTHON, BY_AUTOGRAD = False, True  # what launches a kernel of eager code
+# A slow host that was published: damek/cs336-assignment2-systems 749e968, small model, 4 x 128
+# tokens, in PyTorch's eager mode. 21.4 ms forward, 50.6 ms for both passes, of 690 and 1233
+# kernels. Fitted to these two rows alone; how right it is for others is on the page *How Far to
+# Trust the Clock*.
+SLOW = 31e-6, 24e-6
+HOW = "31us/24us: in the forward pass and in optimizers, and in the backward pass; 10us: in both"
+
+
+def parse(text) -> tuple[float, float]:
+    """Return the host's seconds for a kernel in the forward and in the backward pass.
+
+    Raises
+    ------
+    ValueError
+        If the text says neither.
+
+    Examples
+    --------
+    >>> parse("31us/24us"), parse("10us")
+    ((3.1e-05, 2.4e-05), (1e-05, 1e-05))
+    """
+    forward, slash, backward = text.partition("/")
+    try:
+        return short_time(forward), short_time(backward if slash else forward)
+    except ValueError as error:
+        raise ValueError(f"{error}; give {HOW}") from None
+
+
+def with_host(gpu, seconds):
+    """Return the GPU on a host that takes these seconds for kernels of eager code.
+
+    Parameters
+    ----------
+    gpu : GPU
+    seconds : tuple of float
+        As `parse` returns them.
+    """
+    forward, backward = seconds
+    return replace(gpu, launch_overhead=forward, backward_launch_overhead=backward)
+
+
+def is_assumed(gpu) -> bool:
+    """Return whether no program's Python is counted: a kernel takes what the preset's takes."""
+    return max(seconds_of(gpu)) <= LAUNCH_OVERHEAD
+
+
+def seconds_of(gpu) -> tuple[float, float]:
+    """Return the host's seconds for a kernel of eager code, forward and backward."""
+    backward = gpu.backward_launch_overhead
+    return gpu.launch_overhead, gpu.launch_overhead if backward is None else backward
+
+
+def step_seconds(launches, seconds) -> float:
+    """Return what the host takes for the launches of a step.
+
+    Parameters
+    ----------
+    launches : dict
+        How many, by `BY_PYTHON` and `BY_AUTOGRAD`.
+    seconds : tuple of float
+        As `parse` returns them.
+    """
+    return sum(launches[kind] * seconds[kind] for kind in (BY_PYTHON, BY_AUTOGRAD))
+
+
+def in_words(seconds) -> str:
+    """Write what a kernel takes: 31 µs, in the backward pass 24 µs."""
+    forward, backward = (quantity(value, "s") for value in seconds)
+    return forward if forward == backward else f"{forward}, in the backward pass {backward}"
