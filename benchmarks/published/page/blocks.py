@@ -9,7 +9,7 @@ from benchmarks.published.families.collectives import num_bytes
 from benchmarks.published.page import constants, drawings, findings, summary
 from benchmarks.published.page.markdown import plain, rows_of, table
 from benchmarks.published.shared import rows
-from benchmarks.published.study import assumed
+from benchmarks.published.study import assumed, eight_bits
 from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor
 from simgpu.units import number, quantity, size
@@ -156,6 +156,16 @@ def summary_table(found):
 def paper_table(found):
     """Return the table of memory by a paper's formula, beside what is simulated."""
     return table(("model", "what saves memory", "formula", "simulated"), summary.paper_lines(found))
+
+
+def eight_table():
+    """Return the table of what products of 8-bit numbers gain, by width and number of tokens."""
+    found = eight_bits.read()["by_width"]
+    counts = sorted({one["tokens"] for one in found})
+    gains = {(one["width"], one["tokens"]): one["gain"] for one in found}
+    head = ("width", *(f"{count:,} tokens" for count in counts))
+    widths = sorted({one["width"] for one in found})
+    return table(head, [(f"{w:,}", *(f"{gains[w, n]:.2f}" for n in counts)) for w in widths])
 
 
 def constant_table():

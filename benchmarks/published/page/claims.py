@@ -49,6 +49,12 @@ def _programs(missed):
 
 def _worst(n):
     return {
+        "H100s of 500 W are hardly predicted worse than others": n["power_low"] - n["power_limited"]
+        < 0.05,
+        "8 bits: predicted near the published gain with a scale for each tensor": abs(
+            n["eight_predicted"] / n["eight_tensor"] - 1
+        )
+        < 0.1,
         "nanotron: the worst really took three times as long": 2.5 < 1 / n["nanotron_low"] < 3.5,
         "nanotron: the worst of all programs": n["nanotron_low"] == n["programs_low"],
         "ResNet-50: no more than a quarter off": n["resnet50_low"] > 0.75,

@@ -1,6 +1,7 @@
 """What tables of published measurements say about the clock, as numbers by name."""
 
 import itertools
+import math
 import statistics
 from functools import lru_cache, partial
 
@@ -9,6 +10,7 @@ from benchmarks.published.families import vtrain
 from benchmarks.published.families.collectives import num_bytes
 from benchmarks.published.page import compiled, constants, summary
 from benchmarks.published.score import score
+from benchmarks.published.study import eight_bits
 from simgpu.hardware import assumptions, attention, matmul_efficiency
 from simgpu.hardware.presets import find_gpu
 from simgpu.network import measured
@@ -20,6 +22,7 @@ from simgpu.units import size
 SMALL, LARGE = 2**20, 2**29  # bytes: small messages up to the first, large ones from the second on
 SHORT, MIDDLE = 2**18, 2**22  # between them the launching of one thread ends and wires begin
 FLAT = (2**20, 2**21, 2**22)  # bytes: sizes whose published times are the same
+FEW = 4  # rows of a table whose median is worth a word
 REDUCES = 6  # all-reduces of a layer and micro-batch: two forward, again, and backward
 
 
@@ -267,6 +270,47 @@ def of_contention():
     return numbers
 
 
+def of_eight_bits() -> dict:
+    """Return what products of 8 bits gain: published, predicted, and from which width on."""
+    found = eight_bits.read()
+    few, many = sorted({one["tokens"] for one in found["by_width"]})
+    return {
+        "eight_tensor": eight_bits.TOKENS_TENSOR / eight_bits.TOKENS_16,
+        "eight_row": eight_bits.TOKENS_ROW / eight_bits.TOKENS_16,
+        "eight_predicted": found["published"],
+        "eight_few": f"{few:,}",
+        "eight_many": f"{many:,}",
+        "eight_from_few": f"{_pays_from(found, few):,}",
+        "eight_from_many": f"{_pays_from(found, many):,}",
+    }
+
+
+def _pays_from(found, tokens):
+    pays = (
+        one["width"] for one in found["by_width"] if one["tokens"] == tokens and one["gain"] > 1
+    )
+    return min(pays)
+
+
+def of_power(tables) -> dict:
+    """Return medians of predicted over published on H100s, with a stated limit and without."""
+    found = {
+        table.family: [p.ratio for p in table.predictions if _is_dense(p) and p.measured]
+        for table in tables
+    }
+    medians = {f: statistics.median(ratios) for f, ratios in found.items() if len(ratios) >= FEW}
+    return {
+        "power_limited": medians.pop("torchtitan", math.nan),
+        "power_low": min(medians.values(), default=math.nan),
+        "power_high": max(medians.values(), default=math.nan),
+    }
+
+
+def _is_dense(prediction):
+    kind = prediction.kind
+    return kind is not None and (kind.gpu, kind.model) == ("h100", "dense")
+
+
 def all_numbers(tables):
     """Return ``{name: number}`` for the page's text."""
     messages, steps = pairs(tables, "collectives"), pairs(tables, "vtrain")
@@ -278,7 +322,7 @@ def all_numbers(tables):
     numbers["below"] = sum(ratio < 1 for ratio in ratios) / len(ratios)
     numbers["too_long"] = max(ratios) - 1
     numbers |= summary.numbers(tables) | of_plans(tables) | of_more_messages(tables)
-    numbers |= of_contexts(tables) | compiled.numbers()
+    numbers |= of_contexts(tables) | compiled.numbers() | of_eight_bits() | of_power(tables)
     total = len(ratios) + numbers["programs_rows"] + numbers["other_rows"]
     fitted = sum(p.fitted for _, p in (*messages, *steps))
     return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps),

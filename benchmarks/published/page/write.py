@@ -67,6 +67,7 @@ def render(found, study, numbers):
         "table_editions": coverage.edition_table(found),
         "table_script": coverage.script_table(),
         "table_compiled": compiled.pairs_table(),
+        "table_eight": blocks.eight_table(),
         "table_fits": coverage.fit_table(found),
         "table_paper": blocks.paper_table(found),
         "table_constants": blocks.constant_table(),
