@@ -31,7 +31,7 @@ from d2lmini.training import (
 )
 from simgpu.timeline import Timeline
 
-__version__ = "0.1.0"
+__version__ = sim.__version__
 
 __all__ = [
     "Animator",

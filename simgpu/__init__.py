@@ -95,6 +95,7 @@ from simgpu.races.detector import RaceError
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.spawn import spawn
 
+__version__ = "0.1.0"
 _saving.register()
 
 

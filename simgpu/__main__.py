@@ -3,6 +3,9 @@
 import os
 import sys
 
+import torch
+
+import simgpu
 from simgpu import list_gpus
 from simgpu.calibrate import main as calibrate
 from simgpu.run import command
@@ -18,7 +21,7 @@ usage: simgpu COMMAND ...
   simgpu gpus          list the hardware that can be simulated, and its sources
   simgpu calibrate     measure a GPU, for `simgpu run --gpu FILE.json`
 
-`simgpu COMMAND --help` lists the options of a command."""
+`simgpu COMMAND --help` lists the options of a command, `simgpu --version` prints the versions."""
 
 
 def plan(arguments) -> int:
@@ -47,6 +50,9 @@ def main(argv=None) -> int:
     name, *arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("-h", "--help"):
         print(USAGE)
+        return 0
+    if name == "--version":
+        print(f"simgpu {simgpu.__version__}, PyTorch {torch.__version__}")
         return 0
     if name not in COMMANDS:
         print(f"simgpu: unknown command {name!r}\n\n{USAGE}", file=sys.stderr)
