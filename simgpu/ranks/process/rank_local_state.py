@@ -5,17 +5,14 @@ stops running, and restored before the rank resumes. `_STATE` lists it; to make 
 rank-local, add a pair of functions there.
 """
 
-import builtins
-import logging
 import os
 import random
 import sys
-import warnings
 from functools import partial
 
 import torch
 
-from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process import python_settings, torch_internals
 
 
 class HostClock:
@@ -142,64 +139,14 @@ def _set_path(path):
         sys.path[:] = folders
 
 
-# Replaced by programs that silence a rank, and by `warnings.catch_warnings`.
-_OUTPUT = (
-    (sys, "stdout"),
-    (sys, "stderr"),
-    (builtins, "print"),
-    (warnings, "showwarning"),
-    (warnings, "_showwarnmsg_impl"),
-)
-
-
-def _get_output():
-    """Return the output streams and functions, and the warning filters."""
-    return [getattr(module, name, None) for module, name in _OUTPUT], [*warnings.filters]
-
-
-def _set_output(output):
-    values, filters = output
-    for (module, name), value in zip(_OUTPUT, values, strict=True):
-        if value is not None:
-            setattr(module, name, value)
-    if warnings.filters != filters:  # only then: it makes Python show warnings again
-        warnings.filters = [*filters]
-        warnings._filters_mutated()
-
-
-_UNCONFIGURED = (logging.NOTSET, True, False, ())
-
-
-def _get_logging():
-    """Return the settings of all configured loggers, and the level disabled for all."""
-    found = {
-        logger: (logger.level, logger.propagate, logger.disabled, (*logger.handlers,))
-        for logger in (logging.root, *logging.root.manager.loggerDict.values())
-        if type(logger) is not logging.PlaceHolder
-        and (logger.level or logger.handlers or logger.disabled or not logger.propagate)
-    }
-    return found, logging.root.manager.disable
-
-
-def _set_logging(configured):
-    now = _get_logging()
-    if now == configured:
-        return
-    own, logging.root.manager.disable = configured
-    for logger in now[0].keys() | own.keys():
-        values = own.get(logger, _UNCONFIGURED)
-        logger.level, logger.propagate, logger.disabled, handlers = values
-        logger.handlers = [*handlers]
-    logging.root.setLevel(logging.root.level)  # clears the cache of which loggers are enabled
-
-
 _STATE = (
     (_get_environment, _set_environment),
     (_get_random_states, _set_random_states),
     (_get_main_program, _set_main_program),
     (_get_path, _set_path),
-    (_get_output, _set_output),
-    (_get_logging, _set_logging),
+    (python_settings.get_output, python_settings.set_output),
+    (python_settings.get_logging, python_settings.set_logging),
+    (python_settings.get_settings, python_settings.set_settings),
 )
 _ENVIRONMENT = 0  # its index in _STATE
 

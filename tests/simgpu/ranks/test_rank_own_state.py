@@ -4,11 +4,15 @@ Ranks come to the barriers in turn, so what one of them sets holds while the oth
 """
 
 import builtins
+import gc
 import io
 import logging
 import os
 import signal
+import socket
 import sys
+import tempfile
+import threading
 import warnings
 from contextlib import redirect_stdout
 
@@ -54,6 +58,10 @@ def set_variable():
     os.environ["SIMGPU_TEST"] = "1"
 
 
+class OwnLogger(logging.Logger):
+    """Another class of loggers."""
+
+
 SWITCHES = {
     "type": (lambda: torch.set_default_dtype(torch.float64), torch.get_default_dtype),
     "anomaly": (lambda: torch.autograd.set_detect_anomaly(True), torch.is_anomaly_enabled),
@@ -73,6 +81,45 @@ SWITCHES = {
         lambda: bool(logging.getLogger("simgpu.test").handlers),
     ),
     "logging": (lambda: logging.disable(logging.ERROR), lambda: logging.root.manager.disable),
+    "filters of loggers": (
+        lambda: logging.getLogger("simgpu.test").addFilter(len),
+        lambda: [*logging.getLogger("simgpu.test").filters],
+    ),
+    "filters of handlers": (
+        lambda: [handler.addFilter(len) for handler in logging.root.handlers],
+        lambda: [[*handler.filters] for handler in logging.root.handlers],
+    ),
+    "records of loggers": (
+        lambda: logging.setLogRecordFactory(len), logging.getLogRecordFactory,
+    ),
+    "classes of loggers": (
+        lambda: logging.setLoggerClass(OwnLogger), logging.getLoggerClass,
+    ),
+    "names of levels": (
+        lambda: logging.addLevelName(31, "LOUD"), lambda: logging.getLevelName(31),
+    ),
+    "aliases of levels": (
+        lambda: logging.addLevelName(logging.WARNING, "LOUD"),
+        lambda: (logging.getLevelName("WARN"), logging.getLevelName("LOUD")),
+    ),
+    "hook for errors": (lambda: setattr(sys, "excepthook", len), lambda: sys.excepthook is len),
+    "hook for errors of threads": (
+        lambda: setattr(threading, "excepthook", len), lambda: threading.excepthook,
+    ),
+    "hook for output": (lambda: setattr(sys, "displayhook", len), lambda: sys.displayhook),
+    "how tensors are printed": (
+        lambda: torch.set_printoptions(precision=2), lambda: str(torch.tensor([1 / 3])),
+    ),
+    "directory of temporary files": (
+        lambda: setattr(tempfile, "tempdir", "/"), lambda: tempfile.tempdir,
+    ),
+    "time limit of sockets": (
+        lambda: socket.setdefaulttimeout(1), socket.getdefaulttimeout,
+    ),
+    "recursion": (
+        lambda: sys.setrecursionlimit(5001), sys.getrecursionlimit,
+    ),
+    "when garbage is collected": (lambda: gc.set_threshold(701), gc.get_threshold),
     "variables": (set_variable, lambda: os.environ.get("SIMGPU_TEST")),
     "directory": (lambda: os.chdir("/"), os.getcwd),
     "print": (lambda: setattr(builtins, "print", len), lambda: builtins.print),
@@ -219,3 +266,19 @@ def test_timers_of_signals_are_refused():
     with pytest.raises(NotImplementedError, match=r"signal\.alarm in a rank.* real seconds"):
         sim.spawn(lambda rank: signal.alarm(1), nprocs=2)
     assert sim.spawn(lambda rank: signal.alarm(0), nprocs=2) == [0, 0]
+
+
+def test_only_the_first_rank_speaks(capfd):
+    """The usual filter: each rank adds its own to the logger that the module has made."""
+
+    def program(rank):
+        dist.init_process_group()
+        log = logging.getLogger("simgpu.speaks")
+        log.setLevel(logging.INFO)
+        log.addHandler(logging.StreamHandler())
+        log.addFilter(lambda record: rank == 0)
+        dist.all_reduce(torch.ones(1, device="sim"))
+        log.info("step 1 on rank %d", rank)
+
+    sim.spawn(program, nprocs=2)
+    assert capfd.readouterr().err.splitlines() == ["step 1 on rank 0"]
