@@ -82,10 +82,20 @@ def report(args, job, script, steps, wrong, work, fused, loaders, notes) -> int:
         return 1
     summary = summarize(spans, steps, job.cluster, wrong, work, fused, loaders)
     text = "\n".join([str(summary), *(f"note: {note}" for note in [*notes, *summary.doubts()])])
+    _print(json.dumps(summary.to_dict()) if args.summary == "json" else text)
     if args.timeline:
-        page.write(args.timeline, spans, steps, f"{script.name}\n\n{text}")
-    print(json.dumps(summary.to_dict()) if args.summary == "json" else text)
+        try:
+            page.write(args.timeline, spans, steps, f"{script.name}\n\n{text}")
+        except OSError as error:
+            say(f"--timeline {args.timeline}: {error.strerror}; the summary is complete")
+            return 1
     return 0
+
+
+def _print(text):
+    """Print a text; what the terminal cannot show becomes a question mark."""
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
 
 
 def _report_nothing(script):

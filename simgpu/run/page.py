@@ -1,5 +1,7 @@
 """Write the timeline of a run: a page, or a file for Chrome and Perfetto."""
 
+import os
+
 from simgpu.timeline import Timeline, svg, widget
 
 _PAGE = """<!DOCTYPE html>
@@ -29,12 +31,14 @@ def check(path) -> None:
     Raises
     ------
     ValueError
-        If its suffix is not .html or .json, or its folder does not exist.
+        If its suffix is not .html or .json, it is a folder, or its own folder does not exist.
     """
     if path is None:
         return
     if path.suffix not in (".html", ".json"):
         raise ValueError(f"--timeline {path}: the file name must end in .html or .json")
+    if path.is_dir():
+        raise ValueError(f"--timeline {path}: this is a folder; give a file")
     if not path.parent.is_dir():
         raise ValueError(f"--timeline {path}: there is no folder {path.parent}")
 
@@ -55,6 +59,15 @@ def write(path, spans, steps, text) -> None:
     text : str
         The summary.
     """
+    beside = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
+    try:
+        _write(beside, spans, steps, text)
+        beside.replace(path)  # there is never half a file under this name
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write(path, spans, steps, text):
     if path.suffix == ".json":
         Timeline(spans).to_chrome(path)
         return

@@ -5,6 +5,7 @@ import queue
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import torch
 
@@ -136,7 +137,8 @@ class CooperativeScheduler:
         except Stopped:
             pass
         except BaseException as error:
-            self._add_context(rank, error)
+            with suppress(Exception):  # a status that cannot be described must not hide the error
+                self._add_context(rank, error)
             self._stop(error)
         finally:
             rank.ended = True

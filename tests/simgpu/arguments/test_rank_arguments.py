@@ -15,8 +15,24 @@ from support.programs import refused_arguments
 from torch import multiprocessing as mp
 from torch.distributed import ReduceOp
 from torch.distributed import _functional_collectives as functional
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+
+def spread(device):
+    """Return a DTensor."""
+    return distribute_tensor(ones(device, 4), init_device_mesh(device.type, (2,)), [Shard(0)])
+
 
 TYPES = {
+    "a DTensor": (
+        lambda r, d: dist.all_reduce(spread(d)),
+        "all_reduce", "gets a DTensor, which is spread over a mesh already; give what is on this r",
+    ),
+    "a tensor without values": (
+        lambda r, d: dist.all_reduce(torch.ones(4, device="meta")),
+        "all_reduce", "gets a tensor on the device meta, which has no values; move it to a GPU",
+    ),
     "average of bools": (
         lambda r, d: dist.all_reduce(ones(d, 4).bool(), op=ReduceOp.AVG),
         "all_reduce", "reduces bool by avg: NCCL has no average of bools; average x.float()",

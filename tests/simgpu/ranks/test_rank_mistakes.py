@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel
 
 import simgpu as sim
+from simgpu.ranks.process import describe_ranks
 
 
 def failing(program, k=2, error=sim.RanksError):
@@ -471,3 +472,19 @@ def test_a_message_in_a_batch_and_one_outside(device_id, kind):
         return
     with pytest.raises(sim.RanksError, match=r"rank 1 waits in recv from rank 0 "):
         sim.spawn(program, nprocs=2)
+
+
+def test_an_error_ends_the_job_even_if_the_other_ranks_cannot_be_described(monkeypatch):
+    """Else the job would hang: nobody would stop the other ranks."""
+
+    def fail(lines):
+        raise KeyError("no status")
+
+    monkeypatch.setattr(describe_ranks, "lines", fail)
+
+    def program(rank, device):
+        if rank == 1:
+            raise ZeroDivisionError("of the program")
+        dist.all_reduce(torch.ones(4, device=device))
+
+    assert "of the program" in failing(program, error=ZeroDivisionError)

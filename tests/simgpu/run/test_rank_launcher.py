@@ -1,11 +1,14 @@
 """The launcher: scripts run as under ``torchrun``, errors are reported."""
 
+import errno
+import io
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -336,6 +339,37 @@ def test_timelines(launch, tmp_path):
     assert out.strip().splitlines()[0] in text
     assert not re.search(r"(src|href)=|@import|url\((?!#)", text)  # nothing from elsewhere
     assert "rank 1 sim:1 comm" in text
+
+
+@pytest.mark.parametrize("name", ["out.html", "out.json"])
+def test_a_timeline_that_cannot_be_written_costs_no_summary(name, launch, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    target = tmp_path / name
+    target.write_text("an older one")
+    monkeypatch.setattr(Path, "replace", full)
+    code, out, err = launch(WORK, options=["--timeline", str(target)])
+    assert code == 1
+    assert out.startswith("simulated, not measured")
+    assert f"--timeline {target}: No space left on device; the summary is complete" in err
+    assert target.read_text() == "an older one"
+    assert not [*tmp_path.glob(".out*")]
+
+
+def test_a_folder_is_no_timeline(launch, tmp_path, capsys):
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(SystemExit):
+        launch("print('ran')\n", options=["--timeline", str(tmp_path / "x.json")])
+    assert "x.json: this is a folder; give a file" in capsys.readouterr().err
+
+
+def test_a_terminal_that_cannot_show_all_letters(launch, monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert launch(WORK)[0] == 0
+    out.seek(0)
+    assert "?s" in out.read()  # for microseconds
 
 
 def test_shapes_only(launch):

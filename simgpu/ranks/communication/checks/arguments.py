@@ -177,6 +177,7 @@ def _check(caller, call, tensors, wanted, others=(), op=None):
     every = [*tensors, *others]
     if not every:
         refuse(caller.rank, call, "gets no tensor", "give at least one")
+    _check_kinds(caller, call, every)
     on_gpu = all(isinstance(tensor, SimTensor) for tensor in every)
     if len(caller.takes) == 1:
         _check_devices(caller, call, every)
@@ -187,6 +188,20 @@ def _check(caller, call, tensors, wanted, others=(), op=None):
     if on_gpu:
         memory.check_layout(caller.rank, call, tensors, wanted)
     return on_gpu
+
+
+def _check_kinds(caller, call, tensors):
+    for tensor in tensors:
+        if hasattr(tensor, "to_local"):  # not isinstance: importing DTensor takes a second
+            refuse(
+                caller.rank, call, "gets a DTensor, which is spread over a mesh already",
+                "give what is on this rank, x.to_local(), or redistribute it",
+            )  # fmt: skip
+        if not isinstance(tensor, SimTensor) and tensor.device.type == "meta":
+            refuse(
+                caller.rank, call, "gets a tensor on the device meta, which has no values",
+                "move it to a GPU with to_empty()",
+            )  # fmt: skip
 
 
 def _check_devices(caller, call, tensors):
