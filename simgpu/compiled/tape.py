@@ -27,7 +27,10 @@ _recipes = weakref.WeakKeyDictionary()  # block that was not kept -> what it is 
 _graph_task = torch._C._current_graph_task_id  # of the backward pass that runs; -1: none
 _autograd_node = torch._C._current_autograd_node
 # What calls these, such as hooks of FSDP, is no line of the program that a compiler stops at.
-_COLLECTIVES = (os.path.dirname(torch.distributed.__file__) + os.sep,)
+_COLLECTIVES = (
+    os.path.dirname(torch.distributed.__file__) + os.sep,
+    torch.nn.parallel.distributed.__file__,
+)
 _BY_AUTOGRAD = "torch::autograd::AccumulateGrad"  # it runs beside the compiled backward pass
 
 
@@ -132,10 +135,10 @@ class Tape:
         """
         if self.ends_if_over():
             return
-        if read:
+        broken = not self.backward and not user_frame.is_called_from(_COLLECTIVES)
+        if broken and read:
             self._refuse_break(f"{read} needs values of the GPU on the host")
-        broken = self._entries and not self.backward
-        broken = broken and not user_frame.is_called_from(_COLLECTIVES)
+        broken = broken and self._entries
         if broken:
             self.record.breaks[user_frame.line()] += 1
         self.flush()
@@ -156,7 +159,7 @@ class Tape:
             self.settle()
 
     def _refuse_break(self, reason):
-        if self.settings.one_graph and not self.backward:
+        if self.settings.one_graph:
             raise find("torch._dynamo.exc:Unsupported")(
                 f"{user_frame.line()}: {reason}, which breaks the graph, and fullgraph=True allows "
                 "no break; move it out of the compiled code"

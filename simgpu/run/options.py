@@ -85,7 +85,8 @@ def _add_hardware(parser):
     )  # fmt: skip
     add(
         "--host-per-step", metavar="20ms",
-        help="what the host does for each step besides, such as logging (default: nothing)",
+        help="what the host does behind each optimizer.step(), such as logging; a GPU goes on with "
+        "what it was given (default: nothing)",
     )  # fmt: skip
     add(
         "--slow", action="append", default=[], metavar="RANK:FACTORx",
@@ -125,7 +126,7 @@ def _add_what_is_reported(parser):
     add(
         "--loader", metavar="WHAT",
         help="measured: let the simulated GPUs wait for the script's DataLoader, as fast as it is "
-        "on this machine; 0.8ms: each batch takes that long; off: batches take no time, and the "
+        "on this machine; 0.8ms: it delivers a batch so often; off: batches take no time, and the "
         "loader is not looked at (default: they take none, and a note says if they would)",
     )  # fmt: skip
     add(

@@ -42,12 +42,13 @@ class Steps:
 
     Attributes
     ----------
+    host_seconds : float
     cut_short : bool
         Whether a rank has ended in this way.
     """
 
     def __init__(self, limit=None, host_seconds=0.0):
-        self._limit, self._host_seconds, self.cut_short = limit, host_seconds, False
+        self._limit, self.host_seconds, self.cut_short = limit, host_seconds, False
         self._made = weakref.WeakKeyDictionary()  # optimiser -> how many steps
         self._ends = defaultdict(list)  # rank -> a list for each optimiser
         self._ends_by_optimizer = weakref.WeakKeyDictionary()  # optimiser -> its list
@@ -95,8 +96,8 @@ class Steps:
         self._ends_by_optimizer[optimizer].append(
             End(end, *(c.copy() for c in (device.flops, device.kernels, device.launches)))
         )
-        if is_main and self._host_seconds:
-            machine.compute_on_host("work for each step", self._host_seconds)
+        if is_main and self.host_seconds:
+            machine.compute_on_host("work for each step", self.host_seconds)
 
     def made_by(self, rank) -> int:
         """Return how many steps a rank has made so far."""

@@ -96,6 +96,8 @@ class Summary:
         How many of them are eager code, by rank and by what launches them.
     input : Input, optional
         What the script's data loader took.
+    other_seconds : float
+        What the host does besides for each step, as stated.
     """
 
     hardware: str
@@ -118,6 +120,7 @@ class Summary:
     kernels: dict = field(default_factory=dict)
     launches: dict = field(default_factory=dict)
     input: Input | None = None
+    other_seconds: float = 0.0
 
     @property
     def exposed_communication(self):
@@ -210,6 +213,9 @@ class Summary:
                     f"{_seconds(slow)} at least: --host"
                 )
             text += ")"
+        if self.other_seconds:
+            seconds += self.other_seconds
+            text += f", and for {_seconds(self.other_seconds)} of other work"
         return f"{_seconds(seconds)} a step", text
 
     @property
@@ -343,6 +349,7 @@ def summarize(
         kernels=steps.kernels() if durations else {},
         launches=steps.launches() if durations else {},
         input=loaded,
+        other_seconds=steps.host_seconds,
     )
 
 

@@ -7,6 +7,7 @@ from simgpu.plan import errors
 from simgpu.search.best_first import GAIN, ROOM, Search
 from simgpu.units import number, quantity, size
 
+BARELY = " barely"
 LITTLE = 0.0005  # of a step: no cause worth a line
 HEAD = "plan", "step time", "tokens/s a GPU", "MFU", "memory", "limited by", ""
 
@@ -124,7 +125,8 @@ class SearchReport:
         return (
             row["plan"], quantity(row["step_time_seconds"], "s"),
             number(row["tokens_per_second_per_gpu"]), f"{row['mfu_share']:.0%}",
-            f"{size(round(row['peak_memory_bytes']))} ({row['memory_share']:.0%})",
+            f"{size(round(row['peak_memory_bytes']))} ({row['memory_share']:.0%})"
+            + (BARELY if _fits_barely(tried) else ""),
             f"{cause} {row['time_shares'][cause]:.0%}", *self._money(tried).values(),
             "best" if tried is self.best else word,
         )  # fmt: skip
@@ -168,6 +170,11 @@ class SearchReport:
             f"that were predicted to differ by more: 19 of 20 were in that order; those by "
             f"{errors.COMPARED:.0%} to {2 * errors.COMPARED:.0%}: {errors.ORDER:.0%}",
         ]
+        if any(map(_fits_barely, result.tried[: self.top])):
+            lines.append(
+                f" {BARELY}: reserved memory and what is not counted (CUDA's context, NCCL's "
+                "buffers) are more than a GPU has; simgpu plan with a plan's options says more"
+            )
         if result.skipped:
             lines.append(
                 f"{result.simulated} plans simulated; {result.skipped} more cannot be "
@@ -181,6 +188,11 @@ class SearchReport:
             return []
         lines = [f"{rejected.total():,} plans rejected (--why PLAN explains one)"]
         return lines + [f"  {count:>7,}  {reason}" for reason, count in rejected.most_common()]
+
+
+def _fits_barely(tried):
+    """Whether it fits only if the allocator finds room beside what is not counted."""
+    return tried.step.reserved + tried.step.context_bytes[1] > tried.job.cluster.gpu.memory
 
 
 def explain(report, tried) -> str:

@@ -203,6 +203,24 @@ function(torch.ones(4, 4, device="cuda"))
     assert "graph breaks" not in out
 
 
+def test_what_ddp_does_breaks_no_graph(simgpu_run):
+    source = """
+import os, torch
+import torch.distributed as dist
+from torch import nn
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group()
+model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.BatchNorm1d(8)).cuda()
+model = torch.compile(nn.parallel.DistributedDataParallel(model), fullgraph=True)
+for _ in range(2):
+    model(torch.ones(4, 8, device="cuda")).sum().backward()
+"""
+    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
+    assert code == 0, err
+    assert "compiled: " in out
+    assert "graph breaks" not in out
+
+
 def test_only_some_lines_with_breaks_are_named(run):
     breaks = "\n".join("    x = x + 1; x.sum().item()" for _ in range(5))
     source = f"import torch\n@torch.compile\ndef function(x):\n{breaks}\n    return x\n"

@@ -142,6 +142,8 @@ def test_what_a_host_does_for_each_step_is_added(ranks, simgpu_run):
     plain = summary(simgpu_run, source, *options)["step_time_seconds"]
     more = summary(simgpu_run, source, *options, "--host-per-step", "20ms")["step_time_seconds"]
     assert more - plain == pytest.approx(20e-3, rel=0.01)
+    _, out, _ = simgpu_run(source, "--shapes-only", *options, "--host-per-step", "20ms")
+    assert re.search(r"^host .*, and for 20.0 ms of other work$", out, re.MULTILINE)
 
 
 def test_no_time_for_each_step_is_refused(simgpu_run, capsys):

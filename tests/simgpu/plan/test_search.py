@@ -283,6 +283,16 @@ def test_plans_closer_than_the_error_are_said_to_be():
     assert (low, high) == find_band(one.best.kind).span
 
 
+def test_plans_that_fit_barely_are_marked():
+    roomy, tight = tried(Plan(shard=1), 1.0), tried(Plan(tp=2, shard=1), 1.1)
+    whole = tight.job.cluster.gpu.memory
+    tight = replace(tight, step=replace(tight.step, memory=0.8 * whole, reserved=whole + 1))
+    text = str(report(roomy, tight))
+    assert [line for line in text.splitlines() if "(80%) barely" in line]
+    assert text.count("barely") == 2  # the mark, and what it means
+    assert "barely" not in str(report(roomy))
+
+
 def test_a_baseline_that_is_close_is_a_tie():
     one = report(tried(Plan(shard=1), 1.0), baseline=tried(Plan(tp=4, shard=1), 1.05))
     assert "takes 5% less: cannot tell" in str(one)
