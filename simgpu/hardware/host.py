@@ -45,8 +45,8 @@ def parse(text) -> tuple[float, float]:
 
     Examples
     --------
-    >>> parse("31us/24us"), parse("10us")
-    ((3.1e-05, 2.4e-05), (1e-05, 1e-05))
+    >>> [round(1e6 * seconds) for seconds in parse("31us/24us")]
+    [31, 24]
     """
     forward, slash, backward = text.partition("/")
     try:

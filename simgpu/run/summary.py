@@ -149,6 +149,11 @@ class Summary:
         doubts = []
         if self.input:
             doubts += self.input.doubts(self.end - self.start, self.num_steps)
+        if self.limit == "launches" and not self.launches and host.is_assumed(self.gpu):
+            doubts.append(
+                "launches limit this run, and their time is assumed: "
+                f"{host.in_words(self._each)} each; --host states another"
+            )
         fullest = max(self.peak_reserved, key=self.peak_reserved.get)
         reserved = self.peak_reserved[fullest]
         uncounted = nccl_memory.in_words(self.uncounted[fullest])

@@ -10,7 +10,8 @@ from tools.pages import footer
 
 
 def test_the_version_is_that_of_the_package(tmp_path):
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nversion = "3.1.4"\n')
+    (tmp_path / "simgpu").mkdir()
+    (tmp_path / "simgpu" / "__init__.py").write_text('"""A package."""\n\n__version__ = "3.1.4"\n')
     assert footer.version(tmp_path) == "3.1.4"
     assert f"## {footer.version()}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"\nversion: {footer.version()}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 def version(root=ROOT):
     """Return the version of the package, which is that of the book."""
-    text = (root / "pyproject.toml").read_text(encoding="utf-8")
-    return re.search(r'^version = "([^"]+)"', text, re.MULTILINE)[1]
+    text = (root / "simgpu" / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "([^"]+)"', text, re.MULTILINE)[1]
 
 
 def date(root=ROOT):

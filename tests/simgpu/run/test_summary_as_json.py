@@ -46,7 +46,7 @@ def test_its_numbers_are_those_of_the_text(both):
     def percent(share):
         return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
-    step, throughput, exposed, memory, mfu, limit, *causes, kernels = rows
+    step, throughput, exposed, memory, mfu, limit, *causes, kernels, host = rows
     assert step == ("step time", quantity(found["step_time_seconds"], "s"), "median of 3")
     assert found["steps"] == 3
     samples = found["throughput_per_second"]
@@ -79,6 +79,12 @@ def test_its_numbers_are_those_of_the_text(both):
     assert kernels[1:] == (
         f"{sum(parts.values()):.0f} a step",
         "{:.0f} forward, {:.0f} backward, {:.0f} in the optimizer".format(*parts.values()),
+    )
+    launches, each = found["launches_per_step"]["0"], found["launch_seconds"]
+    assert sum(launches) == sum(parts.values())  # nothing is compiled
+    assert host[1:] == (
+        f"{1e6 * sum(n * s for n, s in zip(launches, each, strict=True)):.1f} µs a step",
+        f"to launch {sum(launches):.0f} kernels of eager code, 5 µs each (assumed)",
     )
     shares = found["time_shares"]
     assert limit[1] == found["limited_by"] == max(shares, key=shares.get)
