@@ -82,14 +82,22 @@ def report(args, job, script, steps, wrong, work, fused, loaders, notes) -> int:
         return 1
     summary = summarize(spans, steps, job.cluster, wrong, work, fused, loaders)
     text = "\n".join([str(summary), *(f"note: {note}" for note in [*notes, *summary.doubts()])])
-    _print(json.dumps(summary.to_dict()) if args.summary == "json" else text)
-    if args.timeline:
-        try:
-            page.write(args.timeline, spans, steps, f"{script.name}\n\n{text}")
-        except OSError as error:
-            say(f"--timeline {args.timeline}: {error.strerror}; the summary is complete")
-            return 1
-    return 0
+    try:
+        _print(json.dumps(summary.to_dict()) if args.summary == "json" else text)
+    finally:  # also if nobody reads what is printed
+        written = _write(args.timeline, spans, steps, f"{script.name}\n\n{text}")
+    return 0 if written else 1
+
+
+def _write(path, spans, steps, text):
+    """Write the timeline, if one is asked for; return whether that has worked."""
+    try:
+        if path is not None:
+            page.write(path, spans, steps, text)
+    except OSError as error:
+        say(f"--timeline {path}: {error.strerror}; the summary is complete")
+        return False
+    return True
 
 
 def _print(text):
