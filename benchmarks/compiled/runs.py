@@ -8,8 +8,7 @@ from pathlib import Path
 
 from benchmarks.published.families.torchtitan import GPU
 from simgpu.bands.kinds import Kind
-from simgpu.hardware import gpu_file
-from simgpu.hardware.host import SLOW
+from simgpu.hardware import gpu_file, host
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = "benchmarks.compiled.programs"
@@ -25,8 +24,7 @@ def with_host(pair):
     """Return the seconds of an eager step on the host of `SLOW`, if it is that program's."""
     if pair.program != COURSE:
         return None
-    host = "/".join(f"{1e6 * seconds:g}us" for seconds in SLOW)
-    return _run(pair, launch=("--host", host))["seconds"]
+    return _run(pair, launch=("--host", host.option(host.SLOW)))["seconds"]
 
 
 def _run(pair, *more, launch=()):

@@ -35,9 +35,9 @@ class Kind:
     numbers : str
         Of its products: ``"8-bit"``, ``"16-bit"`` or ``"32-bit"``, TF32 included.
     limit : str
-        What limits it: ``"launches"``, ``"stated launches"`` if somebody has stated what the
-        host takes (no such step was published), ``"wires"``, or ``"kernels"``, by products or
-        bandwidth: published rows of both are predicted equally well.
+        What limits it: ``"launches"``, ``"stated launches"`` if somebody has stated or measured
+        what the host takes (no such step was published), ``"wires"``, or ``"kernels"``, by
+        products or bandwidth: published rows of both are predicted equally well.
     code : str
         ``"compiled"``, fused kernels included, or ``"eager"``.
     place : str

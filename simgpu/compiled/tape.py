@@ -74,9 +74,7 @@ class Tape:
     def __init__(self, device, settings, record, training=False, backward=False, first=0):
         self.device, self.settings, self.record = device, settings, record
         self.training, self.backward, self.first = training, backward, first
-        self._around = id(
-            saving_hook()
-        )  # of a checkpoint around the region, which outlives the tape
+        self._around = id(saving_hook())  # of a checkpoint around, which outlives the tape
         self._called = False  # whether the host has paid for the call
         self._graph_inputs = GraphInputs(record.buffers)
         self._clear()

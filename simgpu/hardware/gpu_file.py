@@ -11,9 +11,9 @@ of which the first two are required:
     ``tf32``, ``bfloat16``, ``float16`` (and ``float64``, ``float8`` and ``int8``, if the GPU has
     units for them and their rate is known; of GeForce cards, those with float32 sums);
     ``memory_bandwidth``, bytes/s; ``memory``, bytes. Optional: ``launch_overhead``,
-    ``kernel_overhead`` and ``collective_launch_overhead``, seconds; ``compute_efficiency``,
-    ``memory_efficiency`` and ``matmul_efficiency``, shares of the peaks in (0, 1];
-    ``multiprocessors``, their number; ``sources``, where each number comes from.
+    ``backward_launch_overhead``, ``kernel_overhead`` and ``collective_launch_overhead``, seconds;
+    ``compute_efficiency``, ``memory_efficiency`` and ``matmul_efficiency``, shares of the peaks in
+    (0, 1]; ``multiprocessors``, their number; ``sources``, where each number comes from.
 ``link``
     The link that machines with this GPU have: a preset's name (`simgpu.LINKS`) or a rate, and
     settings, as `simgpu.hardware.links` describes them, such as ``"25GB/s"`` and

@@ -1,23 +1,15 @@
-"""What the host takes for eager code: seconds for each kernel, forward and backward, and a step.
+"""What the host takes for eager code: seconds for each kernel, forward and backward.
 
 In the forward pass and in optimizers Python issues each operation, and autograd notes it; in the
-backward pass C++ issues them. Which time that takes depends on the processor *and* on the program,
-and the published values differ by a factor of nine:
+backward pass C++ issues them. The time depends on the processor *and* on the program. The preset's
+is that of PyTorch's own operations called one by one (``assumptions.py``). Published programs took
+several times as long: `SLOW`, and that in ``benchmarks/published/families/vtrain.py``.
 
-=======================================================  ==========  ==========
-program and host                                         forward     backward
-=======================================================  ==========  ==========
-PyTorch's own operations, called one by one: the preset  5 us        5 us
-GPTs of Stanford's CS336 on a host with A100s            31 us       24 us
-Megatron-DeepSpeed on vTrain's hosts of 8 A100s          48.9 us     48.9 us
-=======================================================  ==========  ==========
-
-The preset is a round number (``assumptions.py``); the others are fitted to published steps that
-wait for the host (`SLOW` below, ``benchmarks/published/families/vtrain.py``). To measure one's own,
-run a script with so small a batch that the GPU waits for the host, and divide the times of both
-passes by their kernels, which ``simgpu run`` prints; ``--host 31us/24us`` then states them. Kernels
-of compiled code and of CUDA graphs are launched with less Python or all at once: ``--host`` does
-not make them slower.
+To measure one's own, run a script with so small a batch that the GPU waits for the host, and divide
+the times of both passes by their kernels, which ``simgpu run`` prints; ``--host`` then states them.
+Kernels of compiled code and of CUDA graphs are launched with less Python or all at once: ``--host``
+does not make them slower. An operation on a list of tensors counts as one kernel; what the host
+takes for each of its tensors is not known.
 """
 
 from dataclasses import replace
@@ -32,7 +24,21 @@ BY_PYTHON, BY_AUTOGRAD = False, True  # what launches a kernel of eager code
 # kernels. Fitted to these two rows alone; how right it is for others is on the page *How Far to
 # Trust the Clock*.
 SLOW = 31e-6, 24e-6
-HOW = "31us/24us: in the forward pass and in optimizers, and in the backward pass; 10us: in both"
+
+
+def option(seconds) -> str:
+    """Write seconds as ``--host`` takes them.
+
+    Examples
+    --------
+    >>> option(SLOW)
+    '31us/24us'
+    """
+    return "/".join(f"{1e6 * value:g}us" for value in seconds)
+
+
+HOW = f"{option(SLOW)}: in the forward pass and in optimizers, and in the backward pass; 10us: in "
+HOW += "both"
 
 
 def parse(text) -> tuple[float, float]:
@@ -69,8 +75,8 @@ def with_host(gpu, seconds):
 
 
 def is_assumed(gpu) -> bool:
-    """Return whether no program's Python is counted: a kernel takes what the preset's takes."""
-    return max(seconds_of(gpu)) <= LAUNCH_OVERHEAD
+    """Return whether the host is the preset's: nobody has stated or measured another."""
+    return seconds_of(gpu) == (LAUNCH_OVERHEAD, LAUNCH_OVERHEAD)
 
 
 def seconds_of(gpu) -> tuple[float, float]:

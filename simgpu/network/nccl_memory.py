@@ -78,6 +78,21 @@ class Connections:
         return tuple(sum(count * each[i] for count, each in counts) for i in (0, 1))
 
 
+def may_be_too_much(reserved, num_bytes, memory) -> bool:
+    """Return whether a GPU may lack the room for this beside what is reserved.
+
+    Parameters
+    ----------
+    reserved : float
+        Bytes of the allocator's segments.
+    num_bytes : tuple
+        What `Connections.num_bytes` has returned.
+    memory : int
+        Bytes that the GPU has.
+    """
+    return reserved + num_bytes[1] > memory
+
+
 def in_words(num_bytes) -> str:
     """Describe what `Connections.num_bytes` has returned.
 

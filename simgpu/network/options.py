@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from simgpu.hardware import host as hosts
 from simgpu.hardware.default import find_gpu_and_link
-from simgpu.hardware.host import HOW as HOST
 from simgpu.hardware.links import HOW
 from simgpu.hardware.presets import GPUS, LINKS
 from simgpu.network.boards import board_of
@@ -23,9 +22,9 @@ def add_machine(parser) -> None:
         help=f"{', '.join(LINKS)}; {HOW} (default: the usual one of the GPU)",
     )
     add(
-        "--host", metavar="31us/24us",
-        help=f"what the host takes for each kernel of eager code; {HOST} (default: that of the "
-        "GPU, for presets 5us; help('simgpu.hardware.host') says how to measure it)",
+        "--host", metavar=hosts.option(hosts.SLOW),
+        help=f"what the host takes for each kernel of eager code; {hosts.HOW} (default: that of "
+        "the GPU, for presets 5us; help('simgpu.hardware.host') says how to measure it)",
     )  # fmt: skip
     add(
         "--network", metavar="NETWORK",

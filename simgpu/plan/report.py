@@ -114,7 +114,9 @@ class Report:
         memory += f"; {size(self.peak_reserved_bytes)} reserved"
         if not self.fits:
             memory += ": DOES NOT FIT"
-        elif self.peak_reserved_bytes + self.uncounted_memory_bytes[1] > self.gpu_memory_bytes:
+        elif nccl_memory.may_be_too_much(
+            self.peak_reserved_bytes, self.uncounted_memory_bytes, self.gpu_memory_bytes
+        ):
             memory += ": fits barely, if the allocator finds room beside what is not counted"
         peak = f"of {quantity(self.peak_flop_per_second, 'FLOP/s')} a GPU, the peak for"
         rows = [

@@ -157,7 +157,7 @@ class Summary:
         fullest = max(self.peak_reserved, key=self.peak_reserved.get)
         reserved = self.peak_reserved[fullest]
         uncounted = nccl_memory.in_words(self.uncounted[fullest])
-        if reserved + self.uncounted[fullest][1] > self.gpu_memory:
+        if nccl_memory.may_be_too_much(reserved, self.uncounted[fullest], self.gpu_memory):
             doubts.append(
                 f"{_of(reserved, self.gpu_memory)} are reserved on rank {fullest}: a real GPU may "
                 f"be out of memory, since it also holds {uncounted}, and the workspaces of "

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from simgpu.bands.find import find_band, in_words
+from simgpu.network import nccl_memory
 from simgpu.plan import errors
 from simgpu.search.best_first import GAIN, ROOM, Search
 from simgpu.units import number, quantity, size
@@ -192,7 +193,8 @@ class SearchReport:
 
 def _fits_barely(tried):
     """Whether it fits only if the allocator finds room beside what is not counted."""
-    return tried.step.reserved + tried.step.context_bytes[1] > tried.job.cluster.gpu.memory
+    step, memory = tried.step, tried.job.cluster.gpu.memory
+    return nccl_memory.may_be_too_much(step.reserved, step.context_bytes, memory)
 
 
 def explain(report, tried) -> str:

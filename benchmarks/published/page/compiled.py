@@ -5,7 +5,7 @@ from statistics import median
 from benchmarks.compiled import record
 from benchmarks.compiled.table import GOAL, cells, largest_error, median_error, outside
 from benchmarks.published.page.markdown import plain, table
-from simgpu.hardware.host import SLOW
+from simgpu.hardware import host
 
 HEAD = ("program", "ratio", "error", "eager, ms", "compiled, ms", "eager, GiB", "compiled, GiB")
 SHORT, LONG = 256, 1024  # tokens of the passes of the course's models whose ratio is far off
@@ -60,15 +60,13 @@ def numbers() -> dict:
 def _host_numbers(rows):
     changed = [row for row in rows if row.hosted and row.hosted > HOST_MATTERS * row.seconds[0]]
     others = [row for row in changed if not row.pair.options.startswith(FITTED)]
-    before, after = (
-        [abs(seconds / row.pair.seconds[0] - 1) for row, seconds in found]
-        for found in ([(r, r.seconds[0]) for r in others], [(r, r.hosted) for r in others])
-    )
-    forward, backward = (1e6 * seconds for seconds in SLOW)
+    before = [abs(row.seconds[0] / row.pair.seconds[0] - 1) for row in others]
+    after = [abs(row.hosted / row.pair.seconds[0] - 1) for row in others]
+    forward, backward = (1e6 * seconds for seconds in host.SLOW)
     return {
         "host_forward": forward,
         "host_backward": backward,
-        "host_option": f"{forward:g}us/{backward:g}us",
+        "host_option": host.option(host.SLOW),
         "host_rows": len(others),
         "host_before": median(before),
         "host_median": median(after),

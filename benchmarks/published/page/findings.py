@@ -3,6 +3,7 @@
 import itertools
 import math
 import statistics
+from collections import defaultdict
 from functools import lru_cache, partial
 
 from benchmarks.published import orders, sweeps
@@ -294,12 +295,12 @@ def _pays_from(found, tokens):
 
 def of_power(tables) -> dict:
     """Return medians of predicted over published on H100s, with a stated limit and without."""
-    found = {
-        table.family: [p.ratio for p in table.predictions if _is_dense(p) and p.measured]
-        for table in tables
-    }
+    found = defaultdict(list)
+    for table in tables:
+        found[table.family] += [p.ratio for p in table.predictions if _is_dense(p) and p.measured]
     medians = {f: statistics.median(ratios) for f, ratios in found.items() if len(ratios) >= FEW}
     return {
+        "power_few": FEW,
         "power_limited": medians.pop("torchtitan", math.nan),
         "power_low": min(medians.values(), default=math.nan),
         "power_high": max(medians.values(), default=math.nan),

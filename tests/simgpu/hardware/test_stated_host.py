@@ -113,6 +113,14 @@ def test_a_step_takes_its_launches(simgpu_run):
     assert found["error_of_time"] is None  # no such step was published
 
 
+@pytest.mark.parametrize("text", ["1us", "20us"])
+def test_what_is_stated_is_not_called_assumed(text, simgpu_run):
+    _, out, _ = simgpu_run(SMALL.replace("CALL", "model"), "--shapes-only", "--host", text)
+    assert f"{text.removesuffix('us')} µs each\n" in out
+    assert "assumed" not in out
+    assert "limited by stated launches" in out
+
+
 def test_the_time_on_a_slow_host_is_that_of_a_run_with_it(simgpu_run):
     source = SMALL.replace("CALL", "model")
     _, out, _ = simgpu_run(source, "--shapes-only")
