@@ -99,6 +99,6 @@ def step_seconds(launches, seconds) -> float:
 
 
 def in_words(seconds) -> str:
-    """Write what a kernel takes: 31 µs, in the backward pass 24 µs."""
+    """Write what kernels take: 31 µs each, in the backward pass 24 µs."""
     forward, backward = (quantity(value, "s") for value in seconds)
-    return forward if forward == backward else f"{forward}, in the backward pass {backward}"
+    return f"{forward} each" + (f", in the backward pass {backward}" * (forward != backward))

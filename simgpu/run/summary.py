@@ -152,7 +152,7 @@ class Summary:
         if self.limit == "launches" and not self.launches and host.is_assumed(self.gpu):
             doubts.append(
                 "launches limit this run, and their time is assumed: "
-                f"{host.in_words(self._each)} each; --host states another"
+                f"{host.in_words(self._each)}; --host states another"
             )
         fullest = max(self.peak_reserved, key=self.peak_reserved.get)
         reserved = self.peak_reserved[fullest]
@@ -208,7 +208,7 @@ class Summary:
         launches = max(self.launches.values(), key=lambda own: host.step_seconds(own, self._each))
         seconds = host.step_seconds(launches, self._each)
         text = f"to launch {sum(launches.values()):,.0f} kernels of eager code, "
-        text += f"{host.in_words(self._each)} each"
+        text += host.in_words(self._each)
         if host.is_assumed(self.gpu):
             text += " (assumed"
             slow = host.step_seconds(launches, host.SLOW)
