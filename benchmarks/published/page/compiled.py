@@ -68,6 +68,7 @@ def _host_numbers(rows):
         "host_backward": backward,
         "host_option": host.option(host.SLOW),
         "host_rows": len(others),
+        "host_others": sum(row.hosted is not None for row in rows) - (len(changed) - len(others)),
         "host_before": median(before),
         "host_median": median(after),
         "host_worst": max(after),
