@@ -17,17 +17,18 @@ COURSE = "course"  # which ran on the host of `SLOW`
 
 def run(pair) -> tuple:
     """Return what the program of a `Pair` prints, a dict, and its kind, eager and compiled."""
-    return _run(pair), _run(pair, "--compile")
+    return run_once(pair), run_once(pair, "--compile")
 
 
 def with_host(pair):
     """Return the seconds of an eager step on the host of `SLOW`, if it is that program's."""
     if pair.program != COURSE:
         return None
-    return _run(pair, launch=("--host", host.option(host.SLOW)))["seconds"]
+    return run_once(pair, launch=("--host", host.option(host.SLOW)))["seconds"]
 
 
-def _run(pair, *more, launch=()):
+def run_once(pair, *more, launch=()):
+    """Return what the program of a `Pair`, or of a run of the gallery, prints, and its kind."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "simgpu", "run", *_launch(pair, Path(folder)), *launch,
                    "--shapes-only", "--summary", "json", "-m", f"{PROGRAMS}.{pair.program}",

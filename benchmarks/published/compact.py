@@ -1,7 +1,7 @@
 """Published steps in short, for ``simgpu compare``: ``python -m benchmarks.published.compact``.
 
 The record ``records/published/predictions.json`` is not in the package; this writes what the
-command needs of it, for the families in `READERS`.
+command needs of it, for the families in `READERS`, and of the gallery.
 """
 
 import csv
@@ -10,6 +10,7 @@ import json
 import re
 from pathlib import Path
 
+from benchmarks.gallery import record as gallery
 from benchmarks.published.families import nanotron, torchtitan
 from benchmarks.published.families.experts import Folding
 from benchmarks.published.families.megatron import A100, H100
@@ -41,20 +42,41 @@ def lines(record):
             experts = int(family == "moe folding")
             short = [f"{float(billions):.3g}", experts, gpu.partition("-")[0], gpus, seq, rate, mfu]
             found.append([*map(str, short), row["system"], row["what"], links[family]])
+    return found + _gallery()
+
+
+def _gallery():
+    """Return the rows of the gallery; of a series the last comes first, which has all changes."""
+    links, found = _links(), []
+    for series in gallery.by_program(gallery.read()):
+        name = series[0].run.what.partition(",")[0]
+        for run in (row.run for row in reversed(series)):
+            rate = f"{run.tokens / run.seconds / run.gpus:.4g}"
+            sizes = [f"{run.billions:.3g}", "0", run.gpu, str(run.gpus), str(run.seq), rate, ""]
+            what = run.what if run.what.startswith(name) else f"{name}, {run.what}"
+            source = run.source.split()[0].partition("#")[0]
+            found.append([*sizes, source, what, links[run.key]])
     return found
 
 
 def references() -> dict:
-    """Return where the rows of each family can be read, as the book's references have it."""
-    entries = (ROOT / "references.bib").read_text(encoding="utf-8").split("\n@")
-    found = {}
+    """Return where the rows of each family can be read."""
+    links, found = _links(), {}
     for family in READERS:
-        keys = re.findall(r"\{cite\}`([^`]+)`", FAMILIES[family].TITLE)
-        for entry in entries:
-            if keys and f"{{{keys[0]}," in entry:
-                url = re.search(r"\burl\s*=\s*\{([^}]+)", entry)
-                doi = re.search(r"\bdoi\s*=\s*\{([^}]+)", entry)
-                found[family] = url[1] if url else f"https://doi.org/{doi[1]}"
+        for key in re.findall(r"\{cite\}`([^`]+)`", FAMILIES[family].TITLE)[:1]:
+            found[family] = links[key]
+    return found
+
+
+def _links():
+    """Return the address of each of the book's references that has one."""
+    found = {}
+    for entry in (ROOT / "references.bib").read_text(encoding="utf-8").split("\n@"):
+        url = re.search(r"\burl\s*=\s*\{([^}]+)", entry)
+        doi = re.search(r"\bdoi\s*=\s*\{([^}]+)", entry)
+        if url or doi:
+            key = entry.partition("{")[2].partition(",")[0]
+            found[key] = url[1] if url else f"https://doi.org/{doi[1]}"
     return found
 
 

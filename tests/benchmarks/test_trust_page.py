@@ -23,12 +23,12 @@ from benchmarks.published.page import (
     coverage,
     drawings,
     findings,
-    markdown,
     ranks,
     summary,
     write,
 )
-from benchmarks.published.page.markdown import plain
+from benchmarks.published.shared import markdown
+from benchmarks.published.shared.markdown import plain
 from benchmarks.published.shared.rows import Prediction
 from benchmarks.published.study import assumed
 from simgpu.hardware import assumptions as hardware

@@ -1,76 +1,117 @@
-"""GPT-2 with 124 million parameters, as nanoGPT's ``bench.py`` and Raschka's book train it.
+"""A GPT, of parts that a trainer gives: GPT-2 with 124 million parameters unless sizes say else."""
 
-The output layer has weights of its own in both, and products have biases. nanoGPT's, of 30 December
-2022, has 32-bit weights and 16-bit products (autocast), attention of single operations, and updates
-each weight by itself, as PyTorch did then. Raschka's (``--book``) has 16-bit weights, fused
-attention, dropout and a fused optimizer.
-"""
-
-import argparse
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.compiled.programs.timing import report
 
-BATCH, SEQ, WIDTH, HEADS, LAYERS = 8, 1024, 768, 12, 12
+class Sizes(NamedTuple):
+    """What a GPT is built from; `vocabulary` is the number of rows of its table of tokens."""
+
+    layers: int = 12
+    width: int = 768
+    heads: int = 12
+    seq: int = 1024
+    vocabulary: int = 50_257
 
 
-class Attention(nn.Module):
-    """Causal attention with all heads in one product; fused, or its scores one after another."""
+class Single(nn.Module):
+    """Causal attention, its scores one operation after another."""
 
-    def __init__(self, fused, dropout):
+    def __init__(self, sizes):
         super().__init__()
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH, bias=not fused), nn.Linear(WIDTH, WIDTH)
-        self.fused, self.dropout = fused, dropout
-        if not fused:
-            self.register_buffer("mask", torch.tril(torch.ones(SEQ, SEQ)).view(1, 1, SEQ, SEQ))
+        seen = torch.tril(torch.ones(sizes.seq, sizes.seq))
+        self.register_buffer("mask", seen.view(1, 1, sizes.seq, sizes.seq))
 
-    def forward(self, x):
-        """Mix each token with those before it."""
-        q, k, v = (
-            part.unflatten(2, (HEADS, -1)).transpose(1, 2) for part in self.qkv(x).split(WIDTH, 2)
-        )
-        y = self._fused(q, k, v) if self.fused else self._scores(q, k) @ v
-        return self.out(y.transpose(1, 2).contiguous().flatten(2))
+    def forward(self, q, k, v):
+        """Mix each token's value with those before it."""
+        scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.shape[-1]))
+        return F.softmax(scores.masked_fill(self.mask == 0, float("-inf")), dim=-1) @ v
 
-    def _fused(self, q, k, v):
+
+class Fused(nn.Module):
+    """Causal attention in one kernel."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, q, k, v):
+        """Mix each token's value with those before it."""
         dropout = self.dropout if self.training else 0.0
         return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True)
 
-    def _scores(self, q, k):
-        scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.shape[-1]))
-        return F.softmax(scores.masked_fill(self.mask == 0, float("-inf")), dim=-1)
+
+class Attention(nn.Module):
+    """Attention with all heads' queries, keys and values in one product."""
+
+    def __init__(self, sizes, mix, bias=True):
+        super().__init__()
+        width = sizes.width
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=bias), nn.Linear(width, width)
+        self.heads, self.mix = sizes.heads, mix
+
+    def forward(self, x):
+        """Mix each token with those before it."""
+        parts = self.qkv(x).split(x.shape[2], 2)
+        y = self.mix(*(part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in parts))
+        return self.out(y.transpose(1, 2).contiguous().flatten(2))
+
+
+def tanh_gelu(x):
+    """Return GELU by its approximation, in one operation."""
+    return F.gelu(x, approximate="tanh")
 
 
 class Block(nn.Module):
     """Attention and feed-forward part, each behind a norm."""
 
-    def __init__(self, fused, dropout):
+    def __init__(self, sizes, attention, norm, gelu, dropout):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attention = Attention(fused, dropout)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.norm1, self.norm2 = norm(sizes.width), norm(sizes.width)
+        self.attention, self.gelu = attention, gelu
+        self.up = nn.Linear(sizes.width, 4 * sizes.width)
+        self.down = nn.Linear(4 * sizes.width, sizes.width)
         self.drop = nn.Dropout(dropout)
 
     def forward(self, x):
         """Attend to earlier tokens, then widen and narrow."""
         x = x + self.drop(self.attention(self.norm1(x)))
-        wide = F.gelu(self.up(self.norm2(x)), approximate="tanh")
-        return x + self.drop(self.down(wide))
+        return x + self.drop(self.down(self.gelu(self.up(self.norm2(x)))))
 
 
-class GPT2(nn.Module):
-    """Tokens to logits."""
+class GPT(nn.Module):
+    """Tokens to logits.
 
-    def __init__(self, vocabulary, fused=False, dropout=0.0):
+    Parameters
+    ----------
+    sizes : Sizes
+    attention : callable
+        Returns a layer's attention.
+    norm, gelu : callable
+        The first takes a width, the second a tensor.
+    dropout : float
+    tied : bool
+        Whether the table of tokens is the output layer, too.
+    """
+
+    def __init__(
+        self, sizes, attention, norm=nn.LayerNorm, gelu=tanh_gelu, dropout=0.0, tied=False
+    ):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(vocabulary, WIDTH), nn.Embedding(SEQ, WIDTH)
+        self.tokens = nn.Embedding(sizes.vocabulary, sizes.width)
+        self.places = nn.Embedding(sizes.seq, sizes.width)
         self.drop = nn.Dropout(dropout)
-        self.blocks = nn.ModuleList(Block(fused, dropout) for _ in range(LAYERS))
-        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, vocabulary, bias=False)
+        self.blocks = nn.ModuleList(
+            Block(sizes, attention(), norm, gelu, dropout) for _ in range(sizes.layers)
+        )
+        self.norm = norm(sizes.width)
+        self.head = nn.Linear(sizes.width, sizes.vocabulary, bias=False)
+        if tied:
+            self.head.weight = self.tokens.weight
 
     def forward(self, tokens):
         """Return the logits of each next token."""
@@ -98,57 +139,6 @@ def loss_of(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def bench(compiled, vocabulary):
-    """Return nanoGPT's step."""
-    torch.backends.cuda.matmul.allow_tf32 = True
-    with torch.device("cuda"):
-        model = WithLoss(GPT2(vocabulary))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)
-    model = torch.compile(model) if compiled else model
-    tokens, targets = batch(vocabulary), batch(vocabulary)
-
-    def step():
-        with torch.autocast("cuda", torch.bfloat16):
-            loss = model(tokens, targets)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        loss.item()
-
-    return step
-
-
-def book(compiled, vocabulary):
-    """Return the step of Raschka's book; the loss is computed outside the model."""
-    torch.set_float32_matmul_precision("high")
-    with torch.device("cuda"):
-        model = GPT2(vocabulary, fused=True, dropout=0.1).to(torch.bfloat16)
-    model = torch.compile(model) if compiled else model
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=0.1, fused=True)
-    tokens, targets = batch(vocabulary), batch(vocabulary)
-
-    def step():
-        optimizer.zero_grad()
-        loss_of(model(tokens), targets).backward()
-        optimizer.step()
-
-    return step
-
-
-def batch(vocabulary):
+def random_batch(sequences, sizes):
     """Return random tokens."""
-    return torch.randint(0, vocabulary, (BATCH, SEQ), device="cuda")
-
-
-def main():
-    """Time a step."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--book", action="store_true", help="as in Raschka's book")
-    parser.add_argument("--vocabulary", type=int, default=50_257)
-    parser.add_argument("--compile", action="store_true")
-    args = parser.parse_args()
-    report((book if args.book else bench)(args.compile, args.vocabulary))
-
-
-if __name__ == "__main__":
-    main()
+    return torch.randint(0, sizes.vocabulary, (sequences, sizes.seq), device="cuda")

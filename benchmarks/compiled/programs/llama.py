@@ -196,7 +196,11 @@ class Llama(nn.Module):
 
     def forward(self, tokens):
         """Return the logits of each next token."""
+        return self.head(self.hidden(tokens))
+
+    def hidden(self, tokens):
+        """Return what the output layer takes."""
         x = self.tokens(tokens)
         for block in self.blocks:
             x = block(x, self.table)
-        return self.head(self.norm(x))
+        return self.norm(x)

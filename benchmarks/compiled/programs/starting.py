@@ -15,6 +15,11 @@ def is_compiled():
     return parser.parse_args().compile
 
 
+def is_alone():
+    """Return whether there is no other rank."""
+    return int(os.environ.get("WORLD_SIZE", "1")) == 1
+
+
 @contextmanager
 def one_of_many():
     """Join the other ranks for a time; return the rank's GPU."""

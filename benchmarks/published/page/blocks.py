@@ -7,8 +7,8 @@ from benchmarks.published import orders, tables
 from benchmarks.published.families import collectives, vtrain
 from benchmarks.published.families.collectives import num_bytes
 from benchmarks.published.page import constants, drawings, findings, summary
-from benchmarks.published.page.markdown import plain, rows_of, table
 from benchmarks.published.shared import rows
+from benchmarks.published.shared.markdown import plain, rows_of, table
 from benchmarks.published.study import assumed, eight_bits
 from simgpu.hardware import assumptions
 from simgpu.network.bus_bandwidth import bus_factor

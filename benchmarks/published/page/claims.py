@@ -2,7 +2,7 @@
 
 import math
 
-from benchmarks.published.page import compiled
+from benchmarks.published.page.programs import compiled, gallery
 from benchmarks.published.study.assumed import ASSUMPTIONS, CONCLUSIONS
 
 # The tables that miss a goal, whose misses the page explains.
@@ -33,6 +33,7 @@ def broken(numbers, launches, ranges, missed=None):
     """
     claims = {
         **_messages(numbers), **_steps(numbers), **_orders(numbers), **compiled.claims(),
+        **gallery.claims(),
         **_conclusions(launches, ranges),
         **(_programs(missed) | _worst(numbers) | _added(numbers) if missed else {}),
     }  # fmt: skip

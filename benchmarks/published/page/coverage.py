@@ -2,7 +2,7 @@
 
 from benchmarks.published import bands, own_script
 from benchmarks.published.page import editions, summary
-from benchmarks.published.page.markdown import plain, table
+from benchmarks.published.shared.markdown import plain, table
 from simgpu.bands.kinds import ENOUGH, LAUNCHES
 from simgpu.units import number, size
 

@@ -9,7 +9,8 @@ from functools import lru_cache, partial
 from benchmarks.published import orders, sweeps
 from benchmarks.published.families import vtrain
 from benchmarks.published.families.collectives import num_bytes
-from benchmarks.published.page import compiled, constants, summary
+from benchmarks.published.page import constants, summary
+from benchmarks.published.page.programs import compiled, gallery
 from benchmarks.published.score import score
 from benchmarks.published.study import eight_bits
 from simgpu.hardware import assumptions, attention, matmul_efficiency
@@ -323,7 +324,8 @@ def all_numbers(tables):
     numbers["below"] = sum(ratio < 1 for ratio in ratios) / len(ratios)
     numbers["too_long"] = max(ratios) - 1
     numbers |= summary.numbers(tables) | of_plans(tables) | of_more_messages(tables)
-    numbers |= of_contexts(tables) | compiled.numbers() | of_eight_bits() | of_power(tables)
+    numbers |= of_contexts(tables) | compiled.numbers() | gallery.numbers()
+    numbers |= of_eight_bits() | of_power(tables)
     total = len(ratios) + numbers["programs_rows"] + numbers["other_rows"]
     fitted = sum(p.fitted for _, p in (*messages, *steps))
     return numbers | {"total_rows": total, "formula_rows": len(ratios), "steps_rows": len(steps),

@@ -4,8 +4,8 @@ import math
 import re
 import statistics
 
-from benchmarks.published.page.markdown import plain
 from benchmarks.published.score import score
+from benchmarks.published.shared.markdown import plain
 from benchmarks.published.tables import FAMILIES
 from simgpu.units import quantity
 

@@ -17,14 +17,14 @@ from benchmarks.published import bands, record, tables
 from benchmarks.published.page import (
     blocks,
     claims,
-    compiled,
     coverage,
     drawings,
     findings,
-    markdown,
     ranks,
     summary,
 )
+from benchmarks.published.page.programs import compiled, gallery
+from benchmarks.published.shared import markdown
 from benchmarks.published.study import assumed
 
 ROOT = Path(__file__).parents[3]
@@ -67,6 +67,7 @@ def render(found, study, numbers):
         "table_editions": coverage.edition_table(found),
         "table_script": coverage.script_table(),
         "table_compiled": compiled.pairs_table(),
+        "table_gallery": gallery.tables(),
         "table_eight": blocks.eight_table(),
         "table_fits": coverage.fit_table(found),
         "table_paper": blocks.paper_table(found),

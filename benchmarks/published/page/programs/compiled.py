@@ -4,7 +4,7 @@ from statistics import median
 
 from benchmarks.compiled import record
 from benchmarks.compiled.table import GOAL, cells, largest_error, median_error, outside
-from benchmarks.published.page.markdown import plain, table
+from benchmarks.published.shared.markdown import plain, table
 from simgpu.hardware import host
 
 HEAD = ("program", "ratio", "error", "eager, ms", "compiled, ms", "eager, GiB", "compiled, GiB")
@@ -12,7 +12,7 @@ SHORT, LONG = 256, 1024  # tokens of the passes of the course's models whose rat
 FITTED = "--size small --seq 128"  # the passes to which the host's seconds were fitted
 HOST_MATTERS = 1.1  # a stated host matters for a pass that it makes longer by this factor
 # Raschka's book: tokens a second of the compiled step with 50,304 tokens in place of 50,257.
-BOOK, PADDED = "--book", 127_345
+BOOK, PADDED = "book", 127_345
 
 
 def pairs_table() -> str:
@@ -31,7 +31,7 @@ def numbers() -> dict:
     beyond = outside(rows)
     short = [row for row in beyond if _tokens(row) <= SHORT]
     times = [row.pair.seconds[0] / row.seconds[0] for row in rows]
-    (book,) = (row.pair for row in rows if row.pair.options == BOOK)
+    (book,) = (row.pair for row in rows if row.pair.program == BOOK)
     long = [row for row in beyond if row not in short]
     missing = [_missing(row, 1) / row.pair.seconds[1] for row in long]
     return {

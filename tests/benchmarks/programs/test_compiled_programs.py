@@ -1,10 +1,12 @@
 """The programs of the compiled pairs compute what their authors' compute, on the CPU."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from benchmarks.compiled.programs import course, gpt2, llama, titan
+from benchmarks.compiled.programs import book, course, finetune, gpt2, llama, titan
 
 
 def test_three_rotations_are_the_same():
@@ -33,13 +35,39 @@ def test_the_course_s_softmax_and_loss_are_those_of_pytorch():
     torch.testing.assert_close(gpt2.loss_of(logits, targets), wanted)
 
 
+SIZES = gpt2.Sizes(layers=1, width=32, heads=2, seq=8, vocabulary=11)
+
+
 def test_both_attentions_of_gpt2_are_the_same():
-    single = gpt2.Attention(fused=False, dropout=0.0)
-    fused = gpt2.Attention(fused=True, dropout=0.0)
-    torch.nn.init.zeros_(single.qkv.bias)
+    single = gpt2.Attention(SIZES, gpt2.Single(SIZES))
+    fused = gpt2.Attention(SIZES, gpt2.Fused())
     fused.load_state_dict(single.state_dict(), strict=False)
-    x = torch.randn(1, gpt2.SEQ, gpt2.WIDTH)
+    x = torch.randn(1, SIZES.seq, SIZES.width)
     torch.testing.assert_close(single(x), fused(x), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_book_s_own_layers_are_those_of_pytorch(kept):
+    x = torch.randn(2, SIZES.seq, SIZES.width)
+    torch.testing.assert_close(book.Norm(32)(x), F.layer_norm(x, (32,)))
+    torch.testing.assert_close(book.gelu(x), gpt2.tanh_gelu(x), rtol=1e-4, atol=1e-5)
+    single = book.SingleAttention(SIZES, kept).eval()
+    fused = gpt2.Attention(SIZES, gpt2.Fused(), bias=False)
+    with torch.no_grad():
+        fused.qkv.weight.copy_(torch.cat([single.q.weight, single.k.weight, single.v.weight]))
+        fused.out.load_state_dict(single.out.state_dict())
+    torch.testing.assert_close(single(x), fused(x), rtol=1e-3, atol=1e-4)
+
+
+def test_a_loss_in_parts_is_the_loss():
+    model = llama.Llama(llama.Shape(32, 48, 1, 4, 2, 11), 16, llama.Pairs)
+    tokens, targets = torch.randint(0, 11, (2, 2, 16)).unbind(0)
+    whole, parts = (
+        finetune.make_loss(model, SimpleNamespace(chunked=chunked, compile=False))
+        for chunked in (False, True)
+    )
+    hidden = model.hidden(tokens)
+    torch.testing.assert_close(parts(hidden, targets), whole(hidden, targets))
 
 
 @pytest.mark.parametrize("rotation", [llama.Pairs, llama.Complex, llama.Matrices])

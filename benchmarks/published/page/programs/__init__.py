@@ -1,0 +1,1 @@
+"""What the page says of programs that run by themselves: pairs, and runs to repeat."""
