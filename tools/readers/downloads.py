@@ -23,7 +23,7 @@ from tools.words import say
 
 FOLDER = "downloads"
 ALL = "notebooks.zip"
-PACKAGE = ("d2lmini", "simgpu", "pyproject.toml", "README.md", "LICENSE")
+PACKAGE = ("d2lmini", "simgpu", "pyproject.toml", "LICENSE")
 LICENCES = ("LICENSE", "LICENSE-TEXT")
 EPOCH = "1577836800"  # of all files in archives: the same files make the same archive
 KINDS = {"figure": "figure", "equation": "displaymath"}  # ours, and as Sphinx calls them
