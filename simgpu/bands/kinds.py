@@ -87,7 +87,7 @@ def kind_of(cluster, numbers, causes, compiled, experts=False, split=False) -> K
     numbers : str
         The type of most products, such as ``"bfloat16"``.
     causes : dict
-        Times, or shares of it, by cause (`simgpu.run.shares.CAUSES`).
+        Times, or shares of it, by cause (`simgpu.run.causes.shares.CAUSES`).
     compiled : bool
     experts, split : bool
         Whether the model is a mixture of experts, and sequences are split among ranks.

@@ -11,7 +11,7 @@ from simgpu.plan.prices import Cost
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.experts import most_imbalance
 from simgpu.plan.step.job import PlanError
-from simgpu.run.shares import CAUSES
+from simgpu.run.causes.shares import CAUSES
 from simgpu.units import number, percent, quantity, size
 
 BALANCED = "every expert gets as many tokens as the others"

@@ -22,12 +22,11 @@ from simgpu.network.cluster import Cluster
 from simgpu.plan import user_model
 from simgpu.plan.step import program
 from simgpu.plan.step.job import PlanError
-from simgpu.run.shares import CAUSES, by_rank, shares
+from simgpu.run.causes.shares import CAUSES, WAITING, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
 SHARDED_LAYERS = 6, 8  # with FSDP, which has up to three of them in memory at a time
 STAGES = 2, 4
-WAITING = "waiting for others"  # one of the causes
 ROOMY = 2**44  # bytes: that a job does not fit is seen from its peak
 
 
@@ -43,8 +42,8 @@ class Simulated:
         The highest peak of a rank, in bytes: of what is allocated, and of the segments that
         PyTorch's caching allocator would hold for it.
     causes : dict
-        Seconds of the step by cause (`simgpu.run.shares.CAUSES`), the mean over the ranks; they add
-        up to `seconds`.
+        Seconds of the step by cause (`simgpu.run.causes.shares.CAUSES`), the mean over the ranks;
+        they add up to `seconds`.
     peaks : tuple
         Of each rank that ran what `Peaks.take` returns.
     context_bytes : tuple

@@ -16,8 +16,10 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   checkpointing included), over what the GPUs' data sheet allows in that time, for the data type of
   most FLOPs.
 - **Limited by**: the cause of the largest share of the ranks' time. Every moment of a rank has one
-  cause, see `CAUSES_WITH_INPUT` in ``shares.py``; the shares are means over the ranks and add up
-  to 1.
+  cause, see `CAUSES_WITH_INPUT` in ``causes/shares.py``; the shares are means over the ranks and
+  add up to 1.
+- **Waiting for others**: names the ranks that are late, if some wait less than the others, and
+  what takes a larger share of their time (``causes/waited.py``).
 - **Kernels**: how many a step has on a rank, by where they come from: the backward pass, the
   optimizer's ``step()``, and *forward* all else.
 - **Host**: what the rank's host takes for the launches of eager code (``hardware/host.py``) in a
@@ -45,9 +47,17 @@ from simgpu.device_api import memory
 from simgpu.hardware import host
 from simgpu.hardware.specs import GPU
 from simgpu.network import nccl_memory
+from simgpu.run.causes.shares import (
+    CAUSES_WITH_INPUT,
+    INPUT,
+    WAITING,
+    by_rank,
+    communicating,
+    shares,
+)
+from simgpu.run.causes.waited import Waited, waited_for
 from simgpu.run.faults import NONE
 from simgpu.run.loader.report import Input
-from simgpu.run.shares import CAUSES_WITH_INPUT, INPUT, by_rank, communicating, shares
 from simgpu.run.steps import PARTS
 from simgpu.units import percent, quantity, scale, size
 
@@ -98,6 +108,8 @@ class Summary:
         What the script's data loader took.
     other_seconds : float
         What the host does besides for each step, as stated.
+    waited_for : Waited, optional
+        For whom most ranks wait.
     """
 
     hardware: str
@@ -121,6 +133,7 @@ class Summary:
     launches: dict = field(default_factory=dict)
     input: Input | None = None
     other_seconds: float = 0.0
+    waited_for: Waited | None = None
 
     @property
     def exposed_communication(self):
@@ -185,7 +198,8 @@ class Summary:
             ("limited by", self.limit, CAUSES_WITH_INPUT[self.limit]),
         ]
         causes = sorted(self.shares, key=self.shares.get, reverse=True)
-        rows += [(f"  {cause}", percent(self.shares[cause]), "") for cause in causes]
+        whom = {WAITING: self.waited_for or ""}
+        rows += [(f"  {c}", percent(self.shares[c]), whom.get(c, "")) for c in causes]
         rows += [("kernels", *self._kernels())] if self.kernels else []
         rows += [("host", *self._host())] if self.launches else []
         rows += [("input", percent(self.shares.get(INPUT, 0.0)), self.input)] if self._loads else []
@@ -252,6 +266,8 @@ class Summary:
             ``gpu_memory_bytes``: what a GPU has.
             ``mfu_share``: 0 to 1, of ``peak_flop_per_second``, which is that for ``peak_dtype``.
             ``limited_by``: a key of ``time_shares``, which are by cause and add up to 1.
+            ``waited_for``: for whom most ranks wait, and why (`simgpu.run.causes.waited.Waited`);
+            None if nobody stands out.
             ``kernels_per_step``: by rank and part of the step, ``forward`` (also what is neither of
             the others), ``backward``, ``optimizer``; {} without steps.
             ``launch_seconds``: what the host takes for a kernel of eager code, forward and
@@ -282,6 +298,7 @@ class Summary:
             "peak_dtype": self.peak_type,
             "limited_by": self.limit,
             "time_shares": self.shares,
+            "waited_for": self.waited_for and asdict(self.waited_for),
             "kernels_per_step": self.kernels,
             "launch_seconds": self._each,
             "launches_per_step": {rank: [*own.values()] for rank, own in self.launches.items()},
@@ -355,7 +372,19 @@ def summarize(
         launches=steps.launches() if durations else {},
         input=loaded,
         other_seconds=steps.host_seconds,
+        waited_for=waited_for(dict(zip(ranks, each, strict=True)), _work(ranks, start, end)),
     )
+
+
+def _work(ranks, start, end):
+    """Return what the kernels of each rank compute and move inside the window."""
+    return {
+        rank: sum(
+            span.flops + span.bytes for span in own
+            if span.engine == "compute" and start <= span.start < end
+        )
+        for rank, own in ranks.items()
+    }  # fmt: skip
 
 
 def _sends_to_experts(spans):

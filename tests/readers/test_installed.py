@@ -1,7 +1,7 @@
 """The package as people install it: its wheel, in an environment that has nothing else.
 
 PyTorch is the version in requirements.txt, or that in ``TORCH``: ``TORCH=2.14.1 make test-all
-PARTS=tests/readers/test_installed.py``. Elsewhere than in CI, that may be the build with CUDA, of 5 GB.
+PARTS=tests/readers/test_installed.py``. That may be the build with CUDA, of 5 GB.
 """
 
 import os

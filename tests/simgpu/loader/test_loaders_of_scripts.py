@@ -187,6 +187,8 @@ def test_the_others_wait_for_the_rank_with_a_slow_loader(summary, takes):
     assert found["step_time_seconds"] > BATCH  # the sleep of rank 1, in simulated time
     assert 0.3 < found["time_shares"]["input"] < 0.5
     assert 0.3 < found["time_shares"]["waiting for others"] < 0.5
+    late = found["waited_for"]
+    assert (late["ranks"], late["cause"]) == ([1], "input")
 
 
 @pytest.mark.process

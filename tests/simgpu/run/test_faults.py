@@ -73,6 +73,9 @@ def test_the_others_wait_for_a_slow_rank(summary):
     waiting = [run["time_shares"]["waiting for others"] for run in (plain, slow)]
     assert waiting[0] < 0.01
     assert waiting[1] > 0.1
+    assert plain["waited_for"] is None
+    whom = {"ranks": [2], "cause": "compute", "work": pytest.approx(1, rel=0.01)}
+    assert slow["waited_for"] == whom
     assert slow["peak_flop_per_second"] == plain["peak_flop_per_second"]
 
 

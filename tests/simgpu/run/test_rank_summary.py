@@ -11,7 +11,7 @@ from simgpu.clock.current import state
 from simgpu.clock.trace import WAIT_FOR_BATCH
 from simgpu.hardware.validation import DTYPES
 from simgpu.network import build_cluster
-from simgpu.run.shares import CAUSES, CAUSES_WITH_INPUT, shares
+from simgpu.run.causes.shares import CAUSES, CAUSES_WITH_INPUT, shares
 from simgpu.run.steps import Steps
 from simgpu.run.summary import summarize
 
@@ -135,6 +135,15 @@ def test_a_rank_waits_for_a_slower_one(step):
     assert parts(summary) == pytest.approx({
         "compute": 1.5 * PRODUCT, "communication": SUM, "waiting for others": 0.5 * PRODUCT
     })  # fmt: skip
+    late = summary.waited_for
+    assert (late.ranks, late.cause) == ((1,), "compute")
+    assert late.work == pytest.approx(2, rel=0.01)
+    waiting = next(line for line in str(summary).splitlines() if "waiting for others" in line)
+    assert waiting.endswith("for rank 1, with 2.00 times as much work")
+
+
+def test_nobody_is_late_where_all_do_the_same():
+    assert run(one_after_the_other).waited_for is None
 
 
 def test_a_rank_waits_for_a_message():

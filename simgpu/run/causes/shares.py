@@ -5,12 +5,13 @@ from collections import defaultdict
 
 from simgpu.clock.trace import WAIT_FOR_BATCH
 
+WAITING = "waiting for others"
 CAUSES = {
     "compute": "a compute-bound kernel runs",
     "memory bandwidth": "a memory-bound kernel runs",
     "communication": "a collective or message of the rank runs, and no kernel",
     "copies": "bytes move between host and device or between devices, and nothing else runs",
-    "waiting for others": "nothing runs: the communication that the rank has issued has not "
+    WAITING: "nothing runs: the communication that the rank has issued has not "
     "started, its host waits for other hosts, or the rank has ended",
     "launches": "nothing runs because the host has launched nothing more, or a kernel starts up",
 }
@@ -113,7 +114,7 @@ def _intervals(spans, gpu):
         ("communication", found["communication"]),
         ("copies", found["copies"]),
         *([(INPUT, found[INPUT])] if INPUT in found else []),
-        ("waiting for others", [*_waiting_to_start(spans), *found["sync"], (last, float("inf"))]),
+        (WAITING, [*_waiting_to_start(spans), *found["sync"], (last, float("inf"))]),
     ]
 
 

@@ -1,0 +1,1 @@
+"""What a rank's time goes to (``shares.py``), and for whom ranks wait (``waited.py``)."""
