@@ -59,6 +59,17 @@ def test_the_prose_names_times_and_shares_that_were_printed(printed_by):
     assert rounded(trainer, re.findall(r"MFU (\d\S*) %", printed))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.process
+def test_a_slow_gpu_is_named_as_the_page_says(printed_by):
+    printed = printed_by("--slow", "2:1.5x")
+    slow, usual = re.search(r"takes (\S+) ms instead of (\S+), and its summary says", TEXT).groups()
+    (line,) = re.findall(r"\n(  waiting for others .* for rank \d.*)\n", TEXT)
+    assert line in printed.splitlines()
+    assert f"step time              {slow} ms" in printed
+    assert f"step time              {usual} ms" in TEXT
+
+
 def test_the_picture_is_of_a_step_of_that_length():
     step = re.search(r"time (\S+) ms, \S+ tokens/s", TEXT)[1]
     picture = (ROOT / "chapters/img/own-script.svg").read_text(encoding="utf-8")
