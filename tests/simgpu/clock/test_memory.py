@@ -237,6 +237,14 @@ def test_memory_runs_out_before_the_host_computes(name):
     assert sim.memory_allocated(device) == 512
 
 
+def test_two_results_that_fit_one_by_one_alone_are_refused_before_the_host_computes():
+    (device,) = sim.configure(1, gpu=dataclasses.replace(SMALL, memory=10**14))
+    x = torch.ones(1, device=device).expand(TOO_MUCH)  # values take 4, indices 8 bytes each
+    with pytest.raises(torch.OutOfMemoryError, match="Simulated CUDA out of memory"):
+        x.sort()
+    assert sim.memory_allocated(device) == 512
+
+
 @pytest.mark.parametrize("name", ["ones", "add", "repeat"])
 def test_a_host_without_memory_says_what_helps(name):
     (device,) = sim.configure(1, gpu=dataclasses.replace(SMALL, memory=10**15))

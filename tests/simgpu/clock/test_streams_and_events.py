@@ -58,6 +58,23 @@ def test_events_measure_time_on_the_device():
     assert start.elapsed_time(end) == pytest.approx(1e3 * spans(engine="compute")[0].end)
 
 
+def test_an_event_of_an_idle_stream_has_the_time_of_the_host():
+    (device,) = sim.configure(1, numerics=False)
+    x = square(device)
+    settle()
+    start, end = sim.Event(enable_timing=True), sim.Event(enable_timing=True)
+    idle = sim.Stream(device)
+    start.record(idle)
+    before = sim.now()
+    for _ in range(10):
+        x + 1  # on another stream: the host takes its time to launch them
+    passed = sim.now() - before
+    end.record(idle)
+    end.synchronize()
+    assert passed > 0
+    assert start.elapsed_time(end) == pytest.approx(1e3 * passed)
+
+
 def test_asking_whether_work_is_done_costs_the_host_a_microsecond():
     (device,) = sim.configure(1, numerics=False)
     x = square(device)

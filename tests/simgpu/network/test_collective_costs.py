@@ -285,6 +285,29 @@ def test_a_shared_card_halves_the_rate():
     assert cost("all_reduce", GIB, pair, dgx, "ring", alongside=[other]) == alone
 
 
+def test_every_group_on_an_edge_counts():
+    cloud = find_cluster("cloud-v100", 2)
+    group, *others = ((i, 8 + i) for i in range(4))  # all through the card of their node
+    alone = cost("all_reduce", GIB, group, cloud, "ring")
+    shared = cost("all_reduce", GIB, group, cloud, "ring", alongside=others)
+    assert shared.seconds - shared.latency == pytest.approx(4 * (alone.seconds - alone.latency))
+
+
+def test_a_small_message_leaves_room_on_the_link_for_another():
+    small = cost("send", 256 * 2**10, (0, 1), A100)
+    large = cost("send", GIB, (0, 1), A100)
+    assert small.wire_share < 0.9 < 0.99 < large.wire_share <= 1
+    busy, moving = max(small.busy().values()), small.seconds - small.latency
+    assert busy == pytest.approx(small.wire_share * moving)
+
+
+def test_channels_of_an_all_to_all_are_those_of_its_pairs():
+    for num_bytes in (64 * 2**10, MIB):
+        pair = cost("send", num_bytes, (0, 1), A100, ranks=8).channels
+        found = cost("all_to_all", 3 * num_bytes, range(3), A100, ranks=8).channels
+        assert found == 2 * pair < A100.board.channels
+
+
 def test_groups_inside_nodes_do_not_disturb_each_other():
     cluster = find_cluster("cloud-v100", 2)
     alone = cost("all_reduce", GIB, range(8), cluster)

@@ -233,6 +233,16 @@ def test_any_number_of_collectives_against_numerical_integration(seed):
     assert seconds > length
 
 
+def test_a_collective_that_waits_takes_multiprocessors_and_no_bandwidth():
+    contention, found = Contention(), []
+    contention.add_collective(0.0, 10.0, 20.0, 0.25, 0.5)
+    for ready in (0.0, 11.0):
+        place = lambda m, b: found.append((m, b)) or 1.0  # noqa: E731
+        contention.place(Engine(), ready, place, 0.0)
+    assert found[0] == (0.25, 0.0)
+    assert found[-1] == (0.25, 0.5)
+
+
 def test_something_is_always_left():
     contention = Contention()
     for _ in range(10):
