@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 from support.browser import wait_for
 from support.lab import variables
 from support.paths import ROOT
@@ -69,9 +70,7 @@ def end(live):
 
 def below(number):
     """Return the ids of the processes that a process has started, and of those they have."""
-    from tools import costs
-
-    return list(costs.below(number, costs.children()))
+    return [process.pid for process in psutil.Process(number).children(recursive=True)]
 
 
 def is_alive(number):

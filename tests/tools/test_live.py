@@ -1,6 +1,8 @@
 """The book with cells that run: in a browser, with a wrong token, at a taken port, until Ctrl-C."""
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -171,6 +173,29 @@ def test_without_the_token_nothing_is_handed_out(live):
     assert ask(live.address, "/book/%2e%2e/%2e%2e/_toc.yml", **allowed)[0] == 404
 
 
+@pytest.mark.parametrize("name", ["%00", "a%00b.html", "x" * 5000, "a/" * 3000])
+@pytest.mark.parametrize("place", ["/book/", "/live/cells/"])
+def test_what_can_be_no_file_is_not_found(live, place, name):
+    assert ask(live.address, place + name, Authorization=f"token {live.token}")[0] == 404
+    assert "Traceback" not in live.log.read_text()
+
+
+def test_a_large_request_is_refused_before_it_is_read(live):
+    address, port = live.address.removeprefix("http://").split(":")
+    with socket.create_connection((address, int(port)), timeout=20) as client:
+        client.sendall(b"POST /api/kernels HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+        client.sendall(f"Content-Length: {server.LARGEST + 1}\r\n\r\n".encode())
+        assert client.recv(99).startswith((b"HTTP/1.1 400", b"HTTP/1.1 413"))
+
+
+def test_no_port_of_a_kernel_can_be_listened_to(page):
+    file = "__import__('ipykernel').get_connection_file()"
+    cell = edit(page, "run()", f"print(open({file}).read())")
+    press(page, cell)
+    page.wait(f"{STATUS} === 'Ready.'")
+    assert json.loads(shown(page, cell))["transport"] == "ipc"
+
+
 def test_another_origin_gets_no_kernel(live):
     import websocket
 
@@ -214,6 +239,21 @@ def test_a_taken_port_is_said():
     assert f"port {port} is taken" in done.stderr
     assert f"--port {port + 1}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_closed_terminal_ends_server_kernel_and_what_a_cell_has_started(
+    book, tmp_path_factory, tab
+):
+    other = start(book, tmp_path_factory.mktemp("home"))
+    tab.open(f"{other.address}{PAGE}?token={other.token}")
+    tab.wait("document.querySelector('.d2l-live-bar') !== null")
+    cell = edit(tab, "run()", "import subprocess\nsubprocess.run(['sleep', '977'])")
+    press(tab, cell)
+    wait_for(lambda: len(below(other.process.pid)) >= 3, 30, "the server, the kernel and sleep")
+    started = below(other.process.pid)
+    os.killpg(other.process.pid, signal.SIGHUP)
+    other.process.wait(30)
+    wait_for(lambda: not any(map(is_alive, started)), 20, "the end of all")
 
 
 def test_ctrl_c_ends_server_and_kernels(page, live):

@@ -4,6 +4,7 @@ import json
 import mimetypes
 import secrets
 import signal
+import tempfile
 from pathlib import Path
 
 import nbformat
@@ -17,6 +18,7 @@ ASSETS = OWN.resolve().parents[1] / "assets"
 FILES = ("live.js", "live.css")
 REFUSED = "This address needs the token that make live has printed.\n"
 UNUSED_AFTER = 300  # seconds until a kernel ends whose page has gone without a word
+LARGEST = 2**24  # bytes of a request: a cell's source is far smaller
 
 
 class BookHandler(JupyterHandler):
@@ -40,8 +42,8 @@ class BookHandler(JupyterHandler):
 
     def deliver(self, name):
         """Send a file of the folder."""
-        path = (self.folder / (name or "index.html")).resolve()
-        if not path.is_relative_to(self.folder) or not path.is_file():
+        path = inside(self.folder, name or "index.html")
+        if not path.is_file():
             raise web.HTTPError(404)
         self.set_header("Content-Type", mimetypes.guess_type(path.name)[0] or "text/plain")
         content = path.read_bytes()
@@ -55,11 +57,21 @@ class CellsHandler(BookHandler):
 
     def deliver(self, name):
         """Send the cells of the notebook behind a page; none if there is no notebook."""
-        path = (self.folder / f"{name}.ipynb").resolve()
-        if not path.is_relative_to(self.folder):
-            raise web.HTTPError(404)
+        path = inside(self.folder, f"{name}.ipynb")
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(code_cells(path) if path.is_file() else []))
+
+
+def inside(folder, name):
+    """Return the path of a name in a folder; whatever is no name there is not found."""
+    try:
+        path = (folder / name).resolve()
+        path.exists()  # too long a name
+    except (OSError, ValueError):  # the latter of a null byte
+        raise web.HTTPError(404) from None
+    if not path.is_relative_to(folder):
+        raise web.HTTPError(404)
+    return path
 
 
 def with_script(page, token):
@@ -91,13 +103,17 @@ class Live(ServerApp):
         """Ignore the user's settings: they may open a server to others."""
 
     def init_signal(self):
-        """Have Ctrl-C end it, kernels and all."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Have Ctrl-C and a closed terminal end it, kernels and all."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: self.stop(from_signal=True))
 
 
-def settings(notebooks, port, token, opens_browser):
-    """Return the settings of the server."""
+def settings(notebooks, port, token, opens_browser, runtime):
+    """Return the settings of the server.
+
+    Kernels listen at sockets in the folder `runtime`, which is the user's alone: to their ports of
+    loopback every user of the machine could listen.
+    """
     server = {
         "ip": "127.0.0.1",
         "port": port,
@@ -109,17 +125,34 @@ def settings(notebooks, port, token, opens_browser):
         "terminals_enabled": False,
         "allow_root": True,  # loopback and a token are what protects it
         "log_level": "ERROR",
+        "max_body_size": LARGEST,
+        "max_buffer_size": LARGEST,
+        "runtime_dir": runtime,
     }
     identity = {"token": token, "cookie_options": {"samesite": "Lax"}}
     kernels = {"cull_idle_timeout": UNUSED_AFTER, "cull_interval": 60}
-    return Config(ServerApp=server, IdentityProvider=identity, MappingKernelManager=kernels)
+    return Config(
+        ServerApp=server,
+        IdentityProvider=identity,
+        MappingKernelManager=kernels,
+        KernelManager={"transport": "ipc"},
+    )
 
 
 def serve(root, port, opens_browser):
     """Serve the built book of a folder until Ctrl-C; return the exit status."""
+    with tempfile.TemporaryDirectory(prefix="live-") as runtime:
+        app = build(root, port, opens_browser, runtime)
+        app.start()
+    print("live: ended")
+    return 0
+
+
+def build(root, port, opens_browser, runtime):
+    """Return the server, and print where it is."""
     token = secrets.token_hex(24)
     notebooks, pages = root / "_build" / "notebooks", root / "_build" / "html"
-    app = Live(config=settings(notebooks, port, token, opens_browser))
+    app = Live(config=settings(notebooks, port, token, opens_browser, runtime))
     app.initialize(argv=[], find_extensions=False)
     app.web_app.settings["live_token"] = token
     app.web_app.add_handlers(
@@ -134,6 +167,4 @@ def serve(root, port, opens_browser):
     print(f"live: kernels work in {notebooks}; what they write stays there")
     print("live: Ctrl-C ends everything; the book is at")
     print(f"http://127.0.0.1:{app.port}/book/index.html?token={token}", flush=True)
-    app.start()
-    print("live: ended")
-    return 0
+    return app
