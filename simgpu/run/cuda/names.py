@@ -9,7 +9,7 @@ import types
 
 import torch
 
-from simgpu.device_api import memory
+from simgpu.device_api import memory, memory_snapshot
 from simgpu.device_api.table import FUNCTIONS, MEMORY, RANDOM
 from simgpu.ranks.pytorch.profiler import ranges
 from simgpu.run.cuda import refused, tensors
@@ -72,15 +72,15 @@ _NVTX = {
 _OWN = {  # names that torch.sim does not need
     "cudart": lambda: _Cudart,
     "check_error": memory.nothing,
+    "memory_snapshot": memory_snapshot.memory_snapshot,
     "has_half": True,
     "has_magma": True,
     **tensors.TYPES,
 }
 _MEMORY = {  # names of torch.cuda.memory that torch.cuda lacks
-    "_record_memory_history": memory.nothing,
-    "_dump_snapshot": memory.nothing,
+    "_record_memory_history": memory_snapshot.record_memory_history,
     "_set_allocator_settings": memory.nothing,
-    "_snapshot": lambda *_, **__: {"segments": [], "device_traces": []},
+    "_snapshot": memory_snapshot.snapshot,  # which PyTorch's `_dump_snapshot` writes
 }
 
 
