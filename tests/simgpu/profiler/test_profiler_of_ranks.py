@@ -92,6 +92,27 @@ def test_a_range_has_the_work_inside_it_and_what_was_asked_for():
     assert "outer" in found.key_averages().table(sort_by="self_cpu_time_total", row_limit=5)
 
 
+def test_work_in_flight_belongs_to_the_call_that_has_launched_it():
+    def program(rank):
+        dist.init_process_group()
+        x, y = (torch.ones(2**20, device="sim") for _ in range(2))
+        dist.all_reduce(x)
+        with profile() as found:
+            calls = dist.P2POp(dist.isend, x, 1 - rank), dist.P2POp(dist.irecv, y, 1 - rank)
+            works = dist.batch_isend_irecv([*calls])
+            (x @ x).item()
+            for work in works:
+                work.wait()
+            dist.barrier()
+        return {e.name: [k.name for k in e.kernels] for e in found.events() if e.kernels}
+
+    for kernels in sim.spawn(program, nprocs=2):
+        assert kernels["nccl:send"] == kernels["nccl:recv"] == ["ncclDevKernel_SendRecv"]
+        assert kernels["nccl:barrier"] == ["ncclDevKernel_AllReduce"]
+        assert kernels["aten::dot"] == ["dot"]
+        assert "Memcpy DtoH" in kernels["aten::copy_"]
+
+
 def test_a_second_profiler_on_a_rank_is_refused_as_by_pytorch():
     def program(rank):
         with profile(), pytest.raises(RuntimeError, match="already enabled"), profile():

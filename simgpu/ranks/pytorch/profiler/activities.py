@@ -13,6 +13,9 @@ KERNEL, MEMCPY, OPERATION, CALL, ANNOTATION = (
 ON_DEVICE = (KERNEL, MEMCPY)
 _COPIES = {"h2d": "Memcpy HtoD", "d2h": "Memcpy DtoH", "p2p": "Memcpy PtoP"}
 _MESSAGES = ("send", "recv")
+_KERNELS = {"barrier": "all_reduce", "all_to_all": "send_recv"} | dict.fromkeys(
+    _MESSAGES, "send_recv"
+)
 
 
 @dataclass
@@ -59,7 +62,7 @@ class Activities:
     def __init__(self, recording):
         self._recording, self.found = recording, []
         self._operation = 0  # the number of the last one: what follows on the device is its work
-        self._waiting = defaultdict(deque)  # name of a collective -> operations that launched one
+        self._waiting = defaultdict(deque)  # queue of collectives -> operations that launched one
         for one in recording.ranges:
             self._add(ANNOTATION, one.name, one.start, one.end)
         host, device = recording.machine.host_row, recording.device.row
@@ -85,7 +88,7 @@ class Activities:
             shapes=list(shapes), stack=list(stack),
         )  # fmt: skip
         self._add(CALL, call_name(span.name), span.start, span.end, number, span=span)
-        self._waiting[span.name].append(number)
+        self._waiting[_queue(span)].append(number)
 
     def _cpu(self, row, span, _):
         self._add(OPERATION, span.name, span.start, span.end, span=span)
@@ -103,12 +106,18 @@ class Activities:
         self._add(MEMCPY, name, span.start, span.end, self._operation, span=span)
 
     def _comm(self, row, span, sequence):
-        waiting = self._waiting[span.name]
+        waiting = self._waiting[_queue(span)]
         link = waiting.popleft() if waiting else 0
         if link:
-            self.found[link - 1].name = f"nccl:{span.name}"
+            operation = self.found[link - 1]
+            operation.name = f"nccl:{operation.name}"
         name = kernel_of_collective(span.collective or span.name)
         self._add(KERNEL, name, span.start, span.end, link, span=span, sequence=sequence)
+
+
+def _queue(span):
+    """Return in which order a collective runs: in that of its stream, among those of its name."""
+    return ("message" if span.name in _MESSAGES else span.name), span.stream
 
 
 def operation_name(name) -> str:
@@ -125,9 +134,8 @@ def call_name(name) -> str:
 
 def wait_name(name) -> str:
     """Return the call of CUDA in which the host waits."""
-    if name.startswith("wait for copy") or "stream" in name:
-        return "cudaStreamSynchronize"
-    return "cudaEventSynchronize" if "event" in name else "cudaDeviceSynchronize"
+    own = {"synchronize": "cudaDeviceSynchronize", "synchronize event": "cudaEventSynchronize"}
+    return own.get(name, "cudaStreamSynchronize")
 
 
 def kernel_of_collective(name) -> str:
@@ -135,10 +143,8 @@ def kernel_of_collective(name) -> str:
 
     Examples
     --------
-    >>> kernel_of_collective("reduce_scatter"), kernel_of_collective("send 0 -> 1")
+    >>> kernel_of_collective("reduce_scatter"), kernel_of_collective("send")
     ('ncclDevKernel_ReduceScatter', 'ncclDevKernel_SendRecv')
     """
-    first = name.split(" ")[0]
-    if first in _MESSAGES:
-        return "ncclDevKernel_SendRecv"
-    return "ncclDevKernel_" + "".join(word.capitalize() for word in first.split("_"))
+    name = _KERNELS.get(name, name)
+    return "ncclDevKernel_" + "".join(word.capitalize() for word in name.split("_"))
