@@ -37,7 +37,7 @@ class _Cudart:
 
 def _push(msg, *_, **__):
     """Begin a range of NVTX for the profiler; return its depth, which is not counted."""
-    ranges.open_range(msg)
+    ranges.open_range(msg, pushed=True)
     return 0
 
 
@@ -54,7 +54,7 @@ def _start(msg, *_, **__):
 
 @contextlib.contextmanager
 def _range(msg, *args, **kwargs):
-    ranges.open_range(msg.format(*args, **kwargs))
+    ranges.open_range(msg.format(*args, **kwargs), pushed=True)
     try:
         yield
     finally:

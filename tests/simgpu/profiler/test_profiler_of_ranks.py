@@ -170,6 +170,29 @@ print(s.elapsed_time(e) * 1e3, mm.cpu_time_total + mm.device_time_total)
     assert err.count("torch.profiler shows simulated times") == 1
 
 
+def test_a_range_of_nvtx_may_end_in_a_later_step(simgpu_run):
+    code, out, err = simgpu_run(
+        SCRIPT + """
+nvtx = torch.cuda.nvtx
+with profile(schedule=schedule(wait=0, warmup=1, active=3)) as p:
+    p.step()
+    nvtx.range_push("pushed")
+    handle = nvtx.range_start("started")
+    p.step()
+    nvtx.range_pop()
+    nvtx.range_pop()  # one too many
+    model(x.cuda())
+    nvtx.range_end(handle)
+    p.step()
+found = {e.trace_name: e.time_range for e in p.events() if e.is_user_annotation}
+assert found["pushed"].end <= found["ProfilerStep#2"].start < found["started"].end
+assert found["ProfilerStep#2"].end >= found["started"].end
+""",
+        "--nproc-per-node", "2",
+    )  # fmt: skip
+    assert code == 0, out + err
+
+
 def test_all_ranks_profile_with_a_schedule_and_write_traces(simgpu_run, tmp_path):
     code, _out, err = simgpu_run(
         SCRIPT + f"""

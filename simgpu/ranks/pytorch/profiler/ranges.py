@@ -33,14 +33,14 @@ def end():
     return _recordings.pop(current.ranks.rank, None)
 
 
-def open_range(name) -> None:
+def open_range(name, pushed=False) -> None:
     """Begin a range, if the rank records."""
     if (recording := recording_of_rank()) is not None:
-        recording.open(name)
+        recording.open(name, pushed)
 
 
 def close_range(name=None) -> None:
-    """End the innermost range, or that of a name, if the rank records."""
+    """End the range of a name, or the innermost pushed one, if the rank records."""
     if (recording := recording_of_rank()) is not None:
         recording.close(name)
 

@@ -11,10 +11,17 @@ from simgpu.user_frame import is_user_code
 
 @dataclass
 class Range:
-    """A part of a program that it has named: from when to when, in seconds."""
+    """A part of a program that it has named: from when to when, in seconds.
+
+    Attributes
+    ----------
+    pushed : bool
+        Whether it ends by a call without a name, as NVTX's ``range_pop``.
+    """
 
     name: str
     start: float
+    pushed: bool = False
     end: float | None = None
 
 
@@ -95,14 +102,14 @@ class Recording:
         while self._open:
             self.close(self._open[-1].name)
 
-    def open(self, name) -> None:
+    def open(self, name, pushed=False) -> None:
         """Begin a range."""
-        self._open.append(Range(name, self.machine.host))
+        self._open.append(Range(name, self.machine.host, pushed))
         self.ranges.append(self._open[-1])
 
     def close(self, name=None) -> None:
-        """End the innermost range, or that of a name; none if it began before the recording."""
-        found = [one for one in self._open if name is None or one.name == name]
+        """End the range of a name, or the innermost pushed one, if it began in the recording."""
+        found = [one for one in self._open if (one.pushed if name is None else one.name == name)]
         if found:
             found[-1].end = self.machine.host
             self._open.remove(found[-1])
