@@ -15,6 +15,8 @@ class Hooks:
     on_cuda : callable or None
         Called with the number when a script first names ``cuda:1``, and with None whenever it names
         ``cuda``.
+    say : callable or None
+        Prints what the launcher says, beside the output of the script.
     renumber : callable or None
         Called with a rank and the number by which it names a device that is not its own.
     before_communication : callable or None
@@ -28,6 +30,7 @@ class Hooks:
     """
 
     on_cuda: object = None
+    say: object = None
     renumber: object = None
     before_communication: object = None
     device_of_generator: object = None

@@ -39,17 +39,23 @@ class Memory:
     ----------
     capacity, peak : int
         Bytes of the device, and the most that were in use at once.
+    base : int
+        Its first address.
     counted : int
         Bytes in use at the last count: at least as many as `allocated` now.
     segments : Segments
         What PyTorch's caching allocator would reserve for these blocks.
+    watchers : tuple of callable
+        Each is told of every piece of a segment that is taken, and given back: of its address, and
+        its bytes, negative if they are given back. What is freed is noticed when something is
+        allocated, or when memory is asked for.
 
     Interrupts come only after calls and between iterations; lines with neither are atomic.
     """
 
     __slots__ = (
-        "_allocations", "_freed", "_next_address", "_note_freed", "capacity", "counted", "gpu_name",
-        "index", "lock", "peak", "segments",
+        "_allocations", "_freed", "_next_address", "_note_freed", "base", "capacity", "counted",
+        "gpu_name", "index", "lock", "peak", "segments", "watchers",
     )  # fmt: skip
 
     def __init__(self, index, gpu, lock):
@@ -62,8 +68,9 @@ class Memory:
         self._allocations: set[_Allocation] = set()
         self._freed: deque[_Allocation] = deque()
         self._note_freed = self._freed.append
-        self._next_address = (index + 1) << 44
+        self.base = self._next_address = (index + 1) << 44
         self.segments = Segments()
+        self.watchers = ()
 
     @property
     def allocated(self) -> int:
@@ -90,13 +97,15 @@ class Memory:
         freed = self._freed
         while freed:
             allocation = freed[0]
-            self.counted -= allocation.num_bytes
+            num_bytes = allocation.num_bytes
+            self.counted -= num_bytes
             allocation.num_bytes = 0
             if allocation.piece is not None:
                 self._change()
                 piece, allocation.piece = allocation.piece, None
                 self.segments.free(piece)
                 self.segments.changing = False
+                self._tell(piece, -num_bytes)
             self._allocations.discard(allocation)
             freed.popleft()
 
@@ -140,9 +149,11 @@ class Memory:
     def give_back(self, block: "Block", num_bytes: int) -> None:
         """Count `num_bytes` less for a block, which keeps its address."""
         with self.lock:
+            allocation = block._allocation
+            size = allocation.num_bytes - num_bytes
+            self._move(allocation, size)
             self.counted -= num_bytes
-            block._allocation.num_bytes -= num_bytes
-            self._move(block._allocation, block._allocation.num_bytes)
+            allocation.num_bytes = size
 
     def _move(self, allocation, size):
         """Give a block another piece of `size` bytes."""
@@ -162,6 +173,14 @@ class Memory:
         if last is not None:
             self.segments.free(last)
         self.segments.changing = False
+        if last is not None:
+            self._tell(last, -allocation.num_bytes)
+        if piece is not None:
+            self._tell(piece, size)
+
+    def _tell(self, piece, num_bytes):
+        for watcher in self.watchers:
+            watcher(self.base + piece.address, num_bytes)
 
     def _change(self):
         """Begin a change of the segments; mend them if the last one was interrupted."""

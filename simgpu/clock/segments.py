@@ -77,6 +77,25 @@ class Segments:
             self._split(piece, size)
         return piece
 
+    @property
+    def version(self) -> tuple:
+        """What differs as soon as a segment has come or gone."""
+        return self.reserved, self._address
+
+    def sizes(self) -> dict[int, int]:
+        """Return the bytes of every segment, by its address."""
+        return {first.address: num_bytes for first, num_bytes in self._segments.items()}
+
+    def layout(self) -> list[tuple[int, list[Piece]]]:
+        """Return the bytes of every segment, and its pieces in the order of their addresses."""
+        found = []
+        for first, num_bytes in self._segments.items():
+            pieces = [first]
+            while pieces[-1].following is not None:
+                pieces.append(pieces[-1].following)
+            found.append((num_bytes, pieces))
+        return found
+
     def free(self, piece: Piece) -> None:
         """Keep a piece for later requests."""
         piece.free = True

@@ -74,17 +74,19 @@ class Trace:
     def spans(self) -> list[Span]:
         """Return all spans in the order in which the host issued them."""
         names = list(self._names)
-        return [
-            Span(
-                self._rows_named.get(device) or ("host" if device == HOST else f"sim:{device}"),
-                ENGINES[engine],
-                stream,
-                *_from_name(names[name], start, duration, flops, num_bytes),
-            )
-            for device, engine, stream, name, start, duration, flops, num_bytes in (
-                _ROW.iter_unpack(bytes(self._rows))
-            )
-        ]
+        return [self._span(names, *row) for row in _ROW.iter_unpack(bytes(self._rows))]
+
+    def rows(self, devices, last) -> list[tuple[int, Span]]:
+        """Return the spans in rows of some devices and hosts, and their numbers before `last`."""
+        names = list(self._names)
+        rows = _ROW.iter_unpack(bytes(self._rows[: last * _ROW.size]))
+        return [(i, self._span(names, *row)) for i, row in enumerate(rows) if row[0] in devices]
+
+    def _span(self, names, device, engine, stream, name, *amounts):
+        return Span(
+            self._rows_named.get(device) or ("host" if device == HOST else f"sim:{device}"),
+            ENGINES[engine], stream, *_from_name(names[name], *amounts),
+        )  # fmt: skip
 
 
 def _from_name(name, start, duration, flops, num_bytes):

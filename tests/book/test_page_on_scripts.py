@@ -182,6 +182,20 @@ def test_the_page_knows_how_many_shapes_pytorch_compiles():
 
 
 @pytest.mark.process
+def test_the_profiler_shows_what_the_page_says(tmp_path):
+    script = re.search(r"```python\n([^`]*import profile\n.*?)```", TEXT, re.DOTALL)[1]
+    (tmp_path / "profiled.py").write_text(script, encoding="utf-8")
+    found = re.search(r"\$ simgpu (run [^\n]* profiled\.py)\n(.*?)\.\.\.\n", TEXT, re.DOTALL)
+    command, stored = found.groups()
+    done = subprocess.run(
+        [sys.executable, "-m", "simgpu", *command.split()], cwd=tmp_path, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+    )  # fmt: skip
+    assert done.stdout.startswith(stored)
+    assert (tmp_path / "rank1.json").exists()
+
+
+@pytest.mark.process
 def test_gpus_wait_for_a_loader_as_the_page_says(tmp_path):
     script = re.search(r"```python\n(from torch import nn.*?)```", TEXT, re.DOTALL)[1]
     (tmp_path / "images.py").write_text(script, encoding="utf-8")

@@ -20,12 +20,12 @@ from simgpu.ranks.pytorch import (
     dtensor,
     groups,
     pipelines,
-    profiling,
     saving,
     sharding,
     sync_batch_norm,
     unsupported,
 )
+from simgpu.ranks.pytorch.profiler import patches as profiler
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
 _HANDLERS = "torch.distributed.rendezvous:_rendezvous_handlers"
@@ -58,7 +58,7 @@ def patched():
                 **groups.replacements(),
                 **own_stores.replacements(),
                 **pipelines.replacements(),
-                **profiling.replacements(),
+                **profiler.replacements(),
                 **saves.replacements(),
                 **sharding.replacements(),
                 **signals.replacements(),

@@ -9,8 +9,9 @@ import types
 
 import torch
 
-from simgpu.device_api import memory
+from simgpu.device_api import memory, memory_snapshot
 from simgpu.device_api.table import FUNCTIONS, MEMORY, RANDOM
+from simgpu.ranks.pytorch.profiler import ranges
 from simgpu.run.cuda import refused, tensors
 
 CUDA_VERSION = "13.0"  # if this PyTorch has none of its own
@@ -34,32 +35,52 @@ class _Cudart:
         success = 0
 
 
-def _take(*_, **__):
-    """Take the arguments of an NVTX mark, which is not recorded, and return a number."""
+def _push(msg, *_, **__):
+    """Begin a range of NVTX for the profiler; return its depth, which is not counted."""
+    ranges.open_range(msg, pushed=True)
     return 0
 
 
+def _pop(*_, **__):
+    ranges.close_range()
+    return 0
+
+
+def _start(msg, *_, **__):
+    """Begin a range that may end in any order; its name is its handle."""
+    ranges.open_range(msg)
+    return msg
+
+
 @contextlib.contextmanager
-def _range(*_, **__):
-    yield
+def _range(msg, *args, **kwargs):
+    ranges.open_range(msg.format(*args, **kwargs), pushed=True)
+    try:
+        yield
+    finally:
+        ranges.close_range()
 
 
 _NVTX = {
-    **dict.fromkeys(("range_push", "range_pop", "range_start", "range_end", "mark"), _take),
+    "range_push": _push,
+    "range_pop": _pop,
+    "range_start": _start,
+    "range_end": ranges.close_range,
+    "mark": lambda *_, **__: None,
     "range": _range,
 }
 _OWN = {  # names that torch.sim does not need
     "cudart": lambda: _Cudart,
     "check_error": memory.nothing,
+    "memory_snapshot": memory_snapshot.memory_snapshot,
     "has_half": True,
     "has_magma": True,
     **tensors.TYPES,
 }
 _MEMORY = {  # names of torch.cuda.memory that torch.cuda lacks
-    "_record_memory_history": memory.nothing,
-    "_dump_snapshot": memory.nothing,
+    "_record_memory_history": memory_snapshot.record_memory_history,
     "_set_allocator_settings": memory.nothing,
-    "_snapshot": lambda *_, **__: {"segments": [], "device_traces": []},
+    "_snapshot": memory_snapshot.snapshot,  # which PyTorch's `_dump_snapshot` writes
 }
 
 

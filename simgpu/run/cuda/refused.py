@@ -24,7 +24,7 @@ _STREAMS = "use torch.cuda.Stream()"
 FUNCTIONS = {
     **dict.fromkeys(("caching_allocator_alloc", "caching_allocator_delete",
                      "caching_allocator_disabled", "change_current_allocator",
-                     "memory_snapshot", "use_mem_pool"), _ALLOCATOR),
+                     "use_mem_pool"), _ALLOCATOR),
     **dict.fromkeys(("temperature", "power_draw", "clock_rate", "memory_usage", "utilization",
                      "list_gpu_processes"), _SENSORS),
     **dict.fromkeys(("current_blas_handle", "current_solver_handle"), _KERNELS),

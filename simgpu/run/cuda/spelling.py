@@ -56,7 +56,7 @@ def cuda_spelling(mentioned, say, eager=False):
             types.add(CUDA)
             scoped.callback(types.discard, CUDA)
         scoped.callback(setattr, spelling, "name", NAME)
-        scoped.add({f"{HOOKS}.on_cuda": _on_cuda})
+        scoped.add({f"{HOOKS}.on_cuda": _on_cuda, f"{HOOKS}.say": say})
         if mentioned:
             say_cuda()
         for library in kernels.register():

@@ -28,7 +28,6 @@ _DISABLE = "torch.compiler:disable", "torch._dynamo:disable"
 _FSDP = "torch.distributed.fsdp."
 _ASK = "torch.compiler:is_compiling", "torch.compiler:is_dynamo_compiling"
 _EAGER = "simulated GPUs run one operation at a time; call the function or the module itself"
-_PROFILE = "torch.autograd.profiler:profile.__init__"
 _NEW_FAKE = "torch._subclasses.fake_tensor:FakeTensor.__new__"
 _FAKE = "torch._subclasses.fake_tensor:FakeTensorMode.from_tensor"
 
@@ -168,16 +167,6 @@ def _refuse_on_cuda(new):
     return make
 
 
-def _profile_host(init):
-    """Make PyTorch's profiler record the host alone: it would look for events of real GPUs."""
-
-    @functools.wraps(init)
-    def profile(self, enabled=True, *, use_cuda=False, use_device=None, **kwargs):
-        init(self, enabled, **kwargs | {"use_cpu": True})
-
-    return profile
-
-
 def replacements(compiled) -> dict:
     """Return the replacements; `compiled` is told when a script compiles."""
     from_tensor = find(_FAKE)
@@ -188,7 +177,6 @@ def replacements(compiled) -> dict:
         **{name: _disable(find(name)) for name in _DISABLE},
         _NEW_FAKE: staticmethod(_refuse_on_cuda(find(_NEW_FAKE))),
         _FAKE: _refuse_simulated(from_tensor, "tracing (torch.export, FakeTensorMode)"),
-        _PROFILE: _profile_host(find(_PROFILE)),
         f"{HOOKS}.accepted": frozenset(_COMPILE),
         flex_attention.NAME: flex_attention.make(functools.cache(compiled.warn)),
     }

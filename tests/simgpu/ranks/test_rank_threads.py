@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 import torch.distributed as dist
-from torch.profiler import ProfilerActivity, profile
 
 import simgpu as sim
 
@@ -34,34 +33,6 @@ def test_an_object_of_the_caller_with_the_group_of_another_rank(call):
 
     with pytest.raises(sim.RanksError, match=r"rank 0 .* a group that rank 3 has made.*caller"):
         sim.spawn(program, nprocs=4)
-
-
-def test_only_one_rank_can_profile_at_a_time():
-    def program(rank, profiled):
-        dist.init_process_group()
-        x = torch.ones(4, device="sim")
-        keys = []
-        for turn in range(2):
-            if rank in profiled and turn == rank:
-                with profile(activities=[ProfilerActivity.CPU]) as profiler:
-                    dist.all_reduce(x)
-                    (x + 1).sum()
-                keys = [event.key for event in profiler.key_averages()]
-            else:
-                dist.all_reduce(x)
-            dist.barrier()
-        return "aten::add" in keys
-
-    assert sim.spawn(program, ((0,),), nprocs=2) == [True, False]
-    assert sim.spawn(program, ((0, 1),), nprocs=2) == [True, True]
-
-    def both(rank):
-        dist.init_process_group()
-        with profile(activities=[ProfilerActivity.CPU]):
-            dist.barrier()
-
-    with pytest.raises(RuntimeError, match=r"rank 1 starts torch.profiler while rank 0 uses it"):
-        sim.spawn(both, nprocs=2)
 
 
 def test_the_store_of_the_ranks():
