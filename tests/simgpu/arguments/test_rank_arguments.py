@@ -212,8 +212,8 @@ ALIASES = {
         lambda r, d: (lambda x: dist.all_to_all_single(x, x))(ones(d, 4)),
         "all_to_all", "an input and an output that share memory",
     ),
-    "one output for all": (
-        lambda r, d: dist.all_gather([ones(d, 4)] * 2, ones(d, 4)),
+    "outputs of two sizes": (  # of one size, PyTorch copies them one after the other
+        lambda r, d: (lambda x: dist.all_gather([x[:1], x], ones(d, r + 1)))(ones(d, 2)),
         "all_gather", "two outputs that share memory",
     ),
     "slot of another rank": (
@@ -254,6 +254,15 @@ def test_the_line_is_that_of_the_call():
 
     text = message(program)
     assert f"rank 0: all_reduce (test_rank_arguments.py:{lines[0]})" in text
+
+
+def test_outputs_of_one_size_may_share_memory():
+    def program(rank, device):
+        pad = ones(device, 2)  # as Muon fills its list
+        dist.all_gather([own := ones(device, 2), pad, pad], torch.full_like(pad, rank))
+        return own.tolist(), pad.tolist()
+
+    assert run(program, k=3) == [([0, 0], [2, 2])] * 3
 
 
 def test_a_list_exchanged_in_place():
