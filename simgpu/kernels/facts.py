@@ -3,6 +3,7 @@
 import torch
 from torch.utils._pytree import tree_leaves
 
+from simgpu.kernels.on_the_host import through_float32
 from simgpu.kernels.precision import refusal
 from simgpu.kernels.table import REGISTERED, kernel_of
 from simgpu.kernels.traffic import bytes_of
@@ -90,6 +91,7 @@ class Op:
         self.makes_one = self.makes and self.num_returns == 1
         # The C++ function that ``func(...)`` calls, or a faster equivalent.
         self.call = (_python_function(func) if self.makes_one else None) or func._op
+        self.call = through_float32(self.packet_name, func._overloadname, self.call)
         if self.packet_name == "histc":
             self.call = _histc
         self.set_kernel(self.kernel)
