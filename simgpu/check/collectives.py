@@ -29,10 +29,17 @@ def _line(text):
     return ""
 
 
-def of_steps(many, own) -> Finding | None:
-    """Find the first step in which ranks make other calls, or have other gradients to reduce."""
+def of_steps(many, copies) -> Finding | None:
+    """Find the first step in which ranks make other calls, or have other gradients to reduce.
+
+    Parameters
+    ----------
+    many : RunRecord
+    copies : bool
+        Whether all ranks have the same parameters.
+    """
     for i in range(many.num_steps):
-        if finding := _counts(many, i) or _gradients(many, i, own):
+        if finding := _counts(many, i) or (copies and _gradients(many, i)):
             return finding
     return None
 
@@ -59,7 +66,7 @@ def _calls(step, members):
     return Counter({line: n for (group, line), n in step.calls.items() if group == members})
 
 
-def _gradients(many, i, own):
+def _gradients(many, i):
     """Find copies of a parameter of which only some have a gradient, though ranks communicate."""
     steps = many.at(i)
     lines = Counter()
@@ -69,7 +76,7 @@ def _gradients(many, i, own):
     for name in {n: None for step in steps.values() for n in step.gradients}:
         held = [n for n, step in steps.items() if name in step.parameters]
         have = [n for n in held if name in steps[n].gradients]
-        if lines and name not in own and len(have) < len(held):
+        if lines and len(have) < len(held):
             without = [n for n in held if n not in have]
             return Finding(
                 "collectives", i + 1,

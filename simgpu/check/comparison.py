@@ -21,17 +21,24 @@ def compare(one, many, tolerance, any_data=False) -> Result:
     if not many.num_steps:
         return result
     found, notes = data.compare_data(one, many)
-    own = replicas.own_parameters(one, many)
+    own, drift = replicas.own_parameters(one, many), None
+    if replicas.are_copies(one, many):
+        drift = replicas.compare_ranks(many, own)
     found += [
-        collectives.of_steps(many, own),
-        values.compare_rates(one, many), replicas.compare_ranks(one, many),
+        collectives.of_steps(many, replicas.are_copies(one, many)),
+        values.compare_rates(one, many), drift,
         replicas.compare_types(one, many),
     ]  # fmt: skip
     for finding in filter(None, found):
         result.add(_after_a_cause(finding, result.found, ("collectives",)))
     result.notes += notes
     _compare_values(one, many, tolerance, own, any_data, result)
-    result.notes += filter(None, [_note_of_own(own), replicas.note_of_types(one)])
+    notes = (
+        _note_of_own(one, many, own),
+        replicas.note_of_missing(one, many),
+        replicas.note_of_types(one),
+    )
+    result.notes += filter(None, notes)
     if one.num_steps != many.num_steps and many.error is None:
         result.notes.append(
             f"one GPU made {one.num_steps} steps, {len(many.ranks)} GPUs {many.num_steps}"
@@ -53,7 +60,7 @@ def _compare_values(one, many, tolerance, own, any_data, result):
         )  # fmt: skip
     loss = values.compare_losses(one, many, tolerance, steps)
     gradients = values.compare_gradients(one, many, tolerance, steps, own)
-    if loss and gradients is None and _is_factor(loss, many) and not _all_own(one, own):
+    if loss and gradients is None and _is_factor(loss, many) and values.shared(one, many, 0, own):
         result.notes.append(
             f"the loss is {values.factor_of(loss.one, loss.many, len(many.ranks), 1e-2)} "
             "on each GPU, but gradients agree: ranks add them up"
@@ -67,7 +74,7 @@ def _compare_values(one, many, tolerance, own, any_data, result):
 
 def _after_a_cause(finding, found, causes):
     """Name what was found before, or in the same step, and may be the cause."""
-    alike = [one for one in found if one.cause == finding.cause and one.step <= finding.step]
+    alike = [one for one in found if one.cause == finding.cause != "" and one.step <= finding.step]
     if alike:
         return replace(finding, cause=f"as for the {alike[0].quantity}")
     earlier = [one for one in found if one.quantity in causes and one.step <= finding.step]
@@ -81,14 +88,13 @@ def _is_factor(loss, many):
     return bool(values.factor_of(loss.one, loss.many, len(many.ranks), 1e-2))
 
 
-def _all_own(one, own):
-    return set(next(iter(one.ranks.values())).start) <= own
-
-
-def _note_of_own(own):
-    if not own:
-        return ""
-    return (
-        f"{len(own)} parameters differ between ranks from the start, such as {min(own)}: taken for "
-        "each rank's own, and not compared"
-    )
+def _note_of_own(one, many, own):
+    """Say which parameters are a rank's own, at first sight or by what they become."""
+    if own:
+        return (
+            f"{len(own)} parameters have another size or other values on each rank from the start, "
+            f"such as {min(own)}: taken for the rank's own, and not compared"
+        )
+    if not replicas.are_copies(one, many) and (drift := replicas.compare_ranks(many, own)):
+        return f"{drift.text}, from step {drift.step} on: right if each rank has its own there"
+    return ""

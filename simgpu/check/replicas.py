@@ -6,20 +6,38 @@ from simgpu.check.watch.observer import HALF
 from simgpu.check.watch.tensors import norm
 
 
+def are_copies(one, many) -> bool:
+    """Return whether each rank holds the parameters of one GPU, or parts that PyTorch knows of."""
+    wanted = _sizes(next(iter(one.ranks.values())).start)
+    return all(_sizes(rank.start) == wanted for rank in many.ranks.values())
+
+
 def own_parameters(one, many) -> set[str]:
     """Return the names that ranks use for parameters of their own, such as their experts.
 
-    A rank that holds as many elements as one GPU has copies; else those that differ from the start
-    are its own.
+    Ranks that hold the parameters of one GPU have copies, or parts that PyTorch knows of; else
+    those that have another size, or differ from the start, are a rank's own.
     """
-    own = set()
-    if not many.ranks:
-        return own
+    if are_copies(one, many):
+        return set()
     wanted = _sizes(next(iter(one.ranks.values())).start)
-    if any(_sizes(rank.start) != wanted for rank in many.ranks.values()):
-        start = {n: rank.start for n, rank in many.ranks.items()}
-        own = {name for name, _, _ in _unequal(start)}
-    return own
+    start = {n: rank.start for n, rank in many.ranks.items()}
+    of_ranks = {pair for pieces in start.values() for pair in _sizes(pieces).items()}
+    return {name for name, size in of_ranks if wanted.get(name, size) != size} | {
+        name for name, _, _ in _unequal(start)
+    }
+
+
+def note_of_missing(one, many) -> str:
+    """Return a note on parameters of one GPU that no rank has by that name."""
+    wanted = next(iter(one.ranks.values())).start
+    missing = wanted.keys() - {name for rank in many.ranks.values() for name in rank.start}
+    if not missing:
+        return ""
+    return (
+        f"{len(missing)} of {len(wanted)} parameters have other names on {len(many.ranks)} GPUs, "
+        f"such as {min(missing)}: their gradients were not compared"
+    )
 
 
 def _sizes(pieces):
@@ -53,9 +71,8 @@ def why_other_start(one, many, own) -> str:
     return ""
 
 
-def compare_ranks(one, many) -> Finding | None:
+def compare_ranks(many, own) -> Finding | None:
     """Find parameters that are no longer equal on ranks that hold the same part of them."""
-    own = own_parameters(one, many)
     for i in range(many.num_steps):
         parameters = {n: step.parameters for n, step in many.at(i).items()}
         wrong = [found for found in _unequal(parameters) if found[0] not in own]

@@ -1,7 +1,7 @@
 """Compare losses, gradients and learning rates."""
 
 from simgpu.check.findings import Finding
-from simgpu.check.watch.tensors import norm
+from simgpu.check.watch.tensors import norm, whole_of
 
 _SAME_RATE = 1e-6
 TIMES_ONE = 10  # the gradient of a single parameter may differ by so many times the share
@@ -45,8 +45,13 @@ def assembled(of_ranks) -> dict[str, list]:
     found = {}
     for pieces in of_ranks:
         for name, piece in pieces.items():
-            found.setdefault(name, {}).setdefault(piece.place, piece)
-    return {name: [*parts.values()] for name, parts in found.items()}
+            terms = found.setdefault(name, {}).setdefault(piece.place, {})
+            terms.setdefault(piece.term, piece)
+    return {name: [*map(_added_up, parts.values())] for name, parts in found.items()}
+
+
+def _added_up(terms):
+    return terms[""] if "" in terms else whole_of([*terms.values()])
 
 
 def gradient_norm(run, index) -> float | None:
@@ -156,16 +161,21 @@ def factor_of(a, b, size, tolerance) -> str:
     return ""
 
 
+def shared(one, many, index, own) -> list[str]:
+    """Return the gradients that both runs have in a step, except of parameters in `own`."""
+    theirs = gradients(many, index)
+    return [name for name in gradients(one, index) if name in theirs and name not in own]
+
+
 def compare_gradients(one, many, tolerance, steps, own) -> Finding | None:
     """Compare the norms of gradients in the first steps, except of parameters in `own`."""
     for i in range(steps):
-        mine, theirs = gradients(one, i), gradients(many, i)
-        shared = [name for name in mine if name in theirs and name not in own]
-        a, b = (norm(p for n in shared for p in run[n]) for run in (mine, theirs))
-        wrong = [n for n in shared if _is_wrong(norm(mine[n]), norm(theirs[n]), a, tolerance.at(i))]
+        mine, theirs, names = gradients(one, i), gradients(many, i), shared(one, many, i, own)
+        a, b = (norm(p for n in names for p in run[n]) for run in (mine, theirs))
+        wrong = [n for n in names if _is_wrong(norm(mine[n]), norm(theirs[n]), a, tolerance.at(i))]
         if difference(a, b) > tolerance.at(i) or wrong:
             text = _both(f"norm {a:.6g}", f"norm {b:.6g}", many)
-            cause = _why_gradients(mine, theirs, shared, wrong, a, b, many)
+            cause = _why_gradients(mine, theirs, names, wrong, a, b, many)
             return Finding("gradients", i + 1, text, cause, many.line("step", i), a, b)
     return None
 
@@ -174,13 +184,13 @@ def _is_wrong(a, b, total, share):
     return abs(a - b) > TIMES_ONE * share * max(a, b, 0.1 * total)
 
 
-def _why_gradients(mine, theirs, shared, wrong, a, b, many):
+def _why_gradients(mine, theirs, names, wrong, a, b, many):
     if factor := factor_of(a, b, len(many.ranks), 1e-2):
         return f"{factor}: {_WHY[factor.split()[-1]]}"
-    if wrong and len(wrong) < len(shared):
+    if wrong and len(wrong) < len(names):
         name = max(wrong, key=lambda n: difference(norm(mine[n]), norm(theirs[n])))
         return (
-            f"{len(wrong)} of {len(shared)} parameters, most in {name}: {norm(mine[name]):.4g} and "
+            f"{len(wrong)} of {len(names)} parameters, most in {name}: {norm(mine[name]):.4g} and "
             f"{norm(theirs[name]):.4g}"
         )
     return "the ranks' shares are added with other weights, or are of another loss"

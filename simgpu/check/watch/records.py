@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+import torch
+
 INPUTS = "inputs of the model"  # in place of a data set, where no loader delivers batches
 
 
@@ -22,6 +24,10 @@ class Piece:
     digest : bytes
         Of its elements.
     dtype : str
+    term : str
+        Which summand it is, if ranks have still to add it up; "" otherwise.
+    values : torch.Tensor, optional
+        Its elements, if it is a summand.
     """
 
     numel: int
@@ -29,6 +35,8 @@ class Piece:
     squares: float
     digest: bytes
     dtype: str
+    term: str = ""
+    values: torch.Tensor | None = None
 
 
 @dataclass

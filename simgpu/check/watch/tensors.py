@@ -29,9 +29,22 @@ def values(tensor) -> torch.Tensor:
 
 def piece(tensor) -> Piece:
     """Describe what a rank holds of a parameter or a gradient."""
-    held = values(tensor)
-    squares = float(held.double().square().sum())
-    return Piece(tensor.numel(), _place(tensor), squares, _digest(held), name_of(tensor.dtype))
+    held, (place, term) = values(tensor), _place(tensor)
+    return Piece(
+        tensor.numel(), place, _squares(held), _digest(held), name_of(tensor.dtype), term,
+        held.double() if term else None,
+    )  # fmt: skip
+
+
+def whole_of(terms) -> Piece:
+    """Return the sum of pieces that ranks have still to add up."""
+    first, *_ = terms
+    held = sum(term.values for term in terms)
+    return Piece(first.numel, first.place, _squares(held), _digest(held), first.dtype)
+
+
+def _squares(held):
+    return float(held.double().square().sum())
 
 
 def name_of(dtype) -> str:
@@ -45,15 +58,15 @@ def norm(pieces) -> float:
 
 
 def _place(tensor):
-    """Say which part of a tensor this is; "" for all of it."""
+    """Say which part of a tensor this is, "" for all, and which summand of it, "" for no such."""
     if not isinstance(tensor, DTensor):
-        return ""
-    mesh, at = tensor.device_mesh, tensor.device_mesh.get_coordinate()
-    return ", ".join(
-        f"{placement} {at[axis]} of {mesh.size(axis)}"
-        for axis, placement in enumerate(tensor.placements)
-        if not placement.is_replicate() and mesh.size(axis) > 1
-    )
+        return "", ""
+    mesh, at, found = tensor.device_mesh, tensor.device_mesh.get_coordinate(), ([], [])
+    for axis, placement in enumerate(tensor.placements):
+        if not placement.is_replicate() and mesh.size(axis) > 1:
+            part = f"{placement} {at[axis]} of {mesh.size(axis)}"
+            found[placement.is_partial()].append(part)
+    return tuple(map(", ".join, found))
 
 
 def _digest(held):
