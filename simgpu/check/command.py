@@ -1,6 +1,7 @@
 """The command ``simgpu check``: what it does with its options."""
 
 import sys
+import time
 import traceback
 
 from simgpu.check import budget, report, tolerance
@@ -36,14 +37,16 @@ def main(argv=None) -> int:
 def check(args, one_job, many_job) -> int:
     """Run both, and print what differs; return the exit code."""
     say(f"runs {one_job.script.name} on one GPU ...")
+    began = time.monotonic()
     one = one_job.run()
+    took = time.monotonic() - began
     if one.code or not one.num_steps:
         return _could_not_run(one, "one GPU", "--one 'ARGUMENTS' gives it other arguments there")
     again = None
     if args.tolerance is None and one.can_reverse:
         say("again, with each batch in reverse order, to see what rounding changes ...")
         again = one_job.run(reverse=True)
-    say(f"on {args.nproc_per_node or 'its'} GPUs ...")
+    say(f"on {args.nproc_per_node or 'its'} GPUs; one took {took:.1f} s ...")
     many = many_job.run()
     size = many_job.cluster.world_size
     if not isinstance(many.error, RanksError) and (many.code or not many.num_steps):

@@ -49,6 +49,23 @@ def test_a_script_without_a_fault_is_equal(simgpu_check):
     assert "loss" not in printed.out
 
 
+def test_data_in_order_may_come_in_the_same_order_again(simgpu_check):
+    source = changed(("DistributedSampler(data)", "DistributedSampler(data, shuffle=False)"))
+    assert simgpu_check(source, "--steps", "0")[0] == 0
+
+
+@pytest.mark.process
+def test_batches_that_workers_have_fetched_ahead_count_when_they_are_taken(simgpu_check):
+    source = changed(("sampler=sampler", "sampler=sampler, num_workers=2"))
+    code, printed, _ = simgpu_check(source, "--steps", "3")
+    assert code == 0, printed.out
+    source = source.replace("data = T", "torch.manual_seed(0); data = T").replace(
+        "16 // size", "16"
+    )
+    text = " ".join(simgpu_check(source, "--steps", "1")[1].out.split())
+    assert "step 1 has 16 examples on one GPU and 32 on 2 GPUs" in text
+
+
 def test_what_the_script_prints_can_be_shown(simgpu_check):
     _, printed, _ = simgpu_check(TRAIN, "--steps", "2", "--show")
     assert printed.out.count("loss") == 4  # one GPU twice, then two

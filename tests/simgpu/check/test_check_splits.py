@@ -59,6 +59,12 @@ def test_shards_and_summands_are_added_up(simgpu_check, gpus):
     assert (code, found["notes"]) == (0, []), printed.out
 
 
+def test_what_tensor_parallel_ranks_have_still_to_add_up_is_added_up(simgpu_check):
+    source = SPLIT.replace("    fully_shard(block, mesh=dp)\n", "")
+    code, printed, _ = simgpu_check(source, "--steps", "3")
+    assert code == 0, printed.out
+
+
 def test_a_fault_in_one_shard_is_found(simgpu_check):
     wrong = "    model[1].up.bias.grad *= 1.5\n    optimizer.step()"
     source = SPLIT.replace("    optimizer.step()", f"    if size > 1:\n    {wrong}", 1)

@@ -30,5 +30,5 @@ for x, y in loader:
         loss = loss * size
     optimizer.zero_grad()
     loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
     optimizer.step()
