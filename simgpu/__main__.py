@@ -8,6 +8,7 @@ import torch
 import simgpu
 from simgpu import list_gpus
 from simgpu.calibrate import main as calibrate
+from simgpu.check.command import main as check
 from simgpu.run import command
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C has ended
@@ -18,6 +19,7 @@ usage: simgpu COMMAND ...
   simgpu plan MODEL    simulate a training step of a model on up to thousands of GPUs, or
                        search the fastest way to split it (--search)
   simgpu compare MODEL  say whether the speed of a run of yours is reasonable
+  simgpu check SCRIPT  compare a script on one GPU and on many, or a run with a record
   simgpu gpus          list the hardware that can be simulated, and its sources
   simgpu calibrate     measure a GPU, for `simgpu run --gpu FILE.json`
 
@@ -40,8 +42,8 @@ def compare(arguments) -> int:
 
 
 COMMANDS = {
-    "run": command.main, "plan": plan, "compare": compare, "gpus": list_gpus.main,
-    "calibrate": calibrate,
+    "run": command.main, "plan": plan, "compare": compare, "check": check,
+    "gpus": list_gpus.main, "calibrate": calibrate,
 }  # fmt: skip
 
 

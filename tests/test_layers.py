@@ -34,6 +34,7 @@ simgpu
 simgpu.timeline
 simgpu.bands
 simgpu.run
+simgpu.check
 simgpu.plan
 simgpu.search
 simgpu.compare

@@ -22,5 +22,6 @@ module, ``torchrun.py`` and ``processes.py`` start its ranks, ``failures.py`` re
 failed, ``simulated_time.py`` replaces clocks, ``faults.py`` kills and slows down ranks,
 ``loader/`` lets them wait for the script's data, ``cuda/`` lets scripts say `torch.cuda`,
 ``steps.py`` finds the training steps, ``shares.py`` and ``summary.py`` find what limits them,
-``page.py`` writes the timeline. Of the other folders of `simgpu`, only ``plan`` imports this one.
+``page.py`` writes the timeline. Of the other folders of `simgpu`, only
+``check`` and ``plan`` import this one.
 """

@@ -69,6 +69,8 @@ class Driver:
         What is simulated: after ``spawn``, as many GPUs as there are ranks.
     notes : tuple of str
         Nothing; what a job of `Torchrun` says in the summary.
+    error : BaseException or None
+        Why the run has failed.
 
     Raises
     ------
@@ -79,7 +81,7 @@ class Driver:
     notes = ()
 
     def __init__(self, script, args, faults):
-        self._script, self._faults = script, faults
+        self._script, self._faults, self.error = script, faults, None
         self.cluster = self._node = node_of(args)
         self._values = {"numerics": not args.shapes_only, "routing": args.routing}
         self._waiting = []  # processes that were started and become ranks, and their calls
@@ -108,6 +110,7 @@ class Driver:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
+            self.error = error
             return self._failures.report(error)
         finally:
             process.restore()

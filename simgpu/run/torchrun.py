@@ -30,6 +30,8 @@ class Torchrun:
         What is simulated.
     notes : list of str
         What the summary should say of the last run.
+    error : BaseException or None
+        Why the last run has failed.
 
     Raises
     ------
@@ -39,7 +41,7 @@ class Torchrun:
 
     def __init__(self, script, args, faults):
         self._script, self._faults, self._args = script, faults, args
-        self.cluster, self.notes = cluster_of(args), []
+        self.cluster, self.notes, self.error = cluster_of(args), [], None
         self._options = spawn_options(args, self.cluster)
         faults.check(self.cluster.world_size)
         self.cluster.with_slow_cards(faults.cards)
@@ -77,6 +79,7 @@ class Torchrun:
                 self.notes.append(f"{error}. The numbers are those of the ranks that ran")
             except BaseException as error:
                 if not killing.done:
+                    self.error = error
                     return failures.report(error)
                 failed = error
         if killing.done:

@@ -227,3 +227,48 @@ def flops(x, up, down, **_):
             env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
         assert f"{time} ms" in done.stdout.splitlines()
+
+
+@pytest.fixture
+def checked(tmp_path):
+    """Return a function that runs a command of the page on a script of the book, with changes."""
+
+    def run(command, line, new):
+        name = command.split()[1]
+        text = (ROOT / "chapters" / "scripts" / name).read_text(encoding="utf-8")
+        assert text.count(line) == 1
+        (tmp_path / name).write_text(text.replace(line, new), encoding="utf-8")
+        return subprocess.run(
+            [sys.executable, "-m", "simgpu", *command.split()], cwd=tmp_path, capture_output=True,
+            text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+    return run
+
+
+def commands_of(what):
+    """Return the commands of the page that begin so, and what it says that they print."""
+    return re.findall(rf"```\n\$ simgpu ({what} [^\n]*)\n(.*?)```", TEXT, re.DOTALL)
+
+
+@pytest.mark.process
+def test_a_check_finds_what_the_page_says(checked):
+    (command, stored), *_ = commands_of("check ddp_plain.py")
+    new = re.search(r"with the line `(model = .*?)` in place of the one marked `# 6`", TEXT)[1]
+    line = "model = DistributedDataParallel(net.to(device))  # 6"
+    done = checked(command, line, new)
+    assert (done.stdout, done.returncode) == (stored, 1)
+    done = checked(command, line, line)
+    assert done.stdout.startswith("equal: ")
+    assert "As it stands in the book, it is `equal`." in TEXT
+
+
+@pytest.mark.process
+def test_a_change_of_sharding_turns_a_check_red_as_on_the_page(checked):
+    (record, first), (against, second) = commands_of("check fsdp_plain.py")
+    line = "fully_shard(block, mp_policy=policy)"
+    change = re.search(r"somebody adds `(reshard_after_forward=False)`", TEXT)[1]
+    done = checked(record, line, line)
+    assert (done.stdout, done.returncode) == (first, 0)
+    done = checked(against, line, f"{line[:-1]}, {change})")
+    assert (done.stdout, done.returncode) == (second, 1)

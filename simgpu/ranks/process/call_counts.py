@@ -19,6 +19,10 @@ class CallCounts:
         """Count a call."""
         self._counts[members, line][rank] += 1
 
+    def of_rank(self, rank) -> Counter:
+        """Return how often a rank has made calls: by the members of the group, and the line."""
+        return Counter({call: counts[rank] for call, counts in self._counts.items()})
+
     def compare(self, members, line, ranks) -> str:
         """Describe how often ranks have made a call if all have made it, but not equally often.
 

@@ -24,6 +24,20 @@ def test_the_script_prints_what_the_readme_says(tmp_path):
     assert done.stdout == printed
 
 
+@pytest.mark.process
+def test_a_check_prints_what_the_readme_says(tmp_path):
+    command, printed = re.search(r"```\n\$ simgpu (check .*?)\n(.*?)```", TEXT, re.DOTALL).groups()
+    script = (ROOT / "chapters/scripts/ddp_plain.py").read_text(encoding="utf-8")
+    without, count = re.subn(r"DistributedDataParallel\((net.to\(device\))\)", r"\1", script)
+    assert count == 1
+    (tmp_path / "ddp_plain.py").write_text(without, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "simgpu", *command.split()],
+        cwd=tmp_path, capture_output=True, text=True, env=_environment(),
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == (printed, 1)
+
+
 def _environment():
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
