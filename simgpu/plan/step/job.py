@@ -189,6 +189,12 @@ class Program:
         InternEvo. None: among all ranks, each of which gets only the sum of its own part.
     imbalance : float
         Tokens of the busiest of the ranks among which experts are split, over their mean.
+    optimizer : str
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        (`simgpu.plan.step.recipe.optimizers`).
+    weights : str
+        The type of what the optimizer changes: ``"float32"``, of which parameters are copies, or
+        ``"bfloat16"``, the parameters themselves.
     """
 
     shard: str = "full"
@@ -208,6 +214,18 @@ class Program:
     dtype: str = "bfloat16"
     zero_group: int | None = None
     imbalance: float = 1.0
+    optimizer: str = "adamw"
+    weights: str = "float32"
+
+    @property
+    def master(self):
+        """The torch type of what the optimizer changes."""
+        return getattr(torch, self.weights)
+
+    @property
+    def has_copies(self):
+        """Whether the optimizer changes copies of the parameters, in another type."""
+        return self.master is not self.half
 
     @property
     def half(self):
@@ -288,6 +306,11 @@ class Job:
     def expert_split(self):
         """Among how many ranks each expert is split."""
         return self.expert_tensor or self.tensor
+
+    @property
+    def has_buckets(self):
+        """Whether gradients have memory of their own all the time: without FSDP, to be summed."""
+        return not self.program.sharded and (self.data > 1 or self.program.has_copies)
 
     @property
     def replicas(self):
