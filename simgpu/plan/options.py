@@ -87,6 +87,13 @@ def make_parser():
         "roundings; bfloat16: no copies, and gradients and its states in bfloat16, too, as "
         "torchtune's recipes have them (default: float32)",
     )  # fmt: skip
+    add(
+        "--loss", metavar="LOSS",
+        help="eager; compiled; in-place: probabilities take the place of the logits, as in "
+        "Megatron; chunked[:N]: logits in N chunks of tokens (default: 8), as in torchtune; fused: "
+        "logits are never kept, and gradients are computed in the forward pass, as in Liger "
+        "(default: eager)",
+    )  # fmt: skip
     add("--compiled", action="store_true", help="chains of pointwise operations are one kernel")
     _add_money(parser)
     _add_search(parser)

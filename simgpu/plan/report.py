@@ -36,8 +36,8 @@ class Report:
     peak_flop_per_second : float
         Of one GPU, for `dtype`.
     dtype : str
-    optimizer, weights : str
-        The optimizer, and the type of what it changes.
+    optimizer, weights, loss : str
+        The optimizer, the type of what it changes, and how the loss is computed.
     parameters : int
     peak_memory_bytes : float
         Of what tensors take, on the GPU that needs most.
@@ -70,6 +70,7 @@ class Report:
     dtype: str
     optimizer: str
     weights: str
+    loss: str
     parameters: int
     peak_memory_bytes: float
     peak_reserved_bytes: float
@@ -167,7 +168,7 @@ def report_of(request) -> Report:
         tokens_per_step=of_step, unit=unit, gpus=gpus,
         mfu_share=step.flops / (gpus * job.peak * step.seconds), peak_flop_per_second=job.peak,
         dtype=job.dtype, optimizer=job.program.optimizer, weights=job.program.weights,
-        parameters=model.parameters, peak_memory_bytes=step.memory,
+        loss=request.workload.loss, parameters=model.parameters, peak_memory_bytes=step.memory,
         peak_reserved_bytes=step.reserved, uncounted_memory_bytes=step.context_bytes,
         gpu_memory_bytes=job.cluster.gpu.memory,
         time_shares={cause: seconds / step.seconds for cause, seconds in step.causes.items()},

@@ -78,6 +78,7 @@ class UserModel:
             ("shard", SHARDS.index(job.program.shard), (0, 3)),
             ("recompute", recompute, ("full", "none")),
             ("dtype", job.dtype, ("bfloat16", "float16")),
+            ("loss", job.program.loss, ("eager",)),
             ("optimizer", job.program.optimizer, (*OPTIMIZERS,)),
         ):
             if value not in known:

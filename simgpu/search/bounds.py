@@ -150,8 +150,13 @@ def _layer(job):
             "products": 2 * model.hidden}  # fmt: skip
     kept = kept.get(job.program.recompute, model.hidden) * LOW * tokens / job.tensor
     head = 6 * model.vocabulary * model.hidden * tokens / job.tensor
-    logits = tokens * model.vocabulary / job.tensor * FLOAT
+    logits = tokens * model.vocabulary / job.tensor * _bytes_of_logit(job.program)
     return LayerBounds(seconds, kept, head / _rate(job), logits)
+
+
+def _bytes_of_logit(program):
+    """Bytes of each logit that are kept at once, at least."""
+    return {"eager": FLOAT, "in place": FLOAT, "fused": 0}.get(program.loss, LOW)
 
 
 def _attention_rate(job):
@@ -295,7 +300,7 @@ def _memory(job, layer):
         return max(most, at_end + _bytes_of_states(job) * rows)
     table = model.vocabulary * model.hidden / job.tensor
     first = each * (weights + table) + depth * layer.kept * _waiting(job)
-    logits = _tokens(job) * model.vocabulary / job.tensor * FLOAT
+    logits = _tokens(job) * model.vocabulary / job.tensor * _bytes_of_logit(job.program)
     last = each * (weights + table) + depth * layer.kept + logits
     return max(first, last)
 

@@ -16,7 +16,7 @@ def flags(program, plan, job) -> str:
 
 def _recipe(program):
     """Yield what these flags do not say of a `Program` that is not the usual one."""
-    for name in ("optimizer", "weights"):
+    for name in ("optimizer", "weights", "loss"):
         value = getattr(program, name)
         if value != getattr(type(program), name):
             yield f"--{name} {value} is not in these flags: choose it in the program's own way"

@@ -6,6 +6,7 @@ import torch
 
 from simgpu.network.cluster import Cluster
 from simgpu.plan.step import rules
+from simgpu.plan.step.recipe.losses import CHUNKS
 from simgpu.plan.step.rules import PlanError
 
 HYBRID = 8  # ranks of a group that shards parameters (HSDP); the groups hold replicas
@@ -168,8 +169,11 @@ class Program:
         ``"efficient"`` (PyTorch's memory-efficient kernel, half as fast), ``"unfused"`` (products,
         softmax, dropout).
     loss : str
-        ``"eager"``, ``"compiled"``, or ``"in place"``: the probabilities take the place of the
-        logits, as in Megatron.
+        ``"eager"``, ``"compiled"``, ``"in place"`` (the probabilities take the place of the
+        logits, as in Megatron), ``"chunked"`` (in chunks of tokens, as in torchtune) or ``"fused"``
+        (with the output layer, as in Liger: logits are never kept).
+    loss_chunks : int
+        Chunks of a chunked loss.
     chunks : int
         Stages that each rank of a pipeline has (interleaved).
     schedule : str
@@ -216,6 +220,7 @@ class Program:
     imbalance: float = 1.0
     optimizer: str = "adamw"
     weights: str = "float32"
+    loss_chunks: int = CHUNKS
 
     @property
     def master(self):

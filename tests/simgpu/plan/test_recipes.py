@@ -1,4 +1,4 @@
-"""What `simgpu plan` can be told of optimizer and weights: states by hand, words, and refusals."""
+"""What `simgpu plan` can be told of optimizer, weights and loss: by hand, words, refusals."""
 
 import json
 
@@ -72,6 +72,7 @@ def test_less_state_takes_less_time():
 RECIPES = [
     {"optimizer": "sgd"}, {"optimizer": "adamw-8bit"}, {"weights": "bfloat16"},
     {"weights": "bfloat16", "optimizer": "sgd-momentum"},
+    {"loss": "chunked"}, {"loss": "fused"}, {"loss": "in-place"}, {"loss": "compiled"},
 ]  # fmt: skip
 
 
@@ -85,20 +86,36 @@ def test_bounds_of_a_recipe_are_below_what_is_simulated(recipe, split):
         assert 0 < bounds.memory <= 1.0001 * step.memory
 
 
+def test_logits_in_chunks_and_no_logits_need_less():
+    """Whole in 32 bits, so is its gradient; in chunks the loss alone; fused neither."""
+    model = Model(1024, 8, 2, 8192, 131_072, gated=True, tied=False)
+    peaks = {
+        name: run(job_of(model=model, loss=name, optimizer="sgd")).memory
+        for name in ("eager", "chunked", "chunked:32", "fused")
+    }
+    logits = model.seq * model.vocabulary
+    assert 4 * logits < peaks["eager"] - peaks["chunked"] < 6 * logits
+    assert 0 < peaks["chunked"] - peaks["chunked:32"] < 1.5 * logits
+    assert peaks["chunked:32"] - peaks["fused"] > 3.5 * logits
+
+
 def test_a_recipe_is_named(capsys):
-    options = ["gpt2-124m", "--gpus", 4, "--optimizer", "sgd", "--weights", "bfloat16"]
+    options = ["gpt2-124m", "--gpus", 4, "--optimizer", "sgd", "--weights", "bfloat16",
+               "--loss", "chunked:4"]  # fmt: skip
     code, text = command(capsys, *options)
     assert code == 0
-    assert "ZeRO stage 3, optimizer sgd, bfloat16 weights, recompute none" in text
-    assert "few steps or none with optimizer sgd and bfloat16 weights" in text
+    assert "ZeRO stage 3, optimizer sgd, bfloat16 weights, loss chunked:4, recompute" in text
+    assert "few steps or none with optimizer sgd and bfloat16 weights and loss chunked:4" in text
     found = json.loads(command(capsys, *options, "--json")[1])
-    assert (found["optimizer"], found["weights"]) == ("sgd", "bfloat16")
+    named = [found[name] for name in ("optimizer", "weights", "loss")]
+    assert named == ["sgd", "bfloat16", "chunked:4"]
 
 
 def test_the_usual_recipe_is_not(capsys):
     text = command(capsys, "gpt2-124m", "--gpus", 4)[1]
     assert "optimizer" not in text
     assert "weights" not in text
+    assert "loss" not in text
 
 
 def test_a_search_keeps_the_recipe(capsys):
@@ -115,6 +132,10 @@ def test_a_search_keeps_the_recipe(capsys):
     ("options", "message"),
     [
         ({"optimizer": "muon"}, "--optimizer muon: give one of adamw, adam, sgd"),
+        ({"loss": "chunked:0"}, "--loss chunked:0: give one of eager, compiled, in-place, chunked"),
+        ({"loss": "fused:2"}, "--loss fused:2: give one of"),
+        ({"loss": "fused", "tp": 2, "gpus": 2}, "which --tp 2 splits; give --tp 1"),
+        ({"loss": "chunked:2000"}, "a micro-batch has fewer tokens; give at most 1024"),
         ({"weights": "float16"}, "--weights float16: give one of float32, bfloat16"),
         ({"weights": "bfloat16", "dtype": "float16"}, "needs products of bfloat16, not of float16"),
         ({"weights": "bfloat16", "gpu": "v100"}, "needs products of bfloat16, not of float16"),

@@ -67,6 +67,12 @@ CASES = {
         )
         for name in ("adamw", "sgd", "sgd-momentum", "adamw-8bit")
     },
+    **{
+        f"loss {name}": (
+            f"recipe.py --loss {name}", 1, LLAMA, replace(LOW, loss=name), {"micro_batch": 8},
+        )
+        for name in ("chunked", "fused")
+    },
     "FSDP2, bfloat16 weights": (
         "fsdp.py --bfloat16", 8, LLAMA, replace(LOW, shard="full"), {"data": 8, "micro_batch": 8},
     ),

@@ -1,16 +1,18 @@
 """Fine-tune a Llama on one GPU as torchtune's recipes do: all in bfloat16, without copies.
 
-python recipe.py [--optimizer sgd]
+python recipe.py [--optimizer sgd] [--loss chunked]
 """
 
 import argparse
 
 import torch
-from llama import Llama, loss_of
+from linear_losses import LOSSES
+from llama import Llama
 from optimizers import OPTIMIZERS
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
+parser.add_argument("--loss", choices=LOSSES, default="eager")
 args = parser.parse_args()
 BATCH, SEQ = 8, 2048
 
@@ -21,6 +23,6 @@ model.bfloat16().rotations = turns  # complex numbers stay as they were
 optimizer = OPTIMIZERS[args.optimizer](model.parameters())
 for _ in range(3):
     tokens = torch.randint(0, 32_000, (BATCH, SEQ), device=device)
-    loss_of(model(tokens), tokens).backward()
+    LOSSES[args.loss](model, tokens).backward()
     optimizer.step()
     optimizer.zero_grad()
