@@ -6,7 +6,8 @@ from dataclasses import fields
 from simgpu.network.options import add_machine
 from simgpu.plan.plans import RECOMPUTE, SCHEDULES, SHARDS, Plan
 from simgpu.plan.presets import PRESETS
-from simgpu.plan.request import DTYPES, OPTIONS, PER_STAGE, make_request
+from simgpu.plan.request import DTYPES, OPTIONS, PER_STAGE, WEIGHTS, make_request
+from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
 
 
 def make_parser():
@@ -75,6 +76,24 @@ def make_parser():
         "or not (default: none)",
     )  # fmt: skip
     add("--dtype", choices=DTYPES, help="default: bfloat16 if the GPU has it, else float16")
+    add(
+        "--optimizer", choices=(*OPTIMIZERS,),
+        help="adam and adamw as one kernel (fused), sgd and sgd-momentum as kernels for lists "
+        "(foreach), adamw-8bit with moments of 8 bits, a kernel a parameter (default: adamw)",
+    )  # fmt: skip
+    add(
+        "--weights", choices=WEIGHTS,
+        help="of what the optimizer changes. float32: copies in 32 bits, of which products take "
+        "roundings; bfloat16: no copies, and gradients and its states in bfloat16, too, as "
+        "torchtune's recipes have them (default: float32)",
+    )  # fmt: skip
+    add(
+        "--loss", metavar="LOSS",
+        help="eager; compiled; in-place: probabilities take the place of the logits, as in "
+        "Megatron; chunked[:N]: logits in N chunks of tokens (default: 8), as in torchtune; fused: "
+        "logits are never kept, and gradients are computed in the forward pass, as in Liger "
+        "(default: eager)",
+    )  # fmt: skip
     add("--compiled", action="store_true", help="chains of pointwise operations are one kernel")
     _add_money(parser)
     _add_search(parser)

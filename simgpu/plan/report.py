@@ -36,6 +36,8 @@ class Report:
     peak_flop_per_second : float
         Of one GPU, for `dtype`.
     dtype : str
+    optimizer, weights, loss : str
+        The optimizer, the type of what it changes, and how the loss is computed.
     parameters : int
     peak_memory_bytes : float
         Of what tensors take, on the GPU that needs most.
@@ -66,6 +68,9 @@ class Report:
     mfu_share: float
     peak_flop_per_second: float
     dtype: str
+    optimizer: str
+    weights: str
+    loss: str
     parameters: int
     peak_memory_bytes: float
     peak_reserved_bytes: float
@@ -158,15 +163,16 @@ def report_of(request) -> Report:
     of_step = job.sequences * tokens
     return Report(
         model=model_in_words(model) + _length_in_words(model),
-        hardware=hardware_in_words(job.cluster), program=_program_in_words(request.plan, job),
+        hardware=hardware_in_words(job.cluster), program=_program_in_words(request, job),
         step_time_seconds=step.seconds,
         tokens_per_step=of_step, unit=unit, gpus=gpus,
         mfu_share=step.flops / (gpus * job.peak * step.seconds), peak_flop_per_second=job.peak,
-        dtype=job.dtype, parameters=model.parameters, peak_memory_bytes=step.memory,
+        dtype=job.dtype, optimizer=job.program.optimizer, weights=job.program.weights,
+        loss=request.workload.loss, parameters=model.parameters, peak_memory_bytes=step.memory,
         peak_reserved_bytes=step.reserved, uncounted_memory_bytes=step.context_bytes,
         gpu_memory_bytes=job.cluster.gpu.memory,
         time_shares={cause: seconds / step.seconds for cause, seconds in step.causes.items()},
-        kind=kind_of_job(job, step.causes), notes=(*_notes(job, step),),
+        kind=kind_of_job(job, step.causes), notes=(*_notes(request, job, step),),
         imbalance=job.program.imbalance if model.experts else None,
         cost=request.cost(step.seconds, of_step),
     )  # fmt: skip
@@ -190,8 +196,10 @@ def _check_imbalance(job):
         )
 
 
-def _notes(job, step):
+def _notes(request, job, step):
     """Yield what was assumed, or is known to be predicted too low."""
+    if recipe := request.workload.recipe:
+        yield class_of_recipe(recipe)
     if max(job.tensor, job.pipeline) > 1:
         yield (
             "published peaks of jobs with tensor parallelism or pipelines were up to "
@@ -200,6 +208,14 @@ def _notes(job, step):
         )
     if job.model.experts:
         yield routing_in_words(job.program.imbalance)
+
+
+def class_of_recipe(recipe):
+    """Return what published steps say of a recipe that is not the usual one, given in words."""
+    return (
+        "the class of published steps behind `how sure` has all recipes, and few steps or none "
+        f"with {' and '.join(recipe)}"
+    )
 
 
 def routing_in_words(imbalance):
@@ -234,13 +250,14 @@ def _length_in_words(model):
     return f", sequences of {model.seq:,} tokens" if model.has_sizes else ""
 
 
-def _program_in_words(plan, job):
+def _program_in_words(request, job):
+    plan, recipe = request.plan, request.workload.recipe
     program, batches = job.program, f"{job.micro_batches} x micro-batch {job.micro_batch} on"
     if not job.model.has_sizes:
         wrapper = "FSDP2" if program.sharded else "DDP"
         return (
-            f"{wrapper}, {job.dtype}, recompute {plan.recompute}, {batches} each of "
-            f"{job.replicas} GPUs"
+            f"{', '.join([wrapper, job.dtype, *recipe])}, recompute {plan.recompute}, {batches} "
+            f"each of {job.replicas} GPUs"
         )
     degrees = {
         "TP": job.tensor, "PP": job.pipeline, "CP": job.context, "EP": job.expert,
@@ -253,6 +270,6 @@ def _program_in_words(plan, job):
     if job.pipeline > 1:
         chunks = f" with {program.chunks} stages a rank" if program.chunks > 1 else ""
         words.append(f"schedule {plan.schedule}{chunks}")
-    words += [f"recompute {plan.recompute}",
+    words += [*recipe, f"recompute {plan.recompute}",
               f"batch {job.sequences}: {batches} {job.replicas} replicas"]  # fmt: skip
     return ", ".join(word for word in words if word)

@@ -18,9 +18,13 @@ from simgpu.plan.model_file import find_model
 from simgpu.plan.plans import RECOMPUTE, SHARDS, Plan, check_positive
 from simgpu.plan.prices import Money
 from simgpu.plan.step.job import Job, Model, PlanError, Program
+from simgpu.plan.step.recipe.losses import parse_loss
+from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
 
 PER_STAGE = 4  # micro-batches for each stage, if no batch is given
 DTYPES = ("bfloat16", "float16", "float8")
+WEIGHTS = ("float32", "bfloat16")
+LOSSES = "eager, compiled, in-place, chunked[:N], fused"
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,16 @@ class Workload:
         Chains of pointwise operations are one kernel.
     imbalance : float
         Tokens of the busiest of the expert parallel ranks over their mean.
+    optimizer : str
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        (`simgpu.plan.step.recipe.optimizers`).
+    weights : str
+        What the optimizer changes: ``"float32"``, copies of 32 bits if products have fewer, or
+        ``"bfloat16"``, the parameters themselves; then gradients and the optimizer's states are in
+        16 bits, too.
+    loss : str
+        ``"eager"``, ``"compiled"``, ``"in-place"``, ``"chunked"`` or ``"chunked:4"``, ``"fused"``
+        (`simgpu.plan.step.recipe.losses`).
     """
 
     global_batch: int | None = None
@@ -89,14 +103,28 @@ class Workload:
     dtype: str | None = None
     compiled: bool = False
     imbalance: float = 1.0
+    optimizer: str = "adamw"
+    weights: str = "float32"
+    loss: str = "eager"
 
     def __post_init__(self):
         check_positive("global_batch", self.global_batch)
         check_positive("sequence", self.sequence)
+        _check_choice("optimizer", self.optimizer, OPTIMIZERS)
+        _check_choice("weights", self.weights, WEIGHTS)
+        if parse_loss(self.loss) is None:
+            raise PlanError(f"--loss {self.loss}: give one of {LOSSES}")
         if not 1 <= self.imbalance < math.inf:
             raise PlanError(
                 f"--imbalance {self.imbalance:g}: give a number of at least 1 (balanced)"
             )
+
+    @property
+    def recipe(self):
+        """What is not as usual of the optimizer and so on, in words: a list."""
+        words = {"optimizer": "optimizer {}", "weights": "{} weights", "loss": "loss {}"}
+        given = {name: getattr(self, name) for name in words}
+        return [words[n].format(v) for n, v in given.items() if v != getattr(Workload, n)]
 
 
 @dataclass(frozen=True)
@@ -128,6 +156,11 @@ class Request:
         if dtype is not None and not (dtype in DTYPES and dtype in gpu.flops):
             known = ", ".join(name for name in DTYPES if name in gpu.flops)
             raise PlanError(f"--dtype {dtype}: {gpu.name} has no such units; give {known}")
+        if self.workload.weights == "bfloat16" and self.dtype not in ("bfloat16", "float8"):
+            raise PlanError(
+                f"--weights bfloat16 needs products of bfloat16, not of {self.dtype}; give "
+                "--weights float32, or --dtype bfloat16"
+            )
         if imbalance != 1 and not self.model.experts:
             raise PlanError(f"--imbalance {imbalance:g}: {self.model.no_experts}; leave it out")
 
@@ -185,12 +218,15 @@ class Request:
 
     def _program(self):
         plan, dtype = self.plan, self.dtype
+        loss, chunks = parse_loss(self.workload.loss)
         return Program(
             SHARDS[plan.zero], RECOMPUTE[plan.recompute], sequence_parallel=plan.tp > 1,
             compiled=self.workload.compiled, float8=dtype == "float8", chunks=plan.stages_per_rank,
             schedule="gpipe" if plan.schedule == "gpipe" else "1f1b",
             dtype="float16" if dtype == "float16" else "bfloat16",
-            imbalance=self.workload.imbalance,
+            imbalance=self.workload.imbalance, optimizer=self.workload.optimizer,
+            weights=self.workload.weights, loss=loss, loss_chunks=chunks,
+            reduce_bytes=4 if self.workload.weights == "float32" else 2,
         )  # fmt: skip
 
     def _micro_batches(self, replicas):
@@ -272,6 +308,11 @@ def _find(model):
         return model
     name = os.fspath(model)
     return user_model.load(name) if name.endswith(".py") else find_model(name)
+
+
+def _check_choice(name, value, choices):
+    if value not in choices:
+        raise PlanError(f"--{name} {value}: give one of {', '.join(choices)}")
 
 
 def _check_schedule(plan):

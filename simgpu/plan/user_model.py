@@ -18,6 +18,11 @@ from simgpu.compiled.regions import Region
 from simgpu.plan.plans import RECOMPUTE, SHARDS
 from simgpu.plan.step.job import PlanError
 
+OPTIMIZERS = {
+    "adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD,
+    "sgd-momentum": functools.partial(torch.optim.SGD, momentum=0.9),
+}  # by `Program.optimizer`  # fmt: skip
+
 
 @dataclass(frozen=True)
 class UserModel:
@@ -73,6 +78,8 @@ class UserModel:
             ("shard", SHARDS.index(job.program.shard), (0, 3)),
             ("recompute", recompute, ("full", "none")),
             ("dtype", job.dtype, ("bfloat16", "float16")),
+            ("loss", job.program.loss, ("eager",)),
+            ("optimizer", job.program.optimizer, (*OPTIMIZERS,)),
         ):
             if value not in known:
                 give = " or ".join(map(str, known))
@@ -127,6 +134,8 @@ def step(rank, job):
     low_precision = job.program.half
     with torch.device("meta"):
         net = job.model.make()
+    if not job.program.has_copies:
+        net.to(low_precision)
     blocks = [b for m in net.modules() if isinstance(m, nn.ModuleList) for b in m]
     if job.program.recompute == "full":
         for block in blocks:
@@ -136,13 +145,13 @@ def step(rank, job):
         for module in blocks if sharded and blocks else [net]:
             module.forward = Region(module.forward)
     if sharded:
-        policy = MixedPrecisionPolicy(low_precision, torch.float32)
+        policy = MixedPrecisionPolicy(low_precision, job.program.reduced)
         for module in (*blocks, net):
             fully_shard(module, mp_policy=policy)
     net.to_empty(device=device)
     if not sharded and dist.get_world_size() > 1:
         net = DistributedDataParallel(net)
-    optimizer = torch.optim.AdamW(net.parameters(), foreach=True)
+    optimizer = OPTIMIZERS[job.program.optimizer](net.parameters(), lr=1e-3, foreach=True)
     for _ in range(2):
         torch.accelerator.synchronize()
         start = sim.now()

@@ -13,6 +13,7 @@ from functools import lru_cache
 from simgpu.hardware.attention import attention_efficiency
 from simgpu.network.collective_costs import cost
 from simgpu.plan.simulate import run
+from simgpu.plan.step.recipe.optimizers import state_bytes
 
 LOW, FLOAT = 2, 4  # bytes of a number: in low precision, and of float32
 PROBED = 1, 2  # layers, and micro-batches
@@ -107,12 +108,21 @@ def probe(job) -> LayerBounds:
         return (many[1] - many[0]) - (few[1] - few[0])
 
     seconds = grows(lambda step: step.seconds)
-    outer = steps[1, 2].seconds - steps[1, 1].seconds - seconds
+    outer = steps[1, 2].seconds - steps[1, 1].seconds - seconds - _addition(job, _rows(job))
+    seconds -= _addition(job, _weights(job, 1))
     each = _bytes_of_states(job)
     kept = steps[2, 1].memory - steps[1, 1].memory - each * _weights(job, 1)
     temporary = steps[1, 1].memory - kept - each * (_weights(job, 1) + _rows(job))
     values = SURE * seconds, kept, SURE * outer, temporary
     return LayerBounds(*(max(value, 0.0) for value in values))
+
+
+def _addition(job, weights):
+    """Seconds to add gradients to those of the first micro-batch, in kernels of their own."""
+    gpu, num_bytes = job.cluster.gpu, 3 * job.program.half.itemsize
+    return 0.0 if job.has_buckets else num_bytes * weights / (
+        gpu.memory_bandwidth * gpu.memory_efficiency
+    )  # fmt: skip
 
 
 def _tokens(job):
@@ -140,8 +150,13 @@ def _layer(job):
             "products": 2 * model.hidden}  # fmt: skip
     kept = kept.get(job.program.recompute, model.hidden) * LOW * tokens / job.tensor
     head = 6 * model.vocabulary * model.hidden * tokens / job.tensor
-    logits = tokens * model.vocabulary / job.tensor * FLOAT
+    logits = tokens * model.vocabulary / job.tensor * _bytes_of_logit(job.program)
     return LayerBounds(seconds, kept, head / _rate(job), logits)
+
+
+def _bytes_of_logit(program):
+    """Bytes of each logit that are kept at once, at least."""
+    return {"eager": FLOAT, "in place": FLOAT, "fused": 0}.get(program.loss, LOW)
 
 
 def _attention_rate(job):
@@ -205,8 +220,16 @@ def _seconds(job, layer):
     bubble = (job.pipeline - 1) * stage / job.program.chunks
     gpu, weights = job.cluster.gpu, _weights(job, model.layers // job.pipeline)
     share = 1 if job.program.shard == "none" else _sharing(job)
-    adam = 30 * weights / share / (gpu.memory_bandwidth * gpu.memory_efficiency)
-    return max(count * (stage + outer) + bubble, _replicas(job, weights)) + adam
+    moved = _bytes_of_update(job) * weights / share
+    update = moved / (gpu.memory_bandwidth * gpu.memory_efficiency)
+    return max(count * (stage + outer) + bubble, _replicas(job, weights)) + update
+
+
+def _bytes_of_update(job):
+    """Bytes that the optimizer reads and writes for a weight, at least."""
+    program, master = job.program, job.program.master.itemsize
+    copied = program.half.itemsize if program.has_copies else 0
+    return 3 * master + 2 * state_bytes(program.optimizer, master) + copied
 
 
 def _replicas(job, weights):
@@ -242,16 +265,16 @@ def _sharing(job):
 
 
 def _bytes_of_states(job):
-    """Bytes of a weight with its gradient and Adam's numbers, on one of the replicas."""
-    shard, reduced = job.program.shard, job.program.reduce_bytes
-    whole = LOW + reduced
-    if shard == "none":
-        return whole + 3 * FLOAT
-    if shard == "optimizer":
-        return whole + 3 * FLOAT / _sharing(job)
+    """Bytes of a weight with its gradient and the optimizer's numbers, on one of the replicas."""
+    program, low, master = job.program, job.program.half.itemsize, job.program.master.itemsize
+    reduced, states = program.reduced.itemsize, state_bytes(program.optimizer, master)
+    if not program.sharded:
+        own = states + (master if program.has_copies else 0)
+        return low + reduced + own / (_sharing(job) if program.shard == "optimizer" else 1)
+    own = (2 * master + states) / _sharing(job)
     if job.pipeline > 1:  # parameters stay gathered, and gradients whole until the last one
-        return 4 * FLOAT / _sharing(job) + LOW + (reduced if job.micro_batches > 1 else 0)
-    return 4 * FLOAT / _sharing(job)
+        return own + low + (reduced if job.micro_batches > 1 else 0)
+    return own
 
 
 def _rows(job):
@@ -269,14 +292,15 @@ def _memory(job, layer):
     at_end = each * weights  # when the optimiser runs
     if job.pipeline == 1:
         rows = _rows(job)
-        if job.program.shard in ("full", "grad_op") and job.micro_batches == 1:
-            each -= FLOAT / _sharing(job)  # no gradients yet when most activations are there
+        if not job.has_buckets and job.program.shard != "hybrid" and job.micro_batches == 1:
+            # No gradients yet when most activations are there.
+            each -= job.program.master.itemsize / _sharing(job)
         most = each * (weights + rows) + depth * layer.kept + layer.temporary
         most += LOW * weights if job.program.shard == "grad_op" else 0  # gathered
         return max(most, at_end + _bytes_of_states(job) * rows)
     table = model.vocabulary * model.hidden / job.tensor
     first = each * (weights + table) + depth * layer.kept * _waiting(job)
-    logits = _tokens(job) * model.vocabulary / job.tensor * FLOAT
+    logits = _tokens(job) * model.vocabulary / job.tensor * _bytes_of_logit(job.program)
     last = each * (weights + table) + depth * layer.kept + logits
     return max(first, last)
 

@@ -7,7 +7,12 @@ from simgpu.hardware import find_gpu_and_link
 from simgpu.network.boards import board_of
 from simgpu.plan import options
 from simgpu.plan.plans import Plan, parse
-from simgpu.plan.report import hardware_in_words, model_in_words, routing_in_words
+from simgpu.plan.report import (
+    class_of_recipe,
+    hardware_in_words,
+    model_in_words,
+    routing_in_words,
+)
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 from simgpu.search import cheapest
@@ -93,21 +98,22 @@ def search_report(request, fixed=None, workers=None, top=5) -> SearchReport:
     return SearchReport(
         model_in_words(model), hardware_in_words(request.cluster), _task(request), result,
         request.gpus, request.workload.global_batch * length, baseline(request, result), top,
-        request.cost,
+        request.cost, request.workload.recipe and class_of_recipe(request.workload.recipe),
     )  # fmt: skip
 
 
 def _task(request):
     """Return in words what the search does not change, and what it does."""
     workload, model = request.workload, request.model
+    numbers = ", ".join([request.dtype, *workload.recipe])
     task = f"unchanged: batch {workload.global_batch:,}"
     if not model.has_sizes:
         return (
-            f"{task} samples, {request.dtype}; searched: micro-batch, recomputation, ZeRO stage 0 "
-            "or 3; data parallel only"
+            f"{task} samples, {numbers}; searched: micro-batch, recomputation, ZeRO stage 0 or 3; "
+            "data parallel only"
         )
     task += (
-        f" sequences of {model.seq:,} tokens, {request.dtype}; searched: mesh, micro-batch, "
+        f" sequences of {model.seq:,} tokens, {numbers}; searched: mesh, micro-batch, "
         "schedule, recomputation, ZeRO stage"
     )
     return task if workload.imbalance == 1 else f"{task}; {routing_in_words(workload.imbalance)}"

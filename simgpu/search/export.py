@@ -10,7 +10,16 @@ PROGRAMS = ("torchtitan", "megatron")
 def flags(program, plan, job) -> str:
     """Return the flags of a plan for a program of `PROGRAMS`, one a line; remarks follow ``#``."""
     lines, remarks = (_torchtitan if program == "torchtitan" else _megatron)(plan, job)
+    remarks += _recipe(job.program)
     return "\n".join([*lines, *(f"# {remark}" for remark in remarks)])
+
+
+def _recipe(program):
+    """Yield what these flags do not say of a `Program` that is not the usual one."""
+    for name in ("optimizer", "weights", "loss"):
+        value = getattr(program, name)
+        if value != getattr(type(program), name):
+            yield f"--{name} {value} is not in these flags: choose it in the program's own way"
 
 
 def _flag(pair):

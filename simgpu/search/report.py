@@ -31,6 +31,8 @@ class SearchReport:
     cost : callable, optional
         ``cost(step_seconds, step_tokens)`` returns the `simgpu.plan.prices.Cost` of a plan, or None
         if nothing was asked.
+    note : str
+        What else is to be said of how sure it is.
     """
 
     model: str
@@ -42,6 +44,7 @@ class SearchReport:
     baseline: object = None
     top: int = 5
     cost: object = None
+    note: str = ""
 
     def cost_of(self, tried):
         """Return the `Cost` of a plan, or None."""
@@ -171,6 +174,7 @@ class SearchReport:
             f"that were predicted to differ by more: 19 of 20 were in that order; those by "
             f"{errors.COMPARED:.0%} to {2 * errors.COMPARED:.0%}: {errors.ORDER:.0%}",
         ]
+        lines += [f"  {self.note}"] if self.note else []
         if any(map(_fits_barely, result.tried[: self.top])):
             lines.append(
                 f" {BARELY}: reserved memory and what is not counted (CUDA's context, NCCL's "

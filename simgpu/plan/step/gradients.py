@@ -5,6 +5,8 @@ import functools
 import torch
 import torch.distributed as dist
 
+from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
+
 
 class Buckets:
     """The gradients of some modules, one bucket each.
@@ -43,12 +45,13 @@ class Buckets:
             module.register_forward_pre_hook(lambda *_, i=i: self._ready(i))
         self.parts = self.count if self.sharded else 1
         self.part = dist.get_rank(self.shards) if self.sharded else 0
-        self.adams = [AdamW([self._master(i)]) for i in range(len(self.flat))]
+        optimizer = OPTIMIZERS[program.optimizer]
+        self.optimizers = [optimizer([self._master(i)]) for i in range(len(self.flat))]
 
     def _master(self, i):
-        """Return this rank's part of some parameters, in 32 bits."""
-        own = self._own(self.whole[i])
-        return own if own.dtype is torch.float32 else torch.empty_like(own, dtype=torch.float32)
+        """Return this rank's part of some parameters, or the copy that the optimizer changes."""
+        own, program = self._own(self.whole[i]), self.program
+        return torch.empty_like(own, dtype=program.master) if program.has_copies else own
 
     def _own(self, flat):
         size = len(flat) // self.parts
@@ -97,45 +100,11 @@ class Buckets:
                 self._reduce(flat)
         for work in self.works:
             work.wait()
-        for adam, flat, whole in zip(self.adams, self.flat, self.whole, strict=True):
-            adam.step([self._own(flat).float()])
-            self._own(whole).copy_(adam.parameters[0])
+        for optimizer, flat, whole in zip(self.optimizers, self.flat, self.whole, strict=True):
+            (master,) = optimizer.parameters
+            optimizer.step([self._own(flat).to(master.dtype)])
+            if self.program.has_copies:
+                self._own(whole).copy_(master)
         if self.sharded and not self.program.overlap and self.count > 1:
             for i in range(len(self.flat)):
                 self._gather(i).wait()
-
-
-class AdamW:
-    """Adam in one kernel, on parameters of 32 bits: what `torch.optim.AdamW(fused=True)` launches.
-
-    Parameters
-    ----------
-    parameters : list of torch.Tensor
-        A rank's own part of each.
-    """
-
-    def __init__(self, parameters):
-        self.parameters = parameters
-        self.moments = [[torch.empty_like(p) for p in parameters] for _ in range(2)]
-        self.steps = [torch.zeros((), device=p.device) for p in parameters]
-
-    def step(self, gradients):
-        """Change the parameters; those without a gradient (None) stay."""
-        used = [i for i, gradient in enumerate(gradients) if gradient is not None]
-        lists = self.parameters, gradients, *self.moments, self.steps
-        *tensors, steps = ([each[i] for i in used] for each in lists)
-        torch._foreach_add_(steps, 1)
-        torch._fused_adamw_(
-            *tensors, [], steps, lr=1e-4, beta1=0.9, beta2=0.95, weight_decay=0.1, eps=1e-8,
-            amsgrad=False, maximize=False,
-        )  # fmt: skip
-
-
-def sharded_adam(parameters):
-    """Return a function that changes sharded parameters."""
-    adam = AdamW([p.to_local() for p in parameters])
-
-    def step():
-        adam.step([None if p.grad is None else p.grad.to_local() for p in parameters])
-
-    return step

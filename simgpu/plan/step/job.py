@@ -6,6 +6,7 @@ import torch
 
 from simgpu.network.cluster import Cluster
 from simgpu.plan.step import rules
+from simgpu.plan.step.recipe.losses import CHUNKS
 from simgpu.plan.step.rules import PlanError
 
 HYBRID = 8  # ranks of a group that shards parameters (HSDP); the groups hold replicas
@@ -168,8 +169,11 @@ class Program:
         ``"efficient"`` (PyTorch's memory-efficient kernel, half as fast), ``"unfused"`` (products,
         softmax, dropout).
     loss : str
-        ``"eager"``, ``"compiled"``, or ``"in place"``: the probabilities take the place of the
-        logits, as in Megatron.
+        ``"eager"``, ``"compiled"``, ``"in place"`` (the probabilities take the place of the
+        logits, as in Megatron), ``"chunked"`` (in chunks of tokens, as in torchtune) or ``"fused"``
+        (with the output layer, as in Liger: logits are never kept).
+    loss_chunks : int
+        Chunks of a chunked loss.
     chunks : int
         Stages that each rank of a pipeline has (interleaved).
     schedule : str
@@ -189,6 +193,12 @@ class Program:
         InternEvo. None: among all ranks, each of which gets only the sum of its own part.
     imbalance : float
         Tokens of the busiest of the ranks among which experts are split, over their mean.
+    optimizer : str
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        (`simgpu.plan.step.recipe.optimizers`).
+    weights : str
+        The type of what the optimizer changes: ``"float32"``, of which parameters are copies, or
+        ``"bfloat16"``, the parameters themselves.
     """
 
     shard: str = "full"
@@ -208,6 +218,19 @@ class Program:
     dtype: str = "bfloat16"
     zero_group: int | None = None
     imbalance: float = 1.0
+    optimizer: str = "adamw"
+    weights: str = "float32"
+    loss_chunks: int = CHUNKS
+
+    @property
+    def master(self):
+        """The torch type of what the optimizer changes."""
+        return getattr(torch, self.weights)
+
+    @property
+    def has_copies(self):
+        """Whether the optimizer changes copies of the parameters, in another type."""
+        return self.master is not self.half
 
     @property
     def half(self):
@@ -288,6 +311,11 @@ class Job:
     def expert_split(self):
         """Among how many ranks each expert is split."""
         return self.expert_tensor or self.tensor
+
+    @property
+    def has_buckets(self):
+        """Whether gradients have memory of their own all the time: without FSDP, to be summed."""
+        return not self.program.sharded and (self.data > 1 or self.program.has_copies)
 
     @property
     def replicas(self):

@@ -17,6 +17,7 @@ from simgpu.compiled.regions import Region
 from simgpu.plan.step.chains import chains_of
 from simgpu.plan.step.experts import Experts
 from simgpu.plan.step.products import activate, bias, weight
+from simgpu.plan.step.recipe.losses import OF_HIDDEN, OF_LOGITS
 
 # Fused kernels of attention that a `Program` can name.
 KERNELS = {
@@ -175,34 +176,6 @@ class _Policy:
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-class _InPlace(torch.autograd.Function):
-    """Cross entropy as Megatron computes it: the probabilities take the place of the logits."""
-
-    @staticmethod
-    def forward(ctx, logits):
-        x = logits.float()
-        x.sub_(x.amax(-1, keepdim=True)).exp_()
-        total = x.sum(-1, keepdim=True)
-        ctx.save_for_backward(x.div_(total))
-        ctx.dtype = logits.dtype
-        return total.log_().mean()
-
-    @staticmethod
-    def backward(ctx, grad):
-        return ctx.saved_tensors[0].mul_(grad).to(ctx.dtype)
-
-
-def _cross_entropy(logits):
-    logits = logits.float()
-    return F.cross_entropy(
-        logits, torch.zeros(len(logits), dtype=torch.int64, device=logits.device)
-    )
-
-
-# The losses that a `Program` can name, of logits of (tokens, vocabulary).
-LOSSES = {"eager": _cross_entropy, "compiled": Region(_cross_entropy), "in place": _InPlace.apply}
-
-
 class Embedding(nn.Module):
     """Look up tokens, (batch, sequence) -> (sequence, batch, hidden)."""
 
@@ -235,16 +208,18 @@ class Head(nn.Module):
 
     def __init__(self, model, program, split, table=None):
         super().__init__()
-        self.norm, self.split = Norm(model), split
-        self.loss = LOSSES[program.loss]
+        self.norm, self.split, self.program = Norm(model), split, program
         self.table = weight(-(-model.vocabulary // split.size), model.hidden)
         if table is not None:
             self.table = table
 
     def forward(self, x):
         """Return the loss; targets are any."""
-        logits = self.split.column(self.norm(x), self.table).flatten(0, 1)
+        x, loss = self.norm(x), self.program.loss
+        if loss in OF_HIDDEN:
+            return OF_HIDDEN[loss](x.flatten(0, 1), self.table, self.program)
+        logits = self.split.column(x, self.table).flatten(0, 1)
         if self.split.size > 1:
             for _ in range(2):  # the largest and the sum, over the ranks
                 dist.all_reduce(logits.new_empty(len(logits)), group=self.split.group)
-        return self.loss(logits)
+        return OF_LOGITS[loss](logits)

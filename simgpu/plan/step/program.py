@@ -13,11 +13,12 @@ from torch.distributed.tensor import Shard
 import simgpu as sim
 from simgpu.plan.step.context_parallel import ContextParallel
 from simgpu.plan.step.experts import Experts, Places
-from simgpu.plan.step.gradients import Buckets, sharded_adam
+from simgpu.plan.step.gradients import Buckets
 from simgpu.plan.step.job import HYBRID
 from simgpu.plan.step.layers import Embedding, Head, Layer
 from simgpu.plan.step.peaks import Peaks
 from simgpu.plan.step.products import Products
+from simgpu.plan.step.recipe import optimizers
 from simgpu.plan.step.tensor_parallel import Split
 
 
@@ -69,13 +70,13 @@ def step(rank, job):
     with torch.device("meta"):
         stages = [Stage(job, number, split, context, places) for number in numbers]
     for stage in stages:
+        stage.to(program.master if fsdp else program.half)
         if fsdp:
             _shard(stage, job, mesh, places)
-        else:
-            stage.to(job.program.half)
         stage.to_empty(device=device)
-    if fsdp:
-        begin, finish = _nothing, sharded_adam([p for stage in stages for p in stage.parameters()])
+    if not job.has_buckets:
+        parameters = [p for stage in stages for p in stage.parameters()]
+        begin, finish = _nothing, optimizers.changing(program.optimizer, parameters)
     else:
         begin, finish = _buckets(stages, job, mesh, places)
     run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)

@@ -1,5 +1,7 @@
 """What a transformer can be split into, and what cannot be computed: each rule once."""
 
+from simgpu.plan.step.recipe.losses import OF_HIDDEN
+
 
 class PlanError(ValueError):
     """A plan that cannot be simulated; the message says why, and what to give instead.
@@ -62,6 +64,17 @@ def _indivisible(job):
 
 def _impossible(job):
     program, split = job.program, job.expert_split
+    if program.loss in OF_HIDDEN and job.tensor > 1:
+        yield PlanError(
+            f"--loss {program.loss} computes logits of the whole vocabulary, which --tp "
+            f"{job.tensor} splits; give --tp 1, or --loss eager",
+            f"a {program.loss} loss with tp",
+        )
+    if program.loss == "chunked" and program.loss_chunks > job.micro_batch * job.model.seq:
+        yield PlanError(
+            f"--loss chunked:{program.loss_chunks}: a micro-batch has fewer tokens; give at most "
+            f"{job.micro_batch * job.model.seq}"
+        )
     if job.model.experts and job.tensor > 1 and not program.sequence_parallel:
         yield PlanError(
             "experts with tensor parallelism need sequence parallelism: each rank sends tokens of "

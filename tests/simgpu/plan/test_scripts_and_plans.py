@@ -24,6 +24,8 @@ LLAMA = Model(
 )  # fmt: skip
 EXPERTS = replace(LLAMA, inner=2048, experts=8, active=2)
 BUFFERED = Program("none", adds=True)  # gradients are added up in 32 bits
+# The parameters themselves are changed, all in 16 bits.
+LOW = Program("none", weights="bfloat16", reduce_bytes=2)
 SEQUENCE = replace(BUFFERED, sequence_parallel=True, loss="in place")
 # What is trained how: script, GPUs, and model, program and sizes of the plan.
 CASES = {
@@ -50,6 +52,29 @@ CASES = {
     "experts": (
         "experts.py", 8, EXPERTS, replace(BUFFERED, overlap=False),
         {"data": 8, "expert": 8, "micro_batch": 4},
+    ),
+    **{
+        f"FSDP2, {name}": (
+            f"fsdp.py --optimizer {name}", 8, LLAMA, Program("full", optimizer=name),
+            {"data": 8, "micro_batch": 8},
+        )
+        for name in ("adam", "sgd", "sgd-momentum", "adamw-8bit")
+    },
+    **{
+        f"bfloat16 weights, {name}": (
+            f"recipe.py --optimizer {name}", 1, LLAMA, replace(LOW, optimizer=name),
+            {"micro_batch": 8},
+        )
+        for name in ("adamw", "sgd", "sgd-momentum", "adamw-8bit")
+    },
+    **{
+        f"loss {name}": (
+            f"recipe.py --loss {name}", 1, LLAMA, replace(LOW, loss=name), {"micro_batch": 8},
+        )
+        for name in ("chunked", "fused")
+    },
+    "FSDP2, bfloat16 weights": (
+        "fsdp.py --bfloat16", 8, LLAMA, replace(LOW, shard="full"), {"data": 8, "micro_batch": 8},
     ),
 }  # fmt: skip
 

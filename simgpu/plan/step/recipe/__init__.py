@@ -1,0 +1,1 @@
+"""What recipes of training choose beside the model: the optimizer, the loss, what is recomputed."""

@@ -1,0 +1,183 @@
+"""What `simgpu plan` can be told of optimizer, weights and loss: by hand, words, refusals."""
+
+import json
+
+import pytest
+from support.programs.plan_command import plan as command
+
+import simgpu
+from simgpu.plan.request import make_request
+from simgpu.plan.simulate import run, simulate
+from simgpu.plan.step.job import Model, PlanError
+from simgpu.search.bounds import bounds_of, probe, probe_key
+
+# So many weights that nothing else counts when the optimizer runs.
+WIDE = Model(4096, 32, 2, 128, 65_536, gated=True, tied=False)
+SMALL = Model(1024, 8, 8, 1024, 8192, gated=True, tied=False)
+# Bytes of a weight: parameter, gradient, copy of 32 bits, and the optimizer's states.
+STATES = {"adamw": 8, "adam": 8, "sgd": 0, "sgd-momentum": 4, "adamw-8bit": 2 + 8 / 256}
+LOW_STATES = STATES | {"adamw": 4, "adam": 4, "sgd-momentum": 2}
+SPLITS = {"one GPU": (1, 0), "DDP": (8, 0), "ZeRO-1": (8, 1), "FSDP2": (8, 3)}
+
+
+def job_of(gpus=1, shard=0, model=WIDE, gpu="h100", **options):
+    return make_request(model, gpus=gpus, gpu=gpu, shard=shard, **options).job()
+
+
+def bytes_of_weight(**options):
+    """Bytes of a weight, beside what a plan without a state needs for it."""
+    gpus, shard = options.pop("gpus"), options.pop("shard")
+    jobs = [job_of(gpus, shard, **options | more) for more in ({}, {"optimizer": "sgd"})]
+    whole = [run(job).memory for job in jobs]
+    return (whole[0] - whole[1]) / WIDE.parameters
+
+
+@pytest.mark.parametrize("optimizer", STATES)
+@pytest.mark.parametrize("weights", ["float32", "bfloat16"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_an_optimizer_keeps_its_states(optimizer, weights, split):
+    gpus, shard = SPLITS[split]
+    found = bytes_of_weight(gpus=gpus, shard=shard, optimizer=optimizer, weights=weights)
+    states = (STATES if weights == "float32" else LOW_STATES)[optimizer]
+    assert found == pytest.approx(states / (gpus if shard else 1), abs=0.02)
+
+
+@pytest.mark.parametrize(("split", "saved"), [("one GPU", 6), ("DDP", 6), ("FSDP2", 4 / 8)])
+def test_weights_without_copies_save_these_and_half_of_the_gradients(split, saved):
+    """A copy of 4 bytes, and 2 of a gradient's 4; with FSDP half of both, which all ranks share.
+
+    Gradients that are on their way to a sum have memory of their own: about that of a table.
+    """
+    gpus, shard = SPLITS[split]
+    plain, low = (
+        run(job_of(gpus, shard, optimizer="sgd", weights=weights)).memory
+        for weights in ("float32", "bfloat16")
+    )
+    table = 2 * WIDE.vocabulary * WIDE.hidden / WIDE.parameters
+    assert saved < (plain - low) / WIDE.parameters < saved + 1.2 * table
+
+
+def test_less_state_takes_less_time():
+    """What a kernel reads and writes for a weight, against another's, at the memory's rate."""
+    seconds = {name: run(job_of(optimizer=name)).seconds for name in STATES}
+    gpu = job_of().cluster.gpu
+    rate = gpu.memory_bandwidth * gpu.memory_efficiency / WIDE.parameters
+    moved = {name: rate * (seconds[name] - seconds["sgd"]) for name in STATES}
+    assert seconds["adam"] == seconds["adamw"]
+    assert moved["adamw"] == pytest.approx(28 - 12, rel=0.02)
+    assert moved["sgd-momentum"] == pytest.approx(8 + 12, rel=0.02)  # three kernels
+    assert moved["adamw-8bit"] == pytest.approx(4 * (1 + 4 / 256), rel=0.02)
+
+
+RECIPES = [
+    {"optimizer": "sgd"}, {"optimizer": "adamw-8bit"}, {"weights": "bfloat16"},
+    {"weights": "bfloat16", "optimizer": "sgd-momentum"},
+    {"loss": "chunked"}, {"loss": "fused"}, {"loss": "in-place"}, {"loss": "compiled"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=str)
+@pytest.mark.parametrize("split", [*SPLITS.values(), (8, 2)], ids=str)
+def test_bounds_of_a_recipe_are_below_what_is_simulated(recipe, split):
+    job = job_of(*split, SMALL, micro_batch=2, **recipe)
+    step = simulate(job)
+    for bounds in (bounds_of(job), bounds_of(job, probe(probe_key(job)))):
+        assert 0 < bounds.seconds <= step.seconds
+        assert 0 < bounds.memory <= 1.0001 * step.memory
+
+
+def test_logits_in_chunks_and_no_logits_need_less():
+    """Whole in 32 bits, so is its gradient; in chunks the loss alone; fused neither."""
+    model = Model(1024, 8, 2, 8192, 131_072, gated=True, tied=False)
+    peaks = {
+        name: run(job_of(model=model, loss=name, optimizer="sgd")).memory
+        for name in ("eager", "chunked", "chunked:32", "fused")
+    }
+    logits = model.seq * model.vocabulary
+    assert 4 * logits < peaks["eager"] - peaks["chunked"] < 6 * logits
+    assert 0 < peaks["chunked"] - peaks["chunked:32"] < 1.5 * logits
+    assert peaks["chunked:32"] - peaks["fused"] > 3.5 * logits
+
+
+def test_a_recipe_is_named(capsys):
+    options = ["gpt2-124m", "--gpus", 4, "--optimizer", "sgd", "--weights", "bfloat16",
+               "--loss", "chunked:4"]  # fmt: skip
+    code, text = command(capsys, *options)
+    assert code == 0
+    assert "ZeRO stage 3, optimizer sgd, bfloat16 weights, loss chunked:4, recompute" in text
+    assert "few steps or none with optimizer sgd and bfloat16 weights and loss chunked:4" in text
+    found = json.loads(command(capsys, *options, "--json")[1])
+    named = [found[name] for name in ("optimizer", "weights", "loss")]
+    assert named == ["sgd", "bfloat16", "chunked:4"]
+
+
+def test_the_usual_recipe_is_not(capsys):
+    text = command(capsys, "gpt2-124m", "--gpus", 4)[1]
+    assert "optimizer" not in text
+    assert "weights" not in text
+    assert "loss" not in text
+
+
+def test_a_search_keeps_the_recipe(capsys):
+    options = ["gpt2-124m", "--gpus", 2, "--global-batch", 4, "--weights", "bfloat16"]
+    text = command(capsys, *options, "--search")[1]
+    assert "bfloat16, bfloat16 weights; searched: mesh" in text
+    assert "few steps or none with bfloat16 weights" in text
+    assert "# --weights bfloat16 is not in these" in command(
+        capsys, *options, "--export", "megatron"
+    )[1]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimizer": "muon"}, "--optimizer muon: give one of adamw, adam, sgd"),
+        ({"loss": "chunked:0"}, "--loss chunked:0: give one of eager, compiled, in-place, chunked"),
+        ({"loss": "fused:2"}, "--loss fused:2: give one of"),
+        ({"loss": "fused", "tp": 2, "gpus": 2}, "which --tp 2 splits; give --tp 1"),
+        ({"loss": "chunked:2000"}, "a micro-batch has fewer tokens; give at most 1024"),
+        ({"weights": "float16"}, "--weights float16: give one of float32, bfloat16"),
+        ({"weights": "bfloat16", "dtype": "float16"}, "needs products of bfloat16, not of float16"),
+        ({"weights": "bfloat16", "gpu": "v100"}, "needs products of bfloat16, not of float16"),
+    ],
+)
+def test_what_makes_no_sense(options, message):
+    with pytest.raises(PlanError) as error:
+        simgpu.plan("gpt2-124m", **options)
+    assert message in str(error.value)
+
+
+OWN = """
+import torch
+
+def model():
+    return torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(8)])
+
+def batch(size):
+    return torch.zeros(size, 4096)
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(OWN, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("shard", [0, 3])
+def test_a_model_of_ones_own(own, shard):
+    options = {"gpus": 2, "shard": shard}
+    adam, sgd, low = (
+        simgpu.plan(own, **options, **more)
+        for more in ({}, {"optimizer": "sgd"}, {"optimizer": "sgd", "weights": "bfloat16"})
+    )
+    states = 8 * adam.parameters / (2 if shard else 1)
+    assert adam.peak_memory_bytes - sgd.peak_memory_bytes >= 0.9 * states
+    assert low.peak_memory_bytes < sgd.peak_memory_bytes
+    assert low.step_time_seconds < sgd.step_time_seconds < adam.step_time_seconds
+
+
+def test_a_model_of_ones_own_has_no_states_of_8_bits(own):
+    with pytest.raises(PlanError, match=r"adamw-8bit comes later for a \.py file; give adamw"):
+        simgpu.plan(own, optimizer="adamw-8bit")
