@@ -58,6 +58,15 @@ def line_of_error(error) -> str:
     return found
 
 
+def line_of_frame(frame) -> str:
+    """Return the innermost user line of a thread that stands in `frame`; else its own line."""
+    found = frame
+    while found is not None and not is_user_code(found.f_code.co_filename):
+        found = found.f_back
+    found = found or frame
+    return _describe(found.f_code, found.f_lineno)
+
+
 @lru_cache(4096)
 def is_user_code(filename) -> bool:
     """Return whether a file is the program's or a library's: not ours, PyTorch's or Python's."""

@@ -48,6 +48,7 @@ class SimProcessGroup(dist.ProcessGroup):
         self._world.messages.append(self._messages)
         self._streams = {}
         self._batch = None  # while calls are coalesced
+        self._is_destroyed = False
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
         for kind in kinds:
             self._register_backend(
@@ -78,7 +79,9 @@ class SimProcessGroup(dist.ProcessGroup):
     def abort(self):
         """Do nothing: there is nothing to release."""
 
-    shutdown = abort
+    def shutdown(self):
+        """Record that the program has destroyed the group."""
+        self._is_destroyed = True
 
     def __repr__(self):
         return f"<simulated process group, ranks {self._members}, this is {self._group_rank}>"
@@ -116,6 +119,10 @@ class SimProcessGroup(dist.ProcessGroup):
         """Raise an error if the running rank uses the group of another, as if it were that."""
         arguments.check_owner(self.caller, self._world.scheduler.running.number)
 
+    def _check_usable(self):
+        self.check_owner()
+        arguments.check_exists(self.caller, self._is_destroyed)
+
     def _describe(self, name):
         desc = self.group_desc
         label = "" if desc in ("", "default_pg", "undefined") else desc
@@ -124,7 +131,7 @@ class SimProcessGroup(dist.ProcessGroup):
     def _issue(self, name, given, filled, compute, opts=None, num_bytes=None, details="",
               outputs=None, root=0, blocks_host=False):  # fmt: skip
         """Issue this rank's part of a collective."""
-        self.check_owner()
+        self._check_usable()
         self._count += 1
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)
@@ -263,6 +270,8 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def barrier(self, opts=None):
         """Make the hosts of all ranks wait for each other."""
+        for index in getattr(opts, "device_ids", None) or ():
+            arguments.check_device(self.caller, index, self._world.rank)
         device = "cpu"
         if False in self.caller.takes:
             device = self._world.machine.devices[self._world.own_index()].torch_device
@@ -287,7 +296,7 @@ class SimProcessGroup(dist.ProcessGroup):
         raise NotImplementedError("recv() from any rank is not supported, as on NCCL; give src")
 
     def _message(self, tensors, peer, tag, is_send):
-        self.check_owner()
+        self._check_usable()
         (tensor,), batch = tensors, self._batch
         if batch is not None and batch.count():
             self._batch = None

@@ -11,6 +11,7 @@ import torch
 
 from simgpu import user_frame
 from simgpu.ranks.process import describe_ranks
+from simgpu.ranks.process.stillness import Stillness
 
 
 class RanksError(RuntimeError):
@@ -96,6 +97,7 @@ class CooperativeScheduler:
             )
             for rank in self.ranks
         ]
+        stillness = Stillness(self.ranks)
         for rank, thread in zip(self.ranks, threads, strict=True):
             rank.thread = thread
             thread.start()
@@ -104,6 +106,8 @@ class CooperativeScheduler:
             for rank, thread in zip(self.ranks, threads, strict=True):
                 while thread.is_alive() and not rank.killed:
                     thread.join(timeout=0.1)  # else a Ctrl-C just before the join would wait
+                    if self.error is None and (reason := stillness.look(self.running)):
+                        raise RanksError(reason)
         except BaseException as error:
             self._stop(error)
             self._await_stopped(seconds=1)

@@ -84,6 +84,10 @@ def _check_order(new_group):
 
     @functools.wraps(new_group)
     def checked(ranks=None, *args, **kwargs):
+        if ranks is not None and not len(ranks):
+            raise ValueError(
+                "new_group([]) has no members; name at least one rank, or leave it out"
+            )
         if not kwargs.get("use_local_synchronization"):
             _compare(ranks)
         return new_group(ranks, *args, **kwargs)

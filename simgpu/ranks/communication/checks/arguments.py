@@ -44,6 +44,24 @@ def check_owner(caller, rank):
         )
 
 
+def check_exists(caller, is_destroyed):
+    """Check that the program has not destroyed the group."""
+    if is_destroyed:
+        raise RanksError(
+            f"rank {caller.rank} communicates ({user_frame.line()}) in a group that it has "
+            "destroyed; call destroy_process_group() after the last communication"
+        )
+
+
+def check_device(caller, index, rank):
+    """Check that a barrier names the GPU of the rank that runs."""
+    if index not in (rank.local, rank.index):
+        raise RanksError(
+            f"rank {caller.rank} calls barrier(device_ids=[{index}]) ({user_frame.line()}); its "
+            f"own GPU is number {rank.local}"
+        )
+
+
 def all_reduce(caller, outputs, inputs, op):
     """Check the tensors of one or several reductions in place."""
     wanted = memory.is_contiguous if len(inputs) == 1 else memory.is_dense
