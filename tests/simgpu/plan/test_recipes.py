@@ -93,7 +93,7 @@ def test_bounds_of_a_recipe_are_below_what_is_simulated(recipe, split):
 def test_layers_that_are_not_alike_are_extended(recompute, shard):
     job = job_of(8, shard, replace(SMALL, layers=17), recompute=recompute)
     extended, full = simulate(job), run(job)
-    assert extended.seconds == pytest.approx(full.seconds, rel=0.002)
+    assert extended.seconds == pytest.approx(full.seconds, rel=0.005)
     assert extended.memory == pytest.approx(full.memory, rel=0.01)
     bounds = bounds_of(job)
     assert probe_key(job) is None
@@ -114,7 +114,8 @@ def test_names_of_plans_that_recompute_some_layers():
 
 
 def test_a_search_and_flags_of_some_layers(capsys):
-    options = ["gpt2-124m", "--gpus", 2, "--global-batch", 4, "--recompute"]
+    options = ["gpt2-124m", "--gpus", 2, "--global-batch", 4, "--tp", 1, "--pp", 1, "--cp", 1]
+    options += ["--shard", 1, "--micro-batch", 1, "--recompute"]
     assert "recompute=every:2  " in command(capsys, *options, "every:2", "--search")[1]
     text = command(capsys, *options, "first:3", "--export", "megatron")[1]
     assert "--recompute-method block\n--recompute-num-layers 3" in text
