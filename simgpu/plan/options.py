@@ -70,10 +70,11 @@ def make_parser():
     )  # fmt: skip
     add("--sequence", type=int, metavar="N", help="tokens a sequence (default: the model's)")
     add(
-        "--recompute", choices=(*RECOMPUTE,),
+        "--recompute", metavar="{" + ",".join((*RECOMPUTE, "every:N", "first:N")) + "}",
         help="full: all of a layer; selective, as in torchtitan (option op): all but attention and "
         "every second product; core_attn, what Megatron calls selective: attention alone, fused "
-        "or not (default: none)",
+        "or not; every:N: all of every Nth layer of a stage, as torchtitan's selective with a "
+        "number; first:N: all of its first N layers, as Megatron's block (default: none)",
     )  # fmt: skip
     add("--dtype", choices=DTYPES, help="default: bfloat16 if the GPU has it, else float16")
     add(

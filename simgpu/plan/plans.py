@@ -9,8 +9,9 @@ SHARDS = ("none", "optimizer", "grad_op", "full")  # `Program.shard`, by ZeRO's 
 RECOMPUTE = {
     "none": "none", "core_attn": "attention", "selective": "products", "full": "full",
 }  # `Program.recompute`, by option  # fmt: skip
+PARTS = ("every", "first")  # recompute=every:2, first:3: of the layers, fully
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
-CHOICES = {"recompute": (*RECOMPUTE,), "schedule": SCHEDULES, "shard": (*range(len(SHARDS)),)}
+CHOICES = {"schedule": SCHEDULES, "shard": (*range(len(SHARDS)),)}
 SHORT = {"micro_batch": "mb", "shard": "zero"}  # fields that a plan's name abbreviates
 
 
@@ -26,7 +27,9 @@ class Plan:
         Sequences that go through at once.
     recompute : str
         ``"none"``, ``"core_attn"`` (attention alone, which Megatron calls selective),
-        ``"selective"`` (torchtitan's: all but attention and every second product), ``"full"``.
+        ``"selective"`` (torchtitan's: all but attention and every second product), ``"full"``;
+        full of some layers: ``"every:2"`` (of each two of a stage the second, as torchtitan's
+        selective with a number), ``"first:3"`` (the first three of a stage: Megatron's block).
     shard : int, optional
         ZeRO's stage. None: 3 without tensor, pipeline and expert parallelism, else 1.
     schedule : str
@@ -60,7 +63,9 @@ class Plan:
 
     def __post_init__(self):
         for name, value in vars(self).items():
-            if name not in CHOICES:
+            if name == "recompute":
+                recomputed(value)
+            elif name not in CHOICES:
                 check_positive(name, value)
             elif value not in CHOICES[name] and (name, value) != ("shard", None):
                 choices = ", ".join(map(str, CHOICES[name]))
@@ -99,6 +104,39 @@ NUMBERS = {
 }
 
 
+def recomputed(text) -> dict:
+    """Return the fields of `Program` that say what is recomputed, of an option's value.
+
+    Raises
+    ------
+    PlanError
+        If there is no such value.
+
+    Examples
+    --------
+    >>> recomputed("selective"), recomputed("every:2")
+    ({'recompute': 'products'}, {'recompute': 'full', 'recompute_every': 2})
+    """
+    name, _, count = str(text).partition(":")
+    if text in RECOMPUTE:
+        return {"recompute": RECOMPUTE[text]}
+    if name in PARTS and count.isdigit() and int(count) > (name == "every"):
+        return {"recompute": "full", f"recompute_{name}": int(count)}
+    choices = ", ".join(RECOMPUTE)
+    raise PlanError(f"--recompute {text}: give one of {choices}, every:N (2 or more), first:N")
+
+
+def _is_recomputed(text):
+    try:
+        recomputed(text)
+    except PlanError:
+        return False
+    return True
+
+
+KNOWN = {"recompute": _is_recomputed, "schedule": SCHEDULES.__contains__}
+
+
 def check_positive(name, value):
     """Refuse the value of an option that is neither a positive integer nor None."""
     if value is not None and (type(value) is not int or value < 1):
@@ -124,12 +162,12 @@ def parse(text) -> Plan:
         name, value = _split(part.strip())
         if name in NUMBERS and value.isdigit():
             given[NUMBERS[name]] = int(value)
-        elif name in ("recompute", "schedule") and value in CHOICES[name]:
+        elif name in KNOWN and KNOWN[name](value):
             given[name] = value
         else:
             raise PlanError(
                 f"unknown plan option {part!r}; give {', '.join(NUMBERS)} with a number (tp8), "
-                f"recompute={'|'.join(RECOMPUTE)} or schedule={'|'.join(SCHEDULES)}"
+                f"recompute={'|'.join(RECOMPUTE)}|every:N|first:N or schedule={'|'.join(SCHEDULES)}"
             )
     if given.get("chunks", 1) > 1:
         given.setdefault("schedule", "interleaved")
@@ -141,6 +179,6 @@ def parse(text) -> Plan:
 
 
 def _split(text):
-    pattern = r"([a-z]+)=?(\w+)" if "=" in text else r"([a-z]+)(\d+)"
+    pattern = r"([a-z]+)=?([\w:]+)" if "=" in text else r"([a-z]+)(\d+)"
     match = re.fullmatch(pattern, text)
     return match.groups() if match else ("", "")

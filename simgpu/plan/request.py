@@ -15,7 +15,7 @@ from simgpu.network.cluster import Cluster, build_cluster, usual_network
 from simgpu.network.options import find_parts
 from simgpu.plan import user_model
 from simgpu.plan.model_file import find_model
-from simgpu.plan.plans import RECOMPUTE, SHARDS, Plan, check_positive
+from simgpu.plan.plans import SHARDS, Plan, check_positive, recomputed
 from simgpu.plan.prices import Money
 from simgpu.plan.step.job import Job, Model, PlanError, Program
 from simgpu.plan.step.recipe.losses import parse_loss
@@ -220,7 +220,7 @@ class Request:
         plan, dtype = self.plan, self.dtype
         loss, chunks = parse_loss(self.workload.loss)
         return Program(
-            SHARDS[plan.zero], RECOMPUTE[plan.recompute], sequence_parallel=plan.tp > 1,
+            SHARDS[plan.zero], sequence_parallel=plan.tp > 1, **recomputed(plan.recompute),
             compiled=self.workload.compiled, float8=dtype == "float8", chunks=plan.stages_per_rank,
             schedule="gpipe" if plan.schedule == "gpipe" else "1f1b",
             dtype="float16" if dtype == "float16" else "bfloat16",

@@ -116,8 +116,7 @@ def causes_between(gpu, start, end):
 @lru_cache(maxsize=1024)
 def simulate(job):
     """Return what a step of a job takes, extended from a small part of it."""
-    few = SHARDED_LAYERS if job.program.sharded else LAYERS
-    layers = _sizes(job.model.layers // job.stages, few)
+    layers = _sizes(job.model.layers // job.stages, _few_layers(job))
     stages = _sizes(job.pipeline, STAGES) if _can_shrink(job) else [job.pipeline]
     few = [n * stages[-1] for n in _fillings(job)]
     counts = _sizes(job.micro_batches, few)
@@ -188,6 +187,18 @@ def _causes_of(parts, axes, wanted, seconds):
     causes[WAITING] = max(seconds - sum(causes.values()), 0.0)
     total = sum(causes.values())
     return {cause: causes[cause] * seconds / total for cause in CAUSES}
+
+
+def _few_layers(job):
+    """Return two numbers of layers of a stage whose further ones are like all further ones."""
+    program, few = job.program, SHARDED_LAYERS if job.program.sharded else LAYERS
+    if program.recompute_first:
+        return [program.recompute_first + n for n in few]
+    every = program.recompute_every
+    rest = job.model.layers // job.stages % every
+    low = -(-few[0] // every)
+    high = max(-(-few[1] // every), low + 1)
+    return [low * every + rest, high * every + rest]
 
 
 def _sizes(whole, few):

@@ -74,6 +74,7 @@ class UserModel:
                     f"a .py file has no {option}",
                 )
         recompute = {value: option for option, value in RECOMPUTE.items()}[job.program.recompute]
+        recompute = "of some layers" if job.program.recomputes_some else recompute
         for option, value, known in (
             ("shard", SHARDS.index(job.program.shard), (0, 3)),
             ("recompute", recompute, ("full", "none")),

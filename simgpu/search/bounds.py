@@ -68,10 +68,10 @@ def bounds_of(job, layer=None) -> Bounds:
 def probe_key(job):
     """Return the job that `probe` simulates parts of; jobs with the same one share a probe.
 
-    None if there is none: a Python file makes the model, or the probe's ranks would fill a node
-    only in part, unlike those of the whole job.
+    None if there is none: a Python file makes the model, layers are not alike, or the probe's
+    ranks would fill a node only in part, unlike those of the whole job.
     """
-    if not job.model.has_sizes:
+    if not job.model.has_sizes or job.program.recomputes_some:
         return None
     experts = job.expert * job.expert_split
     data = math.lcm(job.context, experts // math.gcd(experts, job.tensor))
@@ -142,7 +142,8 @@ def _layer(job):
         max(model.experts, 1) - max(model.active, 1)
     )
     scores = 2 * model.heads * model.head_size * model.seq  # of a causal half, a token
-    recomputed = job.program.recompute in ("full", "all")
+    program = job.program
+    recomputed = program.recompute in ("full", "all") and not program.recomputes_some
     products = 6 * weights + (2 * (weights - model.hidden * model.width) if recomputed else 0)
     seconds = products / _rate(job) + (4.5 if recomputed else 3.5) * scores / _attention_rate(job)
     seconds = seconds * tokens / job.tensor + _messages(job) + _pointwise(job, recomputed)

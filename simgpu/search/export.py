@@ -39,7 +39,7 @@ def _torchtitan(plan, job):
         ("training.seq_len", job.model.seq), ("training.global_batch_size", job.sequences),
         ("training.local_batch_size", plan.micro_batch * (job.micro_batches if plan.pp > 1 else 1)),
     ]  # fmt: skip
-    mode = "none" if core else plan.recompute
+    mode = "none" if core or job.program.recomputes_some else plan.recompute
     remarks = [f"activation-checkpoint:{mode} ends the flags: write others before it"]
     if plan.pp > 1:
         pairs += [(p + "pipeline_parallel_schedule", schedule),
@@ -56,6 +56,8 @@ def _torchtitan(plan, job):
         remarks.append("torchtitan keeps each expert whole (etp1)")
     if core:
         remarks.append("torchtitan cannot recompute attention alone; it recomputes nothing here")
+    elif job.program.recomputes_some:
+        remarks.append(f"recompute={plan.recompute} has no flag here, and nothing is recomputed")
     if plan.shard == 1:
         remarks.append("torchtitan has no ZeRO-1; it shards gradients and parameters, too, and may")
         remarks.append("take longer: `simgpu plan` with --shard 3 simulates that")
@@ -93,6 +95,14 @@ def _megatron(plan, job):
     if plan.recompute == "full":
         pairs += [("recompute-granularity", "full"), ("recompute-method", "uniform"),
                   ("recompute-num-layers", 1)]  # fmt: skip
+    elif job.program.recompute_first:
+        pairs += [("recompute-granularity", "full"), ("recompute-method", "block"),
+                  ("recompute-num-layers", job.program.recompute_first)]  # fmt: skip
+    elif job.program.recomputes_some:
+        remarks.append(
+            f"Megatron cannot recompute every {job.program.recompute_every}th layer; without a "
+            "flag it recomputes nothing"
+        )
     elif plan.recompute == "core_attn":
         pairs += [("recompute-granularity", "selective"), ("recompute-modules", "core_attn")]
     elif plan.recompute == "selective":

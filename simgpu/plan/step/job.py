@@ -151,6 +151,9 @@ class Program:
         layer to its end, as Megatron does), ``"attention"`` (attention alone, fused or not:
         Megatron's selective), or ``"products"`` (all but attention and every second product:
         torchtitan's selective).
+    recompute_every, recompute_first : int
+        Of so many layers of a stage only the last is recomputed; of a stage only so many first
+        ones, 0: all.
     sequence_parallel : bool
         Norms and what is added are split over the tensor parallel ranks.
     overlap : bool
@@ -221,6 +224,19 @@ class Program:
     optimizer: str = "adamw"
     weights: str = "float32"
     loss_chunks: int = CHUNKS
+    recompute_every: int = 1
+    recompute_first: int = 0
+
+    @property
+    def recomputes_some(self):
+        """Whether some layers are recomputed, and others not."""
+        return self.recompute_every > 1 or self.recompute_first > 0
+
+    def of_layer(self, number):
+        """Return the program of a stage's layer: one that is recomputed, or not."""
+        first, every = self.recompute_first, self.recompute_every
+        again = number < first if first else (number + 1) % every == 0
+        return self if again else replace(self, recompute="none")
 
     @property
     def master(self):

@@ -33,7 +33,7 @@ class Stage(nn.Sequential):
         whole = Products(replace(program, float8=False))  # embedding and output layer
         plain = Split(whole, split.group, split.sequence, split.overlap)
         count, last = model.layers // job.stages, number == job.stages - 1
-        parts = [Layer(model, program, split, context, places) for _ in range(count)]
+        parts = [Layer(model, program.of_layer(i), split, context, places) for i in range(count)]
         table = None
         if number == 0:
             parts.insert(0, Embedding(model, plain))

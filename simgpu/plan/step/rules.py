@@ -64,6 +64,15 @@ def _indivisible(job):
 
 def _impossible(job):
     program, split = job.program, job.expert_split
+    option, count = "every", program.recompute_every
+    if program.recompute_first:
+        option, count = "first", program.recompute_first
+    layers = job.model.layers // job.stages
+    if count > layers:
+        yield PlanError(
+            f"--recompute {option}:{count}: a stage has {layers} layers; give at most {layers}",
+            f"recompute={option} has more layers than a stage",
+        )
     if program.loss in OF_HIDDEN and job.tensor > 1:
         yield PlanError(
             f"--loss {program.loss} computes logits of the whole vocabulary, which --tp "

@@ -1,11 +1,13 @@
 """What `simgpu plan` can be told of optimizer, weights and loss: by hand, words, refusals."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support.programs.plan_command import plan as command
 
 import simgpu
+from simgpu.plan.plans import parse
 from simgpu.plan.request import make_request
 from simgpu.plan.simulate import run, simulate
 from simgpu.plan.step.job import Model, PlanError
@@ -86,6 +88,42 @@ def test_bounds_of_a_recipe_are_below_what_is_simulated(recipe, split):
         assert 0 < bounds.memory <= 1.0001 * step.memory
 
 
+@pytest.mark.parametrize("shard", [0, 3])
+@pytest.mark.parametrize("recompute", ["every:2", "every:3", "first:2"])
+def test_layers_that_are_not_alike_are_extended(recompute, shard):
+    job = job_of(8, shard, replace(SMALL, layers=17), recompute=recompute)
+    extended, full = simulate(job), run(job)
+    assert extended.seconds == pytest.approx(full.seconds, rel=0.005)
+    assert extended.memory == pytest.approx(full.memory, rel=0.01)
+    bounds = bounds_of(job)
+    assert probe_key(job) is None
+    assert bounds.seconds <= full.seconds
+    assert bounds.memory <= full.memory
+
+
+def test_more_layers_again_take_longer_and_need_less():
+    names = "none", "every:4", "every:2", "first:6", "full"
+    steps = [run(job_of(1, 0, SMALL, micro_batch=8, recompute=name)) for name in names]
+    assert steps == sorted(steps, key=lambda step: step.seconds)
+    assert steps == sorted(steps, key=lambda step: -step.memory)
+
+
+def test_names_of_plans_that_recompute_some_layers():
+    for text in ("mb1,recompute=every:2", "tp2,mb1,recompute=first:3"):
+        assert str(parse(text)) == text
+
+
+def test_a_search_and_flags_of_some_layers(capsys):
+    options = ["gpt2-124m", "--gpus", 2, "--global-batch", 4, "--tp", 1, "--pp", 1, "--cp", 1]
+    options += ["--shard", 1, "--micro-batch", 1, "--recompute"]
+    assert "recompute=every:2  " in command(capsys, *options, "every:2", "--search")[1]
+    text = command(capsys, *options, "first:3", "--export", "megatron")[1]
+    assert "--recompute-method block\n--recompute-num-layers 3" in text
+    text = command(capsys, *options, "every:2", "--export", "torchtitan")[1]
+    assert "activation-checkpoint:none\n" in text
+    assert "# recompute=every:2 has no flag here, and nothing is recomputed" in text
+
+
 def test_logits_in_chunks_and_no_logits_need_less():
     """Whole in 32 bits, so is its gradient; in chunks the loss alone; fused neither."""
     model = Model(1024, 8, 2, 8192, 131_072, gated=True, tied=False)
@@ -136,6 +174,9 @@ def test_a_search_keeps_the_recipe(capsys):
         ({"loss": "fused:2"}, "--loss fused:2: give one of"),
         ({"loss": "fused", "tp": 2, "gpus": 2}, "which --tp 2 splits; give --tp 1"),
         ({"loss": "chunked:2000"}, "a micro-batch has fewer tokens; give at most 1024"),
+        ({"recompute": "every:1"}, "full, every:N (2 or more), first:N"),
+        ({"recompute": "every:13"}, "--recompute every:13: a stage has 12 layers; give at most 12"),
+        ({"recompute": "first:4", "pp": 4, "gpus": 4}, "first:4: a stage has 3 layers"),
         ({"weights": "float16"}, "--weights float16: give one of float32, bfloat16"),
         ({"weights": "bfloat16", "dtype": "float16"}, "needs products of bfloat16, not of float16"),
         ({"weights": "bfloat16", "gpu": "v100"}, "needs products of bfloat16, not of float16"),

@@ -73,6 +73,13 @@ CASES = {
         )
         for name in ("chunked", "fused")
     },
+    **{
+        f"{name} {count} computed again": (
+            f"recipe.py --{name} {count}", 1, LLAMA,
+            replace(LOW, recompute="full", **{f"recompute_{name}": count}), {"micro_batch": 8},
+        )
+        for name, count in (("every", 2), ("every", 3), ("first", 3))
+    },
     "FSDP2, bfloat16 weights": (
         "fsdp.py --bfloat16", 8, LLAMA, replace(LOW, shard="full"), {"data": 8, "micro_batch": 8},
     ),

@@ -1,18 +1,22 @@
 """Fine-tune a Llama on one GPU as torchtune's recipes do: all in bfloat16, without copies.
 
-python recipe.py [--optimizer sgd] [--loss chunked]
+python recipe.py [--optimizer sgd] [--loss chunked] [--every 2] [--first 3]
 """
 
 import argparse
+from functools import partial
 
 import torch
 from linear_losses import LOSSES
 from llama import Llama
 from optimizers import OPTIMIZERS
+from torch.utils.checkpoint import checkpoint
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
 parser.add_argument("--loss", choices=LOSSES, default="eager")
+parser.add_argument("--every", type=int, help="of so many blocks recompute one")
+parser.add_argument("--first", type=int, help="recompute so many blocks")
 args = parser.parse_args()
 BATCH, SEQ = 8, 2048
 
@@ -20,6 +24,9 @@ device = torch.device("cuda")
 model = Llama().to(device)
 turns = model.rotations
 model.bfloat16().rotations = turns  # complex numbers stay as they were
+for i, block in enumerate(model.blocks, 1):
+    if (args.every and i % args.every == 0) or i <= (args.first or 0):
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 optimizer = OPTIMIZERS[args.optimizer](model.parameters())
 for _ in range(3):
     tokens = torch.randint(0, 32_000, (BATCH, SEQ), device=device)
