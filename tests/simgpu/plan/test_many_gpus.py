@@ -10,11 +10,13 @@ from torch.distributed.fsdp._fully_shard import _fsdp_common
 
 import simgpu as sim
 from simgpu.network.cluster import MOST_GPUS, build_cluster
+from simgpu.plan import simulate as simulate_module
 from simgpu.plan.request import make_request
-from simgpu.plan.simulate import run
+from simgpu.plan.simulate import Simulated, run
 from simgpu.plan.step.job import Job, Model, Program
 from simgpu.plan.step.program import step
 from simgpu.ranks.pytorch.chunks import Chunks
+from simgpu.run.shares import CAUSES
 
 TINY = Model(hidden=64, heads=2, layers=2, seq=32, vocabulary=128)
 
@@ -62,6 +64,16 @@ def test_the_rank_with_most_stands_for_those_with_less(ranks):
     assert folded.seconds == pytest.approx(max(ends) - max(starts), rel=0.01)
     assert folded.memory == pytest.approx(max(map(max, peaks)), rel=1e-4)
     assert folded.reserved == max(reserved)
+
+
+def test_what_no_allocator_counts_is_that_of_the_part_with_most(monkeypatch):
+    def run(job):
+        n = job.model.layers
+        return Simulated(1.0, 1.0, 1.0, dict.fromkeys(CAUSES, 0.1), ((1, 1), (1, 1)), (n, 10 * n))
+
+    monkeypatch.setattr(simulate_module, "run", run)
+    job = Job(replace(TINY, layers=16), Program("none"), build_cluster(1, "a100"))
+    assert simulate_module.simulate(job).context_bytes == (4, 40)  # of 2 and 4 layers
 
 
 def test_ranks_may_hold_nothing_of_a_parameter(capsys):
