@@ -9,6 +9,7 @@ import simgpu
 from simgpu import list_gpus
 from simgpu.calibrate import main as calibrate
 from simgpu.check.command import main as check
+from simgpu.nearest import unknown
 from simgpu.run import command
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C has ended
@@ -57,7 +58,8 @@ def main(argv=None) -> int:
         print(f"simgpu {simgpu.__version__}, PyTorch {torch.__version__}")
         return 0
     if name not in COMMANDS:
-        print(f"simgpu: unknown command {name!r}\n\n{USAGE}", file=sys.stderr)
+        wrong = unknown("command", name, COMMANDS)
+        print(f"simgpu: {wrong}\n`simgpu --help` says what they do.", file=sys.stderr)
         return 2
     return COMMANDS[name](arguments)
 

@@ -4,7 +4,6 @@ All times are taken on the host's clock, with the device idle at both ends. The 
 ones, so all efficiencies are 1. What takes a second GPU or process is not measured.
 """
 
-import argparse
 import contextlib
 import datetime
 import math
@@ -21,6 +20,7 @@ from simgpu import list_gpus
 from simgpu.backend.pinned import empty_pinned
 from simgpu.clock import queries
 from simgpu.clock.current import is_numeric
+from simgpu.command_line import Parser
 from simgpu.hardware import DTYPES, GPU, gpu_file
 from simgpu.hardware.matmul_efficiency import matmul_efficiency
 from simgpu.naming import is_simulated, split
@@ -187,7 +187,7 @@ def _fit(target, seconds):
 
 def main(argv=None) -> int:
     """Measure a GPU, write the file and show it; return the exit code."""
-    parser = argparse.ArgumentParser(prog="simgpu calibrate", description=__doc__.splitlines()[0])
+    parser = Parser(prog="simgpu calibrate", description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda:0", help="the GPU (default: cuda:0)")
     parser.add_argument("--output", default="gpu.json", metavar="FILE", help="default: gpu.json")
     args = parser.parse_args(argv)

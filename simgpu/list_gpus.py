@@ -4,15 +4,16 @@ Without a name all of them in short, GPUs by family; with one, all numbers of th
 its source.
 """
 
-import argparse
 import json
 from dataclasses import asdict
 
+from simgpu.command_line import Parser
 from simgpu.hardware import DTYPES, GPUS, LINKS, find_link, gpu_file
 from simgpu.hardware.cards import FAMILIES
 from simgpu.hardware.default import usual_link
 from simgpu.hardware.links import HOW
 from simgpu.hardware.specs import OVERHEADS
+from simgpu.nearest import unknown
 from simgpu.network import NETWORKS
 from simgpu.network.boards import board_of
 from simgpu.units import number, quantity, size
@@ -58,7 +59,7 @@ _UNITS = dict.fromkeys(_RATES, "B/s") | dict.fromkeys(_TIMES, "s")
 
 def main(argv=None) -> int:
     """Print what there is, or one entry; return the exit code."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="simgpu gpus", description="List the hardware that can be simulated, and its sources."
     )
     parser.add_argument("name", nargs="?", help="of a GPU, a link or a network, or a GPU's file")
@@ -110,7 +111,7 @@ def catalogue(name=None) -> dict:
     found = {kind: {name: entries[name]} for kind, entries in everything.items() if name in entries}
     if not found:
         names = [name for kind in ("gpus", "links", "networks") for name in everything[kind]]
-        raise ValueError(f"there is no {name!r}; give one of {', '.join(names)}, or a .json file")
+        raise ValueError(unknown("hardware", name, names, ", or a .json file"))
     return found
 
 

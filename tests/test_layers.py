@@ -12,6 +12,7 @@ from support.suite.imports import FOLDERS, imports, modules_in, source
 
 # Each line may import what stands above it, and its own line.
 LAYERS = """
+simgpu.nearest  simgpu.command_line
 simgpu.units  simgpu.rates_and_sizes  simgpu.hardware  simgpu.naming  simgpu.user_frame
 simgpu.callable_module
 simgpu.races

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from simgpu.clock.span import Span
 
-_FIELDS = "hBIIddqq"  # device, engine, stream, name, start, duration, flops, bytes
+_FIELDS = "iBIIddqq"  # device, engine, stream, name, start, duration, flops, bytes
 _ROW, _TWO_ROWS = struct.Struct(f"<{_FIELDS}"), struct.Struct(f"<{2 * _FIELDS}")
 ENGINES = ("compute", "h2d", "d2h", "p2p", "launch", "cpu", "sync", "comm", "loader")
 COMPUTE, H2D, D2H, P2P, LAUNCH, CPU_ENGINE, SYNC, COMM, LOADER = range(len(ENGINES))

@@ -50,6 +50,10 @@ from simgpu.hardware.specs import GPU
 FORMAT = "simgpu GPU 1"
 KEYS = ("format", "gpu", "link", "copies", "measured")
 COPIES = ("bandwidth", "pageable_bandwidth", "pageable_to_host", "latency")
+LIMITS = {  # no GPU is near them
+    "memory": (1e6, 1e16, "bytes"), "memory_bandwidth": (1e6, 1e18, "bytes/s"),
+    "flops": (1e6, 1e21, "FLOP/s"),
+}  # fmt: skip
 BY_HAND = "help('simgpu.hardware.gpu_file') says how to write a GPU's file by hand"
 _FIELDS = [f.name for f in fields(GPU)]
 _NEEDED = [f.name for f in fields(GPU) if f.default is f.default_factory is MISSING]
@@ -102,9 +106,22 @@ def _parse(data):
     _check_keys("gpu", data["gpu"], _NEEDED, _FIELDS)
     _check_keys("gpu's sources", data["gpu"].get("sources", {}))
     gpu, link, copies = GPU(**data["gpu"]), data.get("link"), data.get("copies", {})
+    _check_plausible(gpu)
     _check_keys("copies", copies, known=COPIES)
     replace(LINKS["pcie4"], name="copies", **copies)  # rejects invalid numbers
     return gpu, link if link is None else find_link(link), copies
+
+
+def _check_plausible(gpu):
+    """Refuse numbers in another unit, such as gigabytes."""
+    numbers = {"memory": gpu.memory, "memory_bandwidth": gpu.memory_bandwidth}
+    numbers |= {f"flops of {dtype}": peak for dtype, peak in gpu.flops.items()}
+    for name, value in numbers.items():
+        low, high, unit = LIMITS[name.partition(" ")[0]]
+        if not low <= value <= high:
+            raise ValueError(
+                f"{name} is {value:g} {unit}, and no GPU's; give {low:g} to {high:g} {unit}"
+            )
 
 
 def _check_keys(what, data, needed=(), known=None):

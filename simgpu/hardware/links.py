@@ -28,6 +28,7 @@ from simgpu.hardware.assumptions import (
     PAGEABLE_TO_HOST,
 )
 from simgpu.hardware.link import Link
+from simgpu.nearest import unknown
 from simgpu.rates_and_sizes import rate
 
 ASSUMED = "assumed, the same for every preset (simgpu/hardware/assumptions.py)"
@@ -188,10 +189,8 @@ def _of_rate(name, base):
     try:
         given = rate(base)
     except ValueError:
-        raise ValueError(
-            f"unknown Link {name!r}; give one of {', '.join(LINKS)}, {HOW}, or a simgpu.Link of "
-            "your own"
-        ) from None
+        others = f", {HOW}, or a simgpu.Link of your own"
+        raise ValueError(unknown("Link", name, LINKS, others)) from None
     link = LINKS["pcie4"]
     sources = link.sources | dict.fromkeys(("bandwidth", "peer_bandwidth"), "given")
     return replace(link, name=base, bandwidth=given, peer_bandwidth=given, sources=sources)

@@ -23,6 +23,7 @@ from simgpu.hardware.cards import CARDS
 from simgpu.hardware.links import ASSUMED, LINKS, find_link
 from simgpu.hardware.specs import CPU, GPU, OVERHEADS
 from simgpu.hardware.validation import DTYPES
+from simgpu.nearest import unknown
 
 __all__ = ["CPUS", "GPUS", "LINKS", "find_cpu", "find_gpu", "find_link"]
 
@@ -99,10 +100,9 @@ def _find(name_or_spec, kind, presets):
     label = kind.__name__
     if isinstance(name_or_spec, str) and name_or_spec in presets:
         return presets[name_or_spec]
+    others = ", a file that ends in .json" if kind is GPU else ""
     raise ValueError(
-        f"unknown {label} {name_or_spec!r}; give one of {', '.join(presets)}, "
-        + ("a file that ends in .json, " if kind is GPU else "")
-        + f"or a simgpu.{label} of your own"
+        unknown(label, name_or_spec, presets, f"{others}, or a simgpu.{label} of your own")
     )
 
 

@@ -117,6 +117,11 @@ class GPU:
         check_efficiencies(self, ("compute_efficiency", "memory_efficiency"))
         if self.multiprocessors is not None:
             check_positive(self, ("multiprocessors",))
+            if self.multiprocessors % 1:
+                raise ValueError(
+                    f"GPU {self.name!r}: multiprocessors is {self.multiprocessors}; give a whole "
+                    "number"
+                )
         if self.matmul_efficiency is not None:
             check_efficiencies(self, ("matmul_efficiency",))
 

@@ -1,9 +1,11 @@
 """Validate specifications: invalid ones could stop the simulated clock or turn it back."""
 
 import math
+import sys
 from collections.abc import Mapping
 
 DTYPES = ("float64", "float32", "tf32", "bfloat16", "float16")
+EIGHT_BITS = ("float8", "int8")
 
 
 def check_positive(spec, names):
@@ -50,6 +52,12 @@ def check_flops(spec):
             f"{kind} {spec.name!r}: flops lacks {', '.join(missing)}; give a peak for each of "
             f"{', '.join(DTYPES[1:])} (repeat float32's where the hardware has no faster path)"
         )
+    unknown = [str(dtype) for dtype in spec.flops if dtype not in (*DTYPES, *EIGHT_BITS)]
+    if unknown:
+        raise ValueError(
+            f"{kind} {spec.name!r}: flops has {', '.join(unknown)}; known are "
+            f"{', '.join((*DTYPES, *EIGHT_BITS))}"
+        )
     for dtype, peak in spec.flops.items():
         if not _is_number(peak) or not math.isfinite(peak) or peak <= 0:
             raise ValueError(
@@ -58,7 +66,10 @@ def check_flops(spec):
 
 
 def _is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Return whether a value is a number that a float can hold, infinite ones included."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return isinstance(value, float) or abs(value) <= sys.float_info.max
 
 
 def check_name(spec):

@@ -13,6 +13,8 @@ from simgpu.hardware.specs import GPU
 from simgpu.network.boards import Board, board_of
 from simgpu.network.networks import Network, find_network
 
+MOST_GPUS = 2**17  # that are simulated in seconds: the edges of their links are listed one by one
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -36,8 +38,8 @@ class Cluster:
     Raises
     ------
     ValueError
-        If a number is not positive, a node has more GPUs than the board can, or several nodes have
-        no network.
+        If a number is not positive, there are more than `MOST_GPUS`, a node has more GPUs than the
+        board can, or several nodes have no network.
     """
 
     name: str
@@ -56,6 +58,10 @@ class Cluster:
                 raise ValueError(
                     f"Cluster {self.name!r}: {name} is {value!r}; give a positive integer"
                 )
+        if self.world_size > MOST_GPUS:
+            raise ValueError(
+                f"{self.world_size:,} GPUs are too many to simulate; give {MOST_GPUS:,} or fewer"
+            )
         if self.gpus_per_node > self.board.gpus:
             raise ValueError(
                 f"Cluster {self.name!r}: {self.gpus_per_node} GPUs do not fit on a "

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from simgpu.nearest import unknown
 from simgpu.rates_and_sizes import rate
 
 # NCCL assumes 12 GB/s for a 100 Gbit/s card (src/graph/topo.h, NET_BW): 4 % for headers.
@@ -132,7 +133,7 @@ def find_network(name_or_spec) -> Network:
             source="given; latency as in InfiniBand",
         )  # fmt: skip
     except ValueError:
-        raise ValueError(
-            f"unknown network {name_or_spec!r}; give one of {', '.join(NETWORKS)}, the rate of a "
-            "card and the cards of a node, as in 25GB/s:8, or a Network of your own"
-        ) from None
+        others = (
+            ", the rate of a card and the cards of a node, as in 25GB/s:8, or a Network of your own"
+        )
+        raise ValueError(unknown("network", name_or_spec, NETWORKS, others)) from None

@@ -86,4 +86,5 @@ def machine_cluster(args, gpus_per_node=None, nodes=1, network=None) -> Cluster:
     gpu, link = gpu_and_link(args)
     if gpus_per_node is None:
         gpus_per_node = board_of(link).gpus
-    return cluster_from_specs(nodes * gpus_per_node, gpu, link, nodes, args.network or network)
+    between = network if args.network is None else args.network
+    return cluster_from_specs(nodes * gpus_per_node, gpu, link, nodes, between)

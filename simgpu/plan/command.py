@@ -3,6 +3,7 @@
 import json
 
 from simgpu.plan import options
+from simgpu.plan.plans import check_positive
 from simgpu.plan.report import report_of
 
 
@@ -19,6 +20,8 @@ def main(argv, search) -> int:
     parser = options.make_parser()
     args = parser.parse_args(argv)
     try:
+        for name in ("top", "jobs"):
+            check_positive(name, getattr(args, name))
         request = options.request_of(args)
         if args.search or args.why or args.export or args.cheapest:
             search(request, args)

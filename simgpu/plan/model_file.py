@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields, replace
 
+from simgpu.nearest import unknown
 from simgpu.plan.presets import PRESETS
 from simgpu.plan.step.job import Model, PlanError
 
@@ -43,14 +44,15 @@ def find_model(name) -> Model:
     if name.lower() in PRESETS:
         return replace(PRESETS[name.lower()], name=name)
     if not name.endswith(".json"):
-        raise PlanError(
-            f"unknown model {name!r}; give one of {', '.join(PRESETS)}, a .json file with the "
-            "model's sizes, or a .py file with a function model() that makes a torch.nn.Module"
+        others = (
+            ", a .json file with the model's sizes, or a .py file with a function model() that "
+            "makes a torch.nn.Module"
         )
+        raise PlanError(unknown("model", name, PRESETS, others))
     try:
         with open(name, encoding="utf-8") as file:
             return read(json.load(file), name)
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PlanError(f"{name} cannot be read: {error}") from None
 
 
@@ -91,11 +93,13 @@ def _check(sizes, name):
     flags = {f.name for f in fields(Model) if f.type is bool}
     for key, value in sizes.items():
         wanted = bool if key in flags else int
-        if type(value) is not wanted or (wanted is int and value < (key not in OPTIONAL)):
-            word = "true or false" if wanted is bool else "a positive integer"
-            raise PlanError(f"{name}: {key} is {value!r}; give {word}")
+        least = key not in OPTIONAL
+        if type(value) is not wanted or (wanted is int and not least <= value <= MOST):
+            word = "true or false" if wanted is bool else f"a positive integer up to {MOST:,}"
+            raise PlanError(f"{name}: {key} is {str(repr(value))[:40]}; give {word}")
 
 
+MOST = 10**8  # of any size: products of several must stay numbers that PyTorch can count
 OPTIONAL = ("experts", "active", "shared")
 
 

@@ -3,6 +3,7 @@
 import argparse
 from dataclasses import fields
 
+from simgpu.command_line import Parser
 from simgpu.network.options import add_machine
 from simgpu.plan.plans import RECOMPUTE, SCHEDULES, SHARDS, Plan
 from simgpu.plan.presets import PRESETS
@@ -12,7 +13,7 @@ from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
 
 def make_parser():
     """Return the parser; options of a request that are not given are not in what it returns."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="simgpu plan",
         description="Simulate a training step of a model on many GPUs, and say how long it takes, "
         "what memory it needs, and what limits it.",
@@ -23,7 +24,7 @@ def make_parser():
         "tensor, or the tuple of tensors, of a micro-batch of that size; the loss is the output, "
         "or its .loss, summed. It is trained as it is, data parallel (--shard 0 or 3); --search "
         "chooses its micro-batch, recomputation (none or full) and --shard (0 or 3) alone.",
-        allow_abbrev=False, argument_default=argparse.SUPPRESS,
+        argument_default=argparse.SUPPRESS,
     )  # fmt: skip
     parser.set_defaults(
         json=False, search=False, top=5, why=None, export=None, jobs=None, cheapest=False

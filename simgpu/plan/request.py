@@ -66,7 +66,9 @@ class Hardware:
                 "--gpus-per-node"
             )
         nodes = self.gpus // each
-        network = self.network or (usual_network(link) if nodes > 1 else None)
+        network = self.network
+        if network is None and nodes > 1:
+            network = usual_network(link)
         return build_cluster(self.gpus, gpu, link, nodes, network)
 
 
@@ -300,7 +302,13 @@ def make_request(model, **options) -> Request:
     model = _find(model)
     if workload.sequence is not None:
         model = model.with_sequence(workload.sequence)
-    return Request(model, hardware.find_cluster(), plan, workload, money)
+    try:
+        cluster = hardware.find_cluster()
+    except PlanError:
+        raise
+    except ValueError as error:
+        raise PlanError(str(error)) from None
+    return Request(model, cluster, plan, workload, money)
 
 
 def _find(model):

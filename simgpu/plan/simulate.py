@@ -18,10 +18,11 @@ from torch.utils.checkpoint import set_checkpoint_early_stop
 
 import simgpu as sim
 from simgpu.clock.current import find_device
-from simgpu.network.cluster import Cluster
+from simgpu.network.cluster import Cluster, build_cluster
 from simgpu.plan import user_model
 from simgpu.plan.step import program
 from simgpu.plan.step.job import PlanError
+from simgpu.ranks.run_ranks import run_ranks
 from simgpu.run.causes.shares import CAUSES, WAITING, by_rank, shares
 
 LAYERS = 2, 4  # of each stage that are simulated
@@ -72,11 +73,10 @@ def run(job):
     try:
         with stops, warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
-            results = sim.spawn(
-                _with_context_bytes(step), (job,), cluster.world_size,
-                gpu=replace(cluster.gpu, memory=ROOMY),
-                link=cluster.link, nodes=cluster.nodes, network=cluster.network, numerics=False,
-                ranks=[size * stage for stage in range(job.pipeline)],
+            # The first rank of a stage has the most: where shards are uneven, others have less.
+            results = run_ranks(
+                _with_context_bytes(step), (job,), _roomy(cluster), numerics=False,
+                ranks=[size * stage for stage in range(job.pipeline)], alike=True,
             )  # fmt: skip
     except failures as error:
         raise PlanError(f"the model does not run: {error or type(error).__name__}") from None
@@ -90,6 +90,11 @@ def run(job):
     return Simulated(
         end - start, max(parts), reserved, causes, peaks, max(context_bytes), flops
     )  # fmt: skip
+
+
+def _roomy(cluster):
+    gpu = replace(cluster.gpu, memory=ROOMY)
+    return build_cluster(cluster.world_size, gpu, cluster.link, cluster.nodes, cluster.network)
 
 
 def _with_context_bytes(step):

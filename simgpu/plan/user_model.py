@@ -100,7 +100,7 @@ def load(path) -> UserModel:
     """
     if not Path(path).is_file():
         raise PlanError(f"{path} is not there; give a Python file with model() and batch(size)")
-    names = runpy.run_path(path)
+    names = _unless_it_exits(path, lambda: runpy.run_path(path))
     for name, what in (
         ("model", "def model(), which returns a torch.nn.Module"),
         (
@@ -112,12 +112,22 @@ def load(path) -> UserModel:
             raise PlanError(f"{path} has no function {name}; add {what}")
     make, batch = names["model"], names["batch"]
     with torch.device("meta"):
-        net, (first, *_) = make(), _inputs(batch, 1)
+        net, (first, *_) = _unless_it_exits(path, lambda: (make(), _inputs(batch, 1)))
     if not isinstance(net, nn.Module):
         raise PlanError(f"model() returned {type(net).__name__}; return a torch.nn.Module")
     parameters = sum(parameter.numel() for parameter in net.parameters())
     tokens = None if first.is_floating_point() else first.numel()
     return UserModel(path, make, batch, parameters, tokens)
+
+
+def _unless_it_exits(path, call):
+    """Return what a call of a model's file returns; refuse a file that ends the program."""
+    try:
+        return call()
+    except SystemExit:
+        raise PlanError(
+            f"{path} calls sys.exit(); keep that under if __name__ == '__main__'"
+        ) from None
 
 
 def _inputs(batch, size):

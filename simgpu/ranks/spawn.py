@@ -109,7 +109,7 @@ def spawn(
     [[3.0, 3.0], [3.0, 3.0], [3.0, 3.0]]
     """
     for name, number in (("nprocs", nprocs), ("nodes", nodes)):
-        if not isinstance(number, int) or number < 1:
+        if type(number) is not int or number < 1:
             raise ValueError(f"sim.spawn({name}={number!r}): give a positive int")
     cluster = build_cluster(nprocs, gpu, link, nodes, network)
     return run_ranks(

@@ -19,6 +19,8 @@ from simgpu.run.steps import Steps
 from simgpu.run.summary import summarize
 from simgpu.run.torchrun import Torchrun
 
+ON_GPU = "compute", "comm", "h2d", "d2h", "p2p"  # engines
+
 
 def main(argv=None) -> int:
     """Run a script on simulated GPUs; return the exit code."""
@@ -75,7 +77,7 @@ def run(job, max_restarts, time, steps) -> int:
 def report(args, job, script, steps, wrong, work, fused, loaders, notes) -> int:
     """Print where the time went, and write the timeline; return the exit code."""
     spans = sim.trace()
-    if not any(span.engine == "compute" for span in spans):
+    if not any(span.engine in ON_GPU for span in spans):
         return _report_nothing(script)
     if not any(span.device.startswith("rank ") for span in spans):
         say(f"{script.name} started no ranks; give --nproc-per-node 1 to run it as a rank")

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from simgpu.backend.routing import Routing
+from simgpu.command_line import Parser
 from simgpu.configure import MAX_DEVICES
 from simgpu.network.options import add_machine, machine_cluster
 from simgpu.ranks.communication import folding
@@ -18,6 +19,7 @@ NO_EFFECT = (
     *("signals-to-handle", "shutdown-timeout", "standalone", "run-path"),
 )
 _FLAGS = {"standalone", "run-path"}  # without a value
+LAST_PORT = 65535
 _SHORT = {"redirects": "-r", "tee": "-t"}
 _REFUSED = {
     "no-python": "ranks are threads of one Python process and cannot run another program; give a "
@@ -28,13 +30,12 @@ _REFUSED = {
 
 def make_parser():
     """Return the parser; arguments after the script belong to the script."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="simgpu run",
         description="Run a torchrun script on simulated GPUs, and report where the time went.",
         epilog="All other options of torchrun are accepted and have no effect, except "
         f"--{' and --'.join(_REFUSED)}. A script that starts its ranks by "
         "torch.multiprocessing.spawn, or as Process, runs once if --nproc-per-node is left out.",
-        allow_abbrev=False,
     )
     _add_options_of_torchrun(parser)
     _add_hardware(parser)
@@ -166,8 +167,7 @@ def notes(args) -> list[str]:
                 "script chooses"
             )
         Routing(args.routing)  # raises if it is invalid
-    if args.steps is not None and args.steps < 1:
-        raise ValueError(f"--steps {args.steps}: give a positive number")
+    _check_numbers(args)
     lines = []
     if not args.wall_clock:
         lines.append(
@@ -179,6 +179,17 @@ def notes(args) -> list[str]:
             f"without effect here: {', '.join(idle)}; the ranks are threads of one process"
         )
     return lines
+
+
+def _check_numbers(args):
+    for name in ("steps", "gpus_per_node"):
+        value = getattr(args, name)
+        if value is not None:
+            _positive(f"--{name.replace('_', '-')}", value, str(value))
+    if args.max_restarts < 0:
+        raise ValueError(f"--max-restarts {args.max_restarts}: give zero or more")
+    if not args.master_port.isdecimal() or int(args.master_port) > LAST_PORT:
+        raise ValueError(f"--master-port {args.master_port!r}: give a number up to {LAST_PORT}")
 
 
 def _given(args, name):
@@ -193,7 +204,11 @@ def num_nodes(args) -> int:
     ValueError
         If it is not a positive number.
     """
-    return _positive("--nnodes", args.nnodes, str(args.nnodes).rpartition(":")[2])
+    least, colon, most = str(args.nnodes).rpartition(":")
+    count = _positive("--nnodes", args.nnodes, most)
+    if colon and _positive("--nnodes", args.nnodes, least) > count:
+        raise ValueError(f"--nnodes {args.nnodes}: give the least number first")
+    return count
 
 
 def ranks_per_node(args) -> int | None:
@@ -252,10 +267,7 @@ def node_of(args):
             f"--nnodes {args.nnodes}: this script starts its ranks itself, and works on one node; "
             "give --nproc-per-node to start them as torchrun does"
         )
-    count = args.gpus_per_node
-    if count is not None and count < 1:
-        raise ValueError(f"--gpus-per-node {count}: give a positive number")
-    return machine_cluster(args, count)
+    return machine_cluster(args, args.gpus_per_node)
 
 
 def per_step(args) -> tuple | None:
@@ -316,5 +328,5 @@ def numbers(option, text) -> list[int]:
         If they are not.
     """
     if not all(number.strip().isdecimal() for number in text.split(",")):
-        raise ValueError(f"{option} {text}: give numbers separated by commas")
+        raise ValueError(f"{option} {text or repr(text)}: give numbers separated by commas")
     return [int(number) for number in text.split(",")]

@@ -50,7 +50,7 @@ class Torchrun:
                 option = name.replace("_", "-")
                 raise ValueError(f"--{option}: needs all ranks; leave --ranks out")
         shown = args.local_ranks_filter
-        self._shown = shown and numbers("--local-ranks-filter", shown)
+        self._shown = None if shown is None else numbers("--local-ranks-filter", shown)
         self._killed = False  # --kill kills a rank once, and not again after a restart
 
     def run(self, restart, time, steps) -> int:

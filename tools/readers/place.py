@@ -7,6 +7,7 @@ they read, without anybody's doing. The standard library is enough for all but `
 import hashlib
 import json
 import os
+import sys
 
 RECORD = ".built.json"  # the digests of the files as they were written
 
@@ -56,7 +57,16 @@ def _joined(value):
 def record(folder):
     """Return the digests of what was written into a folder, by name."""
     path = folder / RECORD
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        sys.exit(
+            f"notebooks: {path} is damaged; remove it, and all notebooks beside it count as yours, "
+            "and are kept"
+        )
+    return found
 
 
 def current(folder, name):

@@ -12,6 +12,7 @@ As on a real GPU:
 
 import torch
 
+from simgpu.backend.operations import endless
 from simgpu.backend.operations.known_values import overwrite
 from simgpu.backend.operations.run import run
 from simgpu.backend.pinned import (
@@ -242,6 +243,8 @@ def _local_scalar(op, args, kwargs):
     real, number = tensor._data.device.type == "cpu", tensor._block.equal
     if not real and number is None and current.ranks is None:
         raise shapes_only("item()")
+    if not real and number is None and tensor.dtype is torch.bool:
+        endless.check(device)
     if races.active is not None:
         races.active.touch(device, "item", [tensor])
     device.to_host(tensor.element_size(), reason="item")

@@ -56,9 +56,7 @@ def step(rank, job):
     """Run one step; return when it began and ended, and what `Peaks.take` returns."""
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
-    mesh = dist.init_device_mesh(
-        device.type, (job.pipeline, job.data, job.tensor), mesh_dim_names=("pp", "dp", "tp")
-    )
+    mesh = _mesh(device.type, "dp", pp=job.pipeline, dp=job.data, tp=job.tensor)
     place = mesh["pp"].get_local_rank() if job.pipeline > 1 else 0
     numbers = range(place, job.stages, job.pipeline)
     group = mesh["tp"].get_group() if job.tensor > 1 else None
@@ -92,6 +90,15 @@ def step(rank, job):
     return start, sim.now(), *peaks.take()
 
 
+def _mesh(device, kept, **sizes):
+    """Make a mesh of the axes with several ranks, and of the one that is `kept` in any case.
+
+    An axis of one rank would need a group for each rank of the job.
+    """
+    sizes = {name: size for name, size in sizes.items() if size > 1 or name == kept}
+    return dist.init_device_mesh(device, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
+
+
 def _nothing():
     pass
 
@@ -100,9 +107,8 @@ def _context_group(job, device):
     """Return the group of data parallel ranks that share a sequence, None for one."""
     if job.context == 1:
         return None
-    sizes = job.pipeline, job.replicas, job.context, job.tensor
-    mesh = dist.init_device_mesh(device.type, sizes, mesh_dim_names=("pp", "dp", "cp", "tp"))
-    return mesh["cp"].get_group()
+    sizes = {"pp": job.pipeline, "dp": job.replicas, "cp": job.context, "tp": job.tensor}
+    return _mesh(device.type, "cp", **sizes)["cp"].get_group()
 
 
 def _places(job, device, split):
@@ -110,8 +116,9 @@ def _places(job, device, split):
     ranks, tensor = job.tensor * job.data, job.expert_split
     if job.expert == 1 and tensor == job.tensor:
         return Places(None, split, None)
-    sizes = job.pipeline, ranks // (job.expert * tensor), job.expert, tensor
-    mesh = dist.init_device_mesh(device.type, sizes, mesh_dim_names=("pp", "replicas", "ep", "tp"))
+    replicas = ranks // (job.expert * tensor)
+    sizes = {"pp": job.pipeline, "replicas": replicas, "ep": job.expert, "tp": tensor}
+    mesh = _mesh(device.type, "replicas", **sizes)
     group = mesh["ep"].get_group() if job.expert > 1 else None
     if tensor != job.tensor:
         inside = mesh["tp"].get_group() if tensor > 1 else None
@@ -142,9 +149,8 @@ def _shards(job, device):
     size = job.program.zero_group or job.data
     if size == job.data:
         return None
-    sizes = job.pipeline, job.data // size, size, job.tensor
-    mesh = dist.init_device_mesh(device, sizes, mesh_dim_names=("pp", "replicas", "shards", "tp"))
-    return mesh["shards"].get_group()
+    sizes = {"pp": job.pipeline, "replicas": job.data // size, "shards": size, "tp": job.tensor}
+    return _mesh(device, "shards", **sizes)["shards"].get_group()
 
 
 def _each(buckets, name):

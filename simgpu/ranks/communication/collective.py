@@ -167,7 +167,7 @@ class Collective:
             if self.what.name == "all_to_all":
                 self.parts = _unequal([part.given for part in participants])
         if self.compute is not None:
-            _compute(self.compute, *folding.tensors_of_members(self.members, self.participants))
+            _compute(self.compute, self.members, self.participants)
         for participant in self.participants.values():
             participant.given = participant.filled = ()  # free their memory
         if on_host:
@@ -199,17 +199,18 @@ def _unequal(given):
     return parts if len({size for sizes in parts for size in sizes}) > 1 else None
 
 
-def _compute(compute, given, filled):
-    outputs = [tensor for tensors in filled for tensor in tensors or ()]
-    given = [list(map(_values, tensors)) for tensors in given]
-    filled = [None if tensors is None else list(map(_values, tensors)) for tensors in filled]
-    tensors = [t for tensors in given + filled if tensors for t in tensors]
-    known = not any(t.device.type == "meta" for t in tensors)
-    for output in outputs:
+def _compute(compute, members, participants):
+    parts = list(participants.values())
+    tensors = [tensor for part in parts for tensor in (*part.given, *part.filled)]
+    known = not any(_values(tensor).device.type == "meta" for tensor in tensors)
+    for output in (tensor for part in parts for tensor in part.filled):
         if isinstance(output, SimTensor):
             overwrite(output, known)
     if not known:
         return  # shapes only
+    given, filled = folding.tensors_of_members(members, participants)
+    given = [list(map(_values, tensors)) for tensors in given]
+    filled = [None if tensors is None else list(map(_values, tensors)) for tensors in filled]
     # The last rank computes for all; its modes must not matter.
     with torch.inference_mode(), _disable_current_modes():
         compute(given, filled)

@@ -17,6 +17,7 @@ from simgpu.ranks.process import own_stores, signals, threads, torch_internals
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import (
     batches,
+    chunks,
     dtensor,
     groups,
     pipelines,
@@ -54,6 +55,7 @@ def patched():
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
                 **batches.replacements(),
+                **chunks.replacements(),
                 **dtensor.replacements(),
                 **groups.replacements(),
                 **own_stores.replacements(),

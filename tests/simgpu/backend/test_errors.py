@@ -20,7 +20,7 @@ def test_the_largest_machine():
 
 @pytest.mark.parametrize(
     ("arguments", "known"),
-    [({"gpu": "v1000"}, "v100"), ({"link": "pcie9"}, "pcie3"), ({"gpu": 3}, "a100")],
+    [({"gpu": "v1000"}, "v100"), ({"link": "pcie9"}, "pcie5"), ({"gpu": 3}, "a100")],
 )
 def test_unknown_presets_name_the_known_ones(arguments, known):
     (device,) = sim.configure(1)

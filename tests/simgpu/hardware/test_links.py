@@ -85,7 +85,8 @@ def test_every_card_has_a_link_of_its_bus():
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        ("pcie9", "unknown Link 'pcie9'; give one of pcie3.*a rate such as 25GB/s"),
+        ("pcie9", "unknown Link 'pcie9'; did you mean 'pcie5'"),
+        ("fibre", "unknown Link 'fibre'; give one of pcie3.*a rate such as 25GB/s"),
         ("25GB", "unknown Link '25GB'"),
         ("pcie4:x3", "'x3' is no setting; give a rate"),
         ("pcie4:2xnehalem", "'2xnehalem' is no setting; .*of rome, milan"),

@@ -55,7 +55,9 @@ def test_one_entry_has_a_source_beside_each_number(name, text, capsys):
     assert text in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("name", "known"), [("h10", "h100, h800"), ("no.json", "No such file")])
+@pytest.mark.parametrize(
+    ("name", "known"), [("h10", "'h100'"), ("x", "h100, h800"), ("no.json", "No such file")]
+)
 def test_an_unknown_name_is_refused(name, known, capsys):
     with pytest.raises(SystemExit):
         main([name])

@@ -166,6 +166,15 @@ def test_a_script_that_uses_no_gpu_is_told_so(launch):
     assert "train.py used no simulated GPU" in err
 
 
+def test_a_barrier_uses_gpus(launch):
+    code, out, err = launch(
+        "import torch.distributed as dist\ndist.init_process_group()\ndist.barrier()\n"
+    )
+    assert code == 0
+    assert "used no simulated GPU" not in err
+    assert "exposed communication" in out
+
+
 def test_an_exception_is_shown_with_its_rank(launch):
     source = WORK + (
         "import os\n"

@@ -380,6 +380,15 @@ def test_time_without_a_batch_is_input_unless_something_runs():
     assert found.keys() == CAUSES_WITH_INPUT.keys()
 
 
+def test_a_product_that_memory_limits_counts_as_memory_bandwidth():
+    gpu = plain_gpu()
+    moved = gpu.seconds(0, 10**9)
+    for seconds, cause in ((moved, "memory bandwidth"), (1.01 * moved, "compute")):
+        span = sim.Span("rank 0 sim:0", "compute", 0, "mm", 0.0, seconds, 10**6, 10**9)
+        found = shares([span], gpu, gpu.kernel_overhead, seconds)
+        assert found[cause] == pytest.approx(1)
+
+
 def test_a_moment_has_one_cause():
     spans = [
         sim.Span("rank 0 sim:0", "h2d", 0, "copy", 0.0, 4.0),
