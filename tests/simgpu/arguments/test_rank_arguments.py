@@ -212,8 +212,8 @@ ALIASES = {
         lambda r, d: (lambda x: dist.all_to_all_single(x, x))(ones(d, 4)),
         "all_to_all", "an input and an output that share memory",
     ),
-    "one output for all": (
-        lambda r, d: dist.all_gather([ones(d, 4)] * 2, ones(d, 4)),
+    "one output for all, of several sizes": (
+        lambda r, d: (lambda x: dist.all_gather([x[:3], x], ones(d, 3 + r)))(ones(d, 4)),
         "all_gather", "two outputs that share memory",
     ),
     "slot of another rank": (
@@ -254,6 +254,18 @@ def test_the_line_is_that_of_the_call():
 
     text = message(program)
     assert f"rank 0: all_reduce (test_rank_arguments.py:{lines[0]})" in text
+
+
+def test_a_list_gathered_in_one_output_keeps_the_last_part():
+    """Muon pads its lists with one tensor: PyTorch copies the parts there one after another."""
+
+    def program(rank, device):
+        pad = torch.empty(4, device=device)
+        first = torch.empty(4, device=device)
+        dist.all_gather([first, pad, pad], torch.full((4,), rank + 1.0, device=device))
+        return first.tolist(), pad.tolist()
+
+    assert run(program, 3) == [([1.0] * 4, [3.0] * 4)] * 3
 
 
 def test_a_list_exchanged_in_place():

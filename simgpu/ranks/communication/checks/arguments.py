@@ -82,9 +82,7 @@ def all_gather(caller, outputs, inputs):
     sizes.check_slot(rank, call, inputs[0], outputs[caller.own], "input", "output")
     if not on_gpu:
         sizes.check_shapes(rank, call, inputs[0], outputs)
-    elif _have_one_size(outputs):  # PyTorch gathers in a tensor of its own, and copies
-        memory.check_aliases(rank, call, [], outputs)
-    else:
+    elif not _have_one_size(outputs):  # of one size: PyTorch gathers elsewhere, and copies
         memory.check_layout(rank, call, [*inputs, *outputs], memory.is_plain)
         memory.check_aliases(rank, call, inputs, outputs, caller.own)
 
