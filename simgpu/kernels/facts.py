@@ -3,6 +3,7 @@
 import torch
 from torch.utils._pytree import tree_leaves
 
+from simgpu.kernels import half_products
 from simgpu.kernels.precision import refusal
 from simgpu.kernels.table import REGISTERED, kernel_of
 from simgpu.kernels.traffic import bytes_of
@@ -92,6 +93,8 @@ class Op:
         self.call = (_python_function(func) if self.makes_one else None) or func._op
         if self.packet_name == "histc":
             self.call = _histc
+        if half_products.is_product(func):
+            self.call = half_products.through_float32(self.call)
         self.set_kernel(self.kernel)
         self.simple = (
             self.makes_one and str(func._schema.returns[0].type) == "Tensor"
