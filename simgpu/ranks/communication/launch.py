@@ -23,7 +23,9 @@ def device_of(tensors, rank, own):
     if device is not None and device.index != own.index:
         raise RanksError(
             f"rank {rank} communicates ({user_frame.line()}) a tensor on {device.name}; a rank "
-            f"communicates tensors on its own device, here {own.name}"
+            f"communicates tensors on its own device, here {own.name} (NCCL: 'Duplicate GPU "
+            "detected'). A script that says cuda calls "
+            "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first"
         )
     return device
 

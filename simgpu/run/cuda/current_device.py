@@ -1,12 +1,14 @@
 """A forgotten `torch.cuda.set_device`: real ranks would share GPU 0.
 
 In a real process the current device is 0 until the program sets another one. Here it is the rank's
-own from the start, so a program that never sets it would work. It is refused when a rank that has
-put a tensor on ``cuda`` without a number communicates. A program that says `torch.accelerator` is
-not: notebooks take the rank's device from there.
+own from the start, so a program that never sets it would work. A program that asks for its number
+gets 0, and is refused as by NCCL when it communicates a tensor from there; so is a rank that has
+put a tensor on ``cuda`` without a number, when it communicates. A program that says
+`torch.accelerator` is not: notebooks take the rank's device from there.
 """
 
 import os
+import sys
 import weakref
 from functools import partial
 
@@ -90,6 +92,18 @@ def _bind():
         _bound.add(rank)
 
 
+def current_device() -> int:
+    """`torch.cuda.current_device`: 0 in a program that has not set another one.
+
+    PyTorch itself asks for the device where the rank's tensors are.
+    """
+    rank = running_rank()
+    if rank is None or not user_frame.is_user_code(sys._getframe(1).f_code.co_filename):
+        return current.current_device()
+    _apply_visible_devices(rank)
+    return current.current_device() if rank in _bound else 0
+
+
 def set_device(device) -> None:
     """`torch.cuda.set_device`."""
     if (isinstance(device, int) and device >= 0) or split_number(device) is not None:
@@ -154,6 +168,7 @@ def replacements(say=print) -> dict:
     return {
         "torch.cuda:is_initialized": is_initialized,
         f"{HOOKS}.renumber": partial(_name_other_device, say),
+        "torch.cuda:current_device": current_device,
         "torch.cuda:set_device": set_device,
         "torch.cuda:device": DeviceContext,
         "torch._C:_accelerator_setDeviceIndex": set_device_index,

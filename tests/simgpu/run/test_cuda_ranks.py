@@ -49,6 +49,16 @@ def test_what_sets_the_device_is_legal(simgpu_run, bind):
     assert (code, out.count("sum [2.0]")) == (0, 2), err
 
 
+def test_the_current_device_is_0_until_it_is_set(simgpu_run):
+    number = "print('now', torch.cuda.current_device()); "
+    source = FORGOTTEN.format(number, "torch.ones(1, device=torch.cuda.current_device())")
+    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
+    assert (code, out.count("now 0"), "Duplicate GPU detected" in err) == (1, 2, True)
+    chosen = source.replace("print", f"torch.cuda.set_device({LOCAL}); print")
+    code, out, err = simgpu_run(chosen, "--nproc-per-node", "2")
+    assert (code, out.count("now 0"), out.count("now 1"), out.count("sum [2.0]")) == (0, 1, 1, 2)
+
+
 def test_what_needs_no_set_device_is_legal(simgpu_run):
     numbered = FORGOTTEN.format("", f"torch.ones(1, device={NAMED})")
     inside = FORGOTTEN.format(f"block = torch.cuda.device({LOCAL})", "torch.ones(1)")

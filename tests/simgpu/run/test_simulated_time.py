@@ -184,6 +184,69 @@ print(readings)
     assert all(abs(int(line) - 200) <= 2 for line in simulate(source)[0])
 
 
+@pytest.mark.parametrize("seconds", [0, 0.02])
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_polling_with_a_time_limit_ends(simulate, seconds, in_thread, monkeypatch):
+    monkeypatch.setattr(simulated_time, "MANY", 100)
+    source = f"""{START}
+import selectors, threading
+read, write = os.pipe()
+def wait(timeout):
+    with selectors.SelectSelector() as selector:
+        selector.register(read, selectors.EVENT_READ)
+        deadline, turns = time.monotonic() + timeout, 0
+        while not selector.select(timeout):
+            timeout, turns = deadline - time.monotonic(), turns + 1
+            if timeout < 0 or turns > 2000:
+                return "in time" if turns <= 2000 else "never"
+(torch.ones(9, device=device) * 2)
+if {in_thread}:
+    thread = threading.Thread(target=lambda: print(wait({seconds})))
+    thread.start()
+    thread.join()
+else:
+    print(wait({seconds}))
+"""
+    assert simulate(source)[0] == ["in time"] * 2
+
+
+def test_a_rank_that_polls_measures_its_gpu_by_the_simulated_clock(simulate):
+    source = f"""{START}
+import select
+def measure():
+    torch.accelerator.synchronize()
+    start = perf_counter()
+    (torch.ones(4096, 4096, device=device) @ torch.ones(4096, 4096, device=device))
+    torch.accelerator.synchronize()
+    return perf_counter() - start
+before = [measure() for _ in range(2)][-1]
+for _ in range(8):
+    start = perf_counter()
+    select.select([], [], [], 0.02)
+assert start > 0.04
+print(abs(measure() - before) < 1e-7)
+"""
+    assert simulate(source)[0] == ["True"] * 2
+
+
+def test_packages_for_processes_keep_the_real_clock(simulate, tmp_path, monkeypatch):
+    package = tmp_path / "multiprocess"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "pool.py").write_text(
+        "import time\ndef wait(seconds):\n    start = time.time()\n    time.sleep(seconds)\n"
+        "    return time.time() - start\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    source = f"""{START}
+(torch.ones(9, device=device) * 2)
+from multiprocess.pool import wait
+start = perf_counter()
+print(0.05 <= wait(0.05) < 60, perf_counter() - start < 0.01)
+"""
+    assert simulate(source)[0] == ["True True"] * 2
+
+
 def test_sleep_checks_its_argument(simulate):
     source = f"""{START}
 (torch.ones(9, device=device) * 2)
