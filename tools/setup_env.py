@@ -65,7 +65,9 @@ def installed():
 
 def install(stamp):
     """Bring .venv from whatever state it is in to the one that is wanted."""
-    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "-q"]
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
+    if not sys.stdout.isatty():
+        pip.append("-q")  # else every package is named, and its size while it is fetched
     if Path("wheels").is_dir():
         pip += ["--no-index", "--find-links", "wheels"]
     steps = [[*pip, "-r", "requirements.txt", "--editable", "."]]
@@ -73,7 +75,11 @@ def install(stamp):
         steps.insert(0, [sys.executable, "-m", "venv", "--clear", VENV])
     if STAMP.exists():
         STAMP.unlink()  # what is interrupted from here on is made anew
-    print(f"set-up: installing requirements.txt into {VENV} (some minutes, once)", flush=True)
+    print(
+        f"set-up: installing requirements.txt into {VENV}, once: {SPACE_GB} GB at most (with CUDA "
+        "8), about ten minutes; after Ctrl-C, what was fetched need not be fetched again",
+        flush=True,
+    )
     for step in steps:
         if subprocess.call(step):
             sys.exit(FAILED)

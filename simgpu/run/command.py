@@ -2,7 +2,9 @@
 
 import json
 import sys
+import threading
 import traceback
+from contextlib import contextmanager
 
 import simgpu as sim
 from simgpu.clock.current import state
@@ -19,6 +21,7 @@ from simgpu.run.steps import Steps
 from simgpu.run.summary import summarize
 from simgpu.run.torchrun import Torchrun
 
+PATIENCE = 20.0  # real seconds
 ON_GPU = "compute", "comm", "h2d", "d2h", "p2p"  # engines
 
 
@@ -50,6 +53,7 @@ def main(argv=None) -> int:
         SimulatedTime(not args.wall_clock) as time,
         steps,
         loaders,
+        hint(steps, args.shapes_only),
     ):
         code = run(job, args.max_restarts, time, steps)
     sys.stdout.flush()
@@ -61,6 +65,26 @@ def main(argv=None) -> int:
         notes.append(f"the indices of topk are those of --routing, not of scores: {routing}")
     fused = has_compiled(compiled)
     return code or report(args, job, script, steps, wrong, work, fused, loaders, notes)
+
+
+@contextmanager
+def hint(steps, shapes_only):
+    """Say once, where somebody looks, that the first step takes long because of its values."""
+    stream = sys.stderr  # while ranks run, it is that of one of them
+
+    def tell():
+        if not steps.have_begun_to_end:
+            text = f"no step has ended in {PATIENCE:g} s; --shapes-only computes times alone"
+            print(f"simgpu run: {text}", file=stream, flush=True)
+
+    timer = threading.Timer(PATIENCE, tell)
+    timer.daemon = True
+    if stream.isatty() and not shapes_only:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def run(job, max_restarts, time, steps) -> int:

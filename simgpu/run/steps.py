@@ -99,6 +99,11 @@ class Steps:
         if is_main and self.host_seconds:
             machine.compute_on_host("work for each step", self.host_seconds)
 
+    @property
+    def have_begun_to_end(self):
+        """Whether a rank has ended a step."""
+        return bool(self._ends)
+
     def made_by(self, rank) -> int:
         """Return how many steps a rank has made so far."""
         return len(_of_main_optimizer(self._ends[rank])) if rank in self._ends else 0

@@ -126,6 +126,14 @@ def test_an_environment_without_its_python_or_of_another_is_made_anew(installer,
     assert installer.steps() == ANEW
 
 
+@pytest.mark.parametrize("seen", [True, False])
+def test_packages_are_shown_where_somebody_looks(installer, monkeypatch, capsys, seen):
+    monkeypatch.setattr(setup_env.sys.stdout, "isatty", lambda: seen)
+    installer.steps()
+    assert ("-q" in installer.commands[-1]) != seen
+    assert "minutes" in capsys.readouterr().out
+
+
 def test_wheels_take_the_place_of_the_network(installer):
     installer.steps()
     assert "--no-index" not in installer.commands[-1]
