@@ -11,7 +11,7 @@ from simgpu.clock.current import state
 from simgpu.compiled.gain import compiled_notes, has_compiled
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
-from simgpu.run.failures import say
+from simgpu.run.failures import describe_left, say
 from simgpu.run.loader import choice
 from simgpu.run.loader.lane import Loaders
 from simgpu.run.processes import Driver
@@ -102,11 +102,13 @@ def report(args, job, script, steps, wrong, work, fused, loaders, notes) -> int:
     """Print where the time went, and write the timeline; return the exit code."""
     spans = sim.trace()
     if not any(span.engine in ON_GPU for span in spans):
-        return _report_nothing(script)
+        return _report_nothing(script, job)
     if not any(span.device.startswith("rank ") for span in spans):
         say(f"{script.name} started no ranks; give --nproc-per-node 1 to run it as a rank")
         return 1
     summary = summarize(spans, steps, job.cluster, wrong, work, fused, loaders)
+    if job.left and not summary.num_steps and not summary.mfu:  # nothing to sum up
+        notes = [describe_left(job.left, job.cluster.world_size), *notes]
     text = "\n".join([str(summary), *(f"note: {note}" for note in [*notes, *summary.doubts()])])
     try:
         _print(json.dumps(summary.to_dict()) if args.summary == "json" else text)
@@ -132,8 +134,11 @@ def _print(text):
     print(text.encode(encoding, "replace").decode(encoding))
 
 
-def _report_nothing(script):
+def _report_nothing(script, job):
     """Report that no simulated GPU was used."""
+    if job.left:
+        say(describe_left(job.left, job.cluster.world_size))
+        return 0
     say(
         f"{script.name} used no simulated GPU: take the device from 'cuda' or "
         "torch.accelerator.current_accelerator()"

@@ -4,6 +4,7 @@ import sys
 import traceback
 from contextlib import contextmanager
 
+from simgpu.ranks.communication.checks.refusal import count
 from simgpu.ranks.process.scheduler import Stopped
 from simgpu.ranks.pytorch.patches import BackendError
 from simgpu.run.cuda import refused
@@ -25,6 +26,7 @@ class Failures:
     def __init__(self, script):
         self._script = script
         self._last = None  # the rank that failed, in the last run if there are two; its error
+        self.left = {}  # rank -> the line where it left by exit()
 
     @contextmanager
     def recorded(self, rank):
@@ -37,6 +39,7 @@ class Failures:
             if error.code not in (None, 0):
                 self._record(rank, error)
                 raise
+            self.left[rank] = line_of_error(error)
         except BaseException as error:
             self._record(rank, error)
             raise
@@ -71,6 +74,12 @@ class Failures:
             step = step.tb_next
         text = "".join(traceback.format_exception(type(error), error, step))
         return text + refused.hint(error)
+
+
+def describe_left(left, world_size) -> str:
+    """Return a sentence on ranks that left by ``exit()``, each with its line."""
+    lines = " and ".join(sorted({line for line in left.values() if line}))
+    return f"{len(left)} of {count(world_size, 'rank')} left by exit()" + (lines and f" in {lines}")
 
 
 def say(text) -> None:

@@ -83,6 +83,7 @@ class Driver:
     def __init__(self, script, args, faults):
         self._script, self._faults, self.error = script, faults, None
         self.cluster = self._node = node_of(args)
+        self.left = {}  # as of `Torchrun`
         self._values = {"numerics": not args.shapes_only, "routing": args.routing}
         self._waiting = []  # processes that were started and become ranks, and their calls
         self._ended = set()

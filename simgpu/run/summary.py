@@ -194,7 +194,7 @@ class Summary:
             *([("throughput", *self._throughput())] if self.work else []),
             ("exposed communication", percent(self.exposed_communication), hidden),
             ("peak memory", _of(self.peak_memory[most], self.gpu_memory), where),
-            ("MFU", percent(self.mfu), peak),
+            *([("MFU", percent(self.mfu), peak)] if self.mfu else []),
             ("limited by", self.limit, CAUSES_WITH_INPUT[self.limit]),
         ]
         causes = sorted(self.shares, key=self.shares.get, reverse=True)

@@ -51,6 +51,7 @@ class Torchrun:
                 raise ValueError(f"--{option}: needs all ranks; leave --ranks out")
         shown = args.local_ranks_filter
         self._shown = None if shown is None else numbers("--local-ranks-filter", shown)
+        self.left = {}  # rank -> the line where it left by exit()
         self._killed = False  # --kill kills a rank once, and not again after a restart
 
     def run(self, restart, time, steps) -> int:
@@ -64,6 +65,7 @@ class Torchrun:
         steps : Steps
         """
         failures = Failures(self._script)
+        self.left = failures.left
         time.begin_run()
         steps.clear()
         failed = None

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import tokenize
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +26,8 @@ from simgpu.run.cuda import (
     tensors,
     tracing,
 )
+
+_STAND_INS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "stand_ins")
 
 
 @contextmanager
@@ -56,6 +59,8 @@ def cuda_spelling(mentioned, say, eager=False):
             types.add(CUDA)
             scoped.callback(types.discard, CUDA)
         scoped.callback(setattr, spelling, "name", NAME)
+        sys.path.append(_STAND_INS)  # last: a package that is installed comes first
+        scoped.callback(_drop_stand_ins)
         scoped.add({f"{HOOKS}.on_cuda": _on_cuda, f"{HOOKS}.say": say})
         if mentioned:
             say_cuda()
@@ -70,6 +75,14 @@ def cuda_spelling(mentioned, say, eager=False):
         ):  # fmt: skip
             scoped.add(replacements())  # each may wrap what an earlier one has put in place
         yield compiled
+
+
+def _drop_stand_ins():
+    if _STAND_INS in sys.path:
+        sys.path.remove(_STAND_INS)
+    for name, module in sys.modules.copy().items():
+        if (getattr(module, "__file__", None) or "").startswith(_STAND_INS):
+            del sys.modules[name]
 
 
 def _restore_visible(visible):

@@ -413,3 +413,19 @@ def test_numbers_that_read_the_same_are_not_told_apart():
     text = str(replace(summary, step_seconds=0.175, peak_memory={**peaks, 1: 10**10}))
     assert "step time              175 ms " in text
     assert "on rank 0; the least: 9.31 GiB on rank 1" in text
+
+
+@pytest.mark.parametrize("before", ["", "torch.ones(4, device='cuda') + 1\n"])
+def test_ranks_that_leave_at_once_are_named(simgpu_run, before):
+    source = f"import os, torch\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n{before}"
+    code, out, err = simgpu_run(f"{source}exit()\n", "--nproc-per-node", "2")
+    line = 4 if before else 3
+    assert code == 0
+    assert f"2 of 2 ranks left by exit() in train.py:{line}" in out + err
+    assert "used no simulated GPU" not in err
+
+
+def test_a_run_without_products_has_no_mfu(simgpu_run):
+    source = "import torch\ntorch.cuda.set_device(0)\nx = torch.ones(8, 8, device='cuda')\n"
+    assert "MFU" not in simgpu_run(f"{source}x + 1\n", "--nproc-per-node", "1")[1]
+    assert "MFU" in simgpu_run(f"{source}x @ x\n", "--nproc-per-node", "1")[1]
