@@ -19,10 +19,8 @@ CERTAIN_AFTER = 3.0  # of these in which a rank waits for a lock that no thread 
 _AGAIN = 20  # times as long until the next report
 _PERIOD = 1.0  # real seconds between two looks
 _BUSY = 0.01  # share of a second of computing that is progress
-_OFTEN = 3  # looks that find a thread in the simulated clock: it polls
 _LOCKS = type(threading.Lock()), type(threading.RLock())
 _WAITS = re.compile(r"\bwith ([\w.]+)|([\w.]+)\.acquire\(\)")
-_CLOCK = os.path.join("run", "simulated_time.py")
 _ticks = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -37,10 +35,13 @@ class Stillness:
     def __init__(self, ranks):
         self._ranks, self._before = ranks, set(threading.enumerate())
         self._last = self._next = self._since = time.monotonic()
-        self._say_at, self._places, self._used, self._polls = SAY_AFTER, None, 0.0, 0
+        self._say_at, self._places, self._used = SAY_AFTER, None, 0.0
 
     def look(self, running) -> str | None:
         """Look at all threads, at most once a second; print a report if nothing moves.
+
+        Frames are asked for only while nothing is computed: whoever holds one keeps what its
+        function has alive, and the memory of a simulated GPU with it.
 
         Parameters
         ----------
@@ -56,10 +57,15 @@ class Stillness:
         if now < self._next:
             return None
         self._next = now + _PERIOD
+        if self._computes(now):
+            self._since, self._say_at, self._places = now, SAY_AFTER, None
+        if now - self._since < CERTAIN_AFTER:
+            return None
         frames = sys._current_frames()
-        if self._has_moved(frames, running, now - self._last):
-            self._since, self._say_at, self._polls = now, SAY_AFTER, 0
-        self._last, still = now, now - self._since
+        places = [_places(frames.get(rank.thread.ident)) for rank in self._ranks]
+        if self._places not in (None, places):
+            self._since, self._say_at = now, SAY_AFTER
+        self._places, still = places, now - self._since
         if still >= CERTAIN_AFTER and (reason := self._never_ends(frames, running)):
             return reason
         if still >= self._say_at:
@@ -67,15 +73,12 @@ class Stillness:
             print(self._report(frames, still), file=sys.__stderr__ or sys.stderr, flush=True)
         return None
 
-    def _has_moved(self, frames, running, seconds):
-        places = [_places(frames.get(rank.thread.ident)) for rank in self._ranks]
-        own = {rank.thread.ident for rank in self._ranks}
-        helpers = [frame for ident, frame in frames.items() if ident not in own]
-        self._polls += any(map(_reads_clock, helpers))
-        used = _seconds_of(running.thread) if self._polls >= _OFTEN else _seconds_of_process()
-        is_same = places == self._places and used - self._used < _BUSY * seconds
-        self._places, self._used = places, used
-        return not is_same
+    def _computes(self, now):
+        """Return whether anything has been computed since the last look."""
+        used, seconds = _seconds_of_process(), now - self._last
+        computed = used - self._used >= _BUSY * seconds
+        self._used, self._last = used, now
+        return computed
 
     def _never_ends(self, frames, running):
         """Return the reason if the running rank waits for a lock which no thread can release."""
@@ -108,10 +111,9 @@ class Stillness:
             for thread in self._other_threads()
             if thread.ident in frames
         ][:_MAX_LINES]
-        remedy = "a rank must not keep a lock while it communicates"
-        if self._polls >= _OFTEN:
-            remedy = "a loop polls the simulated clock, which stands still: try --wall-clock"
-        return "\n  ".join([f"simgpu: nothing has moved for {still:.0f} s; {remedy}", *lines])
+        head = f"simgpu: nothing has moved for {still:.0f} s; a rank must not keep a lock while it "
+        head += "communicates, and a loop that waits for the clock may need --wall-clock"
+        return "\n  ".join([head, *lines])
 
 
 _MAX_LINES = 16
@@ -137,19 +139,8 @@ def _where(frame):
     return user_frame.line_of_frame(frame)
 
 
-def _reads_clock(frame):
-    return any(f.f_code.co_filename.endswith(_CLOCK) for f in _frames(frame))
-
-
-def _seconds_of(thread):
-    """Return the seconds that a thread has computed."""
-    if not hasattr(time, "pthread_getcpuclockid"):
-        return 0.0
-    return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
-
-
 def _seconds_of_process():
-    """Return the seconds that this process but the caller, and its children, have computed."""
+    """Return the seconds that threads but the caller's, and child processes, have computed."""
     times = os.times()
     ended = times.children_user + times.children_system
     running = sum(map(_seconds_of_child, _children()))
