@@ -87,7 +87,7 @@ test-gpu: export D2LMINI_GPUS = auto
 PYTEST = $(RUN) -m pytest
 NOTEBOOKS = --nbval --nbval-cell-timeout 300
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
-SCRIPTS = --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
+SCRIPTS = --ignore-glob "*/check/reports/*.py" --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
   --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py" \
   --ignore-glob "*/scripts/mesh.py"
 

@@ -1,5 +1,6 @@
-"""Run the launcher in the process of the tests."""
+"""Run the launcher, and `simgpu check`, in the process of the tests."""
 
+import json
 import sys
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from simgpu import naming
 from simgpu.backend.pytorch.replacements import Replacements
+from simgpu.check.command import main as check
 from simgpu.clock.current import state
 from simgpu.run.command import main
 from simgpu.run.cuda import tracing
@@ -31,6 +33,25 @@ def simgpu_run(own_process, tmp_path, capsys):
         capsys.readouterr()
         code = main([*options, str(path), *args])
         return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def simgpu_check(own_process, tmp_path, capsys):
+    """Run `simgpu check` on a script or its source; return code, output, report as a dict."""
+
+    def run(source, *options, args=(), gpus=2):
+        path = source
+        if not hasattr(source, "read_text"):
+            path = tmp_path / "train.py"
+            path.write_text(source, encoding="utf-8")
+        report = tmp_path / "report.json"
+        report.unlink(missing_ok=True)
+        words = ["--nproc-per-node", str(gpus), "--json", str(report), *options, str(path), *args]
+        code = check(words)
+        found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else None
+        return code, capsys.readouterr(), found
 
     return run
 

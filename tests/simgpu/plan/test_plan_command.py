@@ -186,8 +186,10 @@ def test_configurations_that_say_too_little(changes, message):
 
 
 def test_names_that_are_no_models(tmp_path):
-    with pytest.raises(PlanError, match=r"unknown model 'llama9'.*llama3-8b.*function model\(\)"):
+    with pytest.raises(PlanError, match=r"unknown model 'llama9'; did you mean 'llama\d-\d+b'\?"):
         find_model("llama9")
+    with pytest.raises(PlanError, match=r"unknown model 'xyz'.*llama3-8b.*function model\(\)"):
+        find_model("xyz")
     with pytest.raises(PlanError, match="cannot be read"):
         find_model(str(tmp_path / "none.json"))
 
