@@ -97,17 +97,18 @@ class Memory:
         freed = self._freed
         while freed:
             allocation = freed[0]
-            num_bytes = allocation.num_bytes
+            num_bytes, piece = allocation.num_bytes, allocation.piece
             self.counted -= num_bytes
             allocation.num_bytes = 0
-            if allocation.piece is not None:
+            if piece is not None:
                 self._change()
-                piece, allocation.piece = allocation.piece, None
+                allocation.piece = None
                 self.segments.free(piece)
                 self.segments.changing = False
-                self._tell(piece, -num_bytes)
             self._allocations.discard(allocation)
             freed.popleft()
+            if self.watchers:
+                self._tell(piece, -num_bytes)
 
     def check(self, num_bytes: int, before: int = 0) -> None:
         """Raise the error that allocating `num_bytes` would raise, without allocating them.
@@ -127,8 +128,9 @@ class Memory:
             if allocation is None:
                 allocation = _Allocation(block, self._note_freed)
                 allocation.num_bytes, allocation.piece = 0, None
-            size = allocation.num_bytes + num_bytes
-            self._move(allocation, size)
+            before = allocation.num_bytes
+            size = before + num_bytes
+            last = self._move(allocation, size)
             block._allocation = allocation
             self._allocations.add(allocation)
             block.address = self._next_address  # a block that grows moves
@@ -137,6 +139,9 @@ class Memory:
             allocation.num_bytes = size
             if after > self.peak:
                 self.peak = after
+            if self.watchers:
+                self._tell(last, -before)
+                self._tell(allocation.piece, size)
 
     def place(self, block: "Block", num_bytes: int) -> None:
         """Give a new block an address of its own, and no memory until `take` is called."""
@@ -150,13 +155,16 @@ class Memory:
         """Count `num_bytes` less for a block, which keeps its address."""
         with self.lock:
             allocation = block._allocation
-            size = allocation.num_bytes - num_bytes
-            self._move(allocation, size)
+            before = allocation.num_bytes
             self.counted -= num_bytes
-            allocation.num_bytes = size
+            allocation.num_bytes -= num_bytes
+            last = self._move(allocation, allocation.num_bytes)
+            if self.watchers:
+                self._tell(last, -before)
+                self._tell(allocation.piece, allocation.num_bytes)
 
     def _move(self, allocation, size):
-        """Give a block another piece of `size` bytes."""
+        """Give a block another piece of `size` bytes; return the last one."""
         self._change()
         piece = None
         if size:
@@ -173,13 +181,11 @@ class Memory:
         if last is not None:
             self.segments.free(last)
         self.segments.changing = False
-        if last is not None:
-            self._tell(last, -allocation.num_bytes)
-        if piece is not None:
-            self._tell(piece, size)
+        return last
 
     def _tell(self, piece, num_bytes):
-        for watcher in self.watchers:
+        """Tell the watchers; behind all changes, since an interrupt may come as a call begins."""
+        for watcher in self.watchers if piece is not None else ():
             watcher(self.base + piece.address, num_bytes)
 
     def _change(self):
