@@ -79,6 +79,7 @@ def real(tmp_path_factory):
     return results(path)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_modules_that_ranks_import(real, launch, tmp_path):
     code, errors = launch(JOB, tmp_path / "found")
