@@ -1,4 +1,4 @@
-"""Train a small vision transformer with DDP on photographs that a DataLoader decodes.
+"""Train a small vision transformer with DDP on photographs that workers decode.
 
 Two processes, on the GPUs that there are, else on the CPU:
 
@@ -41,15 +41,16 @@ class Photographs(Dataset):
         picture = Image.open(file).convert("RGB")
         left, top = torch.randint(100, (2,)).tolist()
         box = left, top, left + 275, top + 275
-        picture = picture.resize((self.size, self.size), Image.Resampling.BILINEAR, box)
+        size = self.size, self.size
+        picture = picture.resize(size, Image.Resampling.BILINEAR, box)
         pixels = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
         return pixels.float() / 255, i % 10
 
 
 def make_jpeg(generator, width=500, height=375):
     """Return the bytes of a file: large shapes, and some grain."""
-    shapes = generator.integers(256, size=(12, 16, 3), dtype=np.uint8)
-    shapes = Image.fromarray(shapes).resize((width, height), Image.Resampling.BICUBIC)
+    dots = generator.integers(256, size=(12, 16, 3), dtype=np.uint8)
+    shapes = Image.fromarray(dots).resize((width, height))
     grain = generator.normal(0, 8, (height, width, 3))
     pixels = np.clip(np.asarray(shapes) + grain, 0, 255).astype(np.uint8)
     file = io.BytesIO()
@@ -58,7 +59,7 @@ def make_jpeg(generator, width=500, height=375):
 
 
 class ResumableSampler(DistributedSampler):
-    """Leaves out what this rank has trained on before the job was interrupted."""
+    """Leaves out what this rank had trained on when the job ended."""
 
     done = 0  # examples
 
@@ -75,9 +76,16 @@ class Transformer(nn.Module):
         self.embed = nn.Conv2d(3, width, patch, stride=patch)
         self.place = nn.Parameter(torch.zeros((size // patch) ** 2, width))
         layer = nn.TransformerEncoderLayer(
-            width, width // 64, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
+            width,
+            max(1, width // 64),  # heads
+            4 * width,
+            dropout=0.0,
+            activation="gelu",
+            batch_first=True,
+            norm_first=True,
         )
-        self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        how = {"enable_nested_tensor": False}
+        self.layers = nn.TransformerEncoder(layer, depth, **how)
         self.head = nn.Linear(width, num_classes)
 
     def forward(self, X):
@@ -87,19 +95,20 @@ class Transformer(nn.Module):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--batch-size", type=int, default=8, help="of a rank")
-    parser.add_argument("--workers", type=int, default=2, help="of a rank")
-    parser.add_argument("--prefetch-factor", type=int, default=2)
-    parser.add_argument("--plain-copies", action="store_true", help="pin no memory")
-    parser.add_argument("--images", type=int, default=4096)
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--steps", type=int, help="end after so many steps")
-    parser.add_argument("--size", type=int, default=224, help="of an image, in pixels")
-    parser.add_argument("--width", type=int, default=384)
-    parser.add_argument("--depth", type=int, default=12)
-    parser.add_argument("--save", metavar="FILE", help="write a checkpoint at the end")
-    parser.add_argument("--resume", metavar="FILE")
-    parser.add_argument("--cpu", action="store_true", help="use no GPU")
+    add = parser.add_argument
+    add("--batch-size", type=int, default=8, help="of a rank")
+    add("--workers", type=int, default=2, help="of a rank")
+    add("--prefetch-factor", type=int, default=2)
+    add("--plain-copies", action="store_true", help="pin no memory")
+    add("--images", type=int, default=4096)
+    add("--epochs", type=int, default=1)
+    add("--steps", type=int, help="end after this many steps")
+    add("--size", type=int, default=224, help="of an image, in pixels")
+    add("--width", type=int, default=384)
+    add("--depth", type=int, default=12)
+    add("--save", metavar="FILE", help="write a checkpoint at the end")
+    add("--resume", metavar="FILE")
+    add("--cpu", action="store_true", help="use no GPU")
     return parser.parse_args()
 
 
@@ -114,7 +123,7 @@ def main():
 
     torch.manual_seed(0)  # the same weights on every rank
     net = Transformer(args.size, args.width, args.depth).to(device)
-    at = {"epoch": 0, "done": 0}  # examples of this epoch that a rank has trained on
+    at = {"epoch": 0, "done": 0}  # examples of the epoch, each rank's
     if args.resume:
         saved = torch.load(args.resume, map_location=device)
         net.load_state_dict(saved["net"])
