@@ -196,6 +196,32 @@ def test_the_profiler_shows_what_the_page_says(tmp_path):
 
 
 @pytest.mark.process
+def test_the_tool_of_pytorch_reads_what_a_hang_leaves(tmp_path):
+    script = re.search(r"```python\n([^`]*if rank != 2:\n.*?)```", TEXT, re.DOTALL)[1]
+    (tmp_path / "hang.py").write_text(script, encoding="utf-8")
+    found = re.search(
+        r"\$ export (.*)\n\$ simgpu (.*)\n\.\.\.\n(.*?)\$ torchfrtrace (.*?)\n(.*?)\.\.\.",
+        TEXT,
+        re.DOTALL,
+    )
+    variables, command, said, options, printed = found.groups()
+    own = dict(pair.split("=") for pair in variables.split())
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | own,
+        )  # fmt: skip
+
+    done = run("simgpu", *command.split())
+    assert done.returncode == 1
+    assert said in done.stderr
+    done = run("torch.distributed.flight_recorder.fr_trace", *options.split())
+    assert (done.stdout + done.stderr).startswith(printed)
+    assert "at hang.py:10" in done.stdout + done.stderr
+
+
+@pytest.mark.process
 def test_gpus_wait_for_a_loader_as_the_page_says(tmp_path):
     script = re.search(r"```python\n(from torch import nn.*?)```", TEXT, re.DOTALL)[1]
     (tmp_path / "images.py").write_text(script, encoding="utf-8")
