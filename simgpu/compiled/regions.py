@@ -259,10 +259,11 @@ def is_inside() -> bool:
     nothing is: its optimisers would leave to a compiler what eager operations cannot do. Nor is
     TorchScript, which compiles this function with those that call it, up to its first question.
     """
-    if torch.jit.is_scripting():
-        return False
-    else:
-        return _is_inside(sys._getframe(1).f_globals.get("__name__", ""))
+    return (
+        False
+        if torch.jit.is_scripting()
+        else _is_inside(sys._getframe(1).f_globals.get("__name__", ""))
+    )
 
 
 def _is_inside(asks):
