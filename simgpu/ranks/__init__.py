@@ -2,8 +2,8 @@
 
 Start reading in ``spawn.py`` and ``run_ranks.py``. ``process/`` makes a thread look like a process,
 ``communication/`` is the process group and everything behind it, ``pytorch/`` patches PyTorch while
-ranks run. Imports `simgpu.configure` and the layers below it. The modules refer to these notes by
-name.
+ranks run. Imports `simgpu.configuration` and the layers below it. The modules refer to these notes
+by name.
 
 Note [One rank at a time]
     Ranks are threads, and a cooperative scheduler (``process/scheduler.py``) runs exactly one of

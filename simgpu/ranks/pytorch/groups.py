@@ -12,7 +12,7 @@ import functools
 import torch.distributed as dist
 
 from simgpu import user_frame
-from simgpu.backend.pytorch.replacements import find
+from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.clock import current
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import describe_ranks
@@ -21,6 +21,7 @@ from simgpu.ranks.process.torch_internals import C10D
 
 _NEW_GROUP = f"{C10D}:_new_group_with_tag"
 _HELPER = f"{C10D}:_new_process_group_helper"
+_RECORD = f"{C10D}:_maybe_attach_flight_recorder"  # since 2.15
 _SPLIT = [f"{m}:split_group" for m in (C10D, "torch.distributed", "torch.distributed.device_mesh")]
 
 
@@ -30,7 +31,19 @@ def replacements() -> dict:
         _NEW_GROUP: _check_order(find(_NEW_GROUP)),
         _HELPER: _bind(find(_HELPER)),
         **dict.fromkeys(_SPLIT, _make_split(find(_SPLIT[0]))),
+        **({_RECORD: _record_real_groups(find(_RECORD))} if exists(_RECORD) else {}),
     }
+
+
+def _record_real_groups(attach):
+    """Leave simulated groups to `simgpu`: PyTorch's flight recorder asks for a C++ backend."""
+
+    @functools.wraps(attach)
+    def attach_to_real(pg, *args, **kwargs):
+        if not isinstance(pg, SimProcessGroup):
+            attach(pg, *args, **kwargs)
+
+    return attach_to_real
 
 
 def _make_split(real):
