@@ -78,7 +78,7 @@ class UserModel:
         for option, value, known in (
             ("shard", SHARDS.index(job.program.shard), (0, 3)),
             ("recompute", recompute, ("full", "none")),
-            ("dtype", job.dtype, ("bfloat16", "float16")),
+            ("dtype", job.dtype, ("bfloat16", "float16", "float32", "tf32")),
             ("loss", job.program.loss, ("eager",)),
             ("optimizer", job.program.optimizer, (*OPTIMIZERS,)),
         ):
@@ -143,6 +143,7 @@ def step(rank, job):
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
     low_precision = job.program.half
+    job.program.set_precision()
     with torch.device("meta"):
         net = job.model.make()
     if not job.program.has_copies:
@@ -152,6 +153,7 @@ def step(rank, job):
         for block in blocks:
             block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
     sharded = job.program.sharded
+    casts = not sharded and low_precision is not torch.float32
     if job.program.compiled:
         for module in blocks if sharded and blocks else [net]:
             module.forward = Region(module.forward)
@@ -169,7 +171,7 @@ def step(rank, job):
         for _ in range(job.micro_batches):
             with torch.device(device):
                 inputs = _inputs(job.model.batch, job.micro_batch)
-            with torch.autocast(device.type, low_precision, enabled=not sharded):
+            with torch.autocast(device.type, low_precision, enabled=casts):
                 out = net(*inputs)
             _loss(out).backward()
         optimizer.step()

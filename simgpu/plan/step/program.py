@@ -61,6 +61,7 @@ def step(rank, job):
     numbers = range(place, job.stages, job.pipeline)
     group = mesh["tp"].get_group() if job.tensor > 1 else None
     program = job.program
+    program.set_precision()
     split = Split(Products(program), group, program.sequence_parallel, program.overlap)
     context = ContextParallel(_context_group(job, device))
     places = _places(job, device, split)

@@ -75,6 +75,7 @@ RECIPES = [
     {"optimizer": "sgd"}, {"optimizer": "adamw-8bit"}, {"weights": "bfloat16"},
     {"weights": "bfloat16", "optimizer": "sgd-momentum"},
     {"loss": "chunked"}, {"loss": "fused"}, {"loss": "in-place"}, {"loss": "compiled"},
+    {"dtype": "float32"}, {"dtype": "tf32"},
 ]  # fmt: skip
 
 
@@ -99,6 +100,23 @@ def test_layers_that_are_not_alike_are_extended(recompute, shard):
     assert probe_key(job) is None
     assert bounds.seconds <= full.seconds
     assert bounds.memory <= full.memory
+
+
+def test_products_of_rounded_numbers_take_less_time_and_no_less_memory():
+    """TF32 rounds what products read; all numbers that are kept have 32 bits, as without."""
+    plain, rounded, half = (
+        run(job_of(model=SMALL, micro_batch=16, optimizer="sgd", dtype=name))
+        for name in ("float32", "tf32", "bfloat16")
+    )
+    assert rounded.memory == plain.memory
+    assert half.seconds < rounded.seconds < 0.6 * plain.seconds
+    reports = [simgpu.plan("gpt2-124m", gpus=1, dtype=name) for name in ("float32", "tf32")]
+    assert [report.dtype for report in reports] == ["float32", "tf32"]
+    assert [report.kind.numbers for report in reports] == 2 * ["32-bit"]
+    rates = job_of().cluster.gpu.flops
+    assert [job_of(dtype=name).peak for name in ("float32", "tf32")] == [
+        rates["float32"], rates["tf32"]
+    ]  # fmt: skip
 
 
 def test_more_layers_again_take_longer_and_need_less():
@@ -179,6 +197,8 @@ def test_a_search_keeps_the_recipe(capsys):
         ({"recompute": "first:4", "pp": 4, "gpus": 4}, "first:4: a stage has 3 layers"),
         ({"weights": "float16"}, "--weights float16: give one of float32, bfloat16"),
         ({"weights": "bfloat16", "dtype": "float16"}, "needs products of bfloat16, not of float16"),
+        ({"weights": "bfloat16", "dtype": "tf32"}, "needs products of bfloat16, not of tf32"),
+        ({"dtype": "tf32", "gpu": "v100"}, "--dtype tf32: v100 has no such units"),
         ({"weights": "bfloat16", "gpu": "v100"}, "needs products of bfloat16, not of float16"),
     ],
 )
@@ -204,6 +224,16 @@ def own(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(OWN, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("shard", [0, 3])
+def test_a_model_of_ones_own_in_32_bits(own, shard):
+    half, plain, rounded = (
+        simgpu.plan(own, gpus=2, shard=shard, micro_batch=4096, dtype=dtype)
+        for dtype in ("bfloat16", "float32", "tf32")
+    )
+    assert half.step_time_seconds < rounded.step_time_seconds < plain.step_time_seconds
+    assert rounded.peak_memory_bytes == plain.peak_memory_bytes
 
 
 @pytest.mark.parametrize("shard", [0, 3])

@@ -16,6 +16,7 @@ parser.add_argument("--keep", action="store_true", help="parameters stay whole u
 parser.add_argument("--recompute", action="store_true")
 parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adamw")
 parser.add_argument("--bfloat16", action="store_true", help="weights have no copies of 32 bits")
+parser.add_argument("--tf32", action="store_true", help="all in 32 bits, products rounded")
 args = parser.parse_args()
 BATCH, SEQ = 8, 2048
 
@@ -30,7 +31,9 @@ if args.recompute:
     for block in model.blocks:
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 mixed = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-policy = {} if args.bfloat16 else {"mp_policy": mixed}
+policy = {} if args.bfloat16 or args.tf32 else {"mp_policy": mixed}
+if args.tf32:
+    torch.set_float32_matmul_precision("high")
 for block in model.blocks:
     fully_shard(block, reshard_after_forward=not args.keep, **policy)
 fully_shard(model, reshard_after_forward=False, **policy)
