@@ -85,7 +85,9 @@ def make_parser():
     add(
         "--optimizer", choices=(*OPTIMIZERS,),
         help="adam and adamw as one kernel (fused), sgd and sgd-momentum as kernels for lists "
-        "(foreach), adamw-8bit with moments of 8 bits, a kernel a parameter (default: adamw)",
+        "(foreach), adamw-8bit with moments of 8 bits, a kernel a parameter; adafactor, and muon "
+        "for matrices of hidden layers (adamw for the rest), as PyTorch has them, of whole "
+        "parameters: with --shard 0 and --tp 1 (default: adamw)",
     )  # fmt: skip
     add(
         "--weights", choices=WEIGHTS,

@@ -94,7 +94,8 @@ class Workload:
     imbalance : float
         Tokens of the busiest of the expert parallel ranks over their mean.
     optimizer : str
-        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``, ``"adamw-8bit"``, ``"adafactor"`` or
+        ``"muon"``
         (`simgpu.plan.step.recipe.optimizers`).
     weights : str
         What the optimizer changes: ``"float32"``, copies of 32 bits if products have fewer, or

@@ -17,10 +17,13 @@ import simgpu as sim
 from simgpu.compiled.regions import Region
 from simgpu.plan.plans import RECOMPUTE, SHARDS
 from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.rules import split_matrices
 
+_LISTS = functools.partial(functools.partial, lr=1e-3, foreach=True)
 OPTIMIZERS = {
-    "adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD,
-    "sgd-momentum": functools.partial(torch.optim.SGD, momentum=0.9),
+    "adamw": _LISTS(torch.optim.AdamW), "adam": _LISTS(torch.optim.Adam),
+    "sgd": _LISTS(torch.optim.SGD), "sgd-momentum": _LISTS(torch.optim.SGD, momentum=0.9),
+    "adafactor": torch.optim.Adafactor,
 }  # by `Program.optimizer`  # fmt: skip
 
 
@@ -73,6 +76,7 @@ class UserModel:
                     "computes; leave it out, or describe the sizes in a .json file",
                     f"a .py file has no {option}",
                 )
+        yield from split_matrices(job)
         recompute = {value: option for option, value in RECOMPUTE.items()}[job.program.recompute]
         recompute = "of some layers" if job.program.recomputes_some else recompute
         for option, value, known in (
@@ -164,7 +168,7 @@ def step(rank, job):
     net.to_empty(device=device)
     if not sharded and dist.get_world_size() > 1:
         net = DistributedDataParallel(net)
-    optimizer = OPTIMIZERS[job.program.optimizer](net.parameters(), lr=1e-3, foreach=True)
+    optimizer = OPTIMIZERS[job.program.optimizer](net.parameters())
     for _ in range(2):
         torch.accelerator.synchronize()
         start = sim.now()

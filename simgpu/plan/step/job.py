@@ -199,7 +199,8 @@ class Program:
     imbalance : float
         Tokens of the busiest of the ranks among which experts are split, over their mean.
     optimizer : str
-        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``, ``"adamw-8bit"``, ``"adafactor"`` or
+        ``"muon"``
         (`simgpu.plan.step.recipe.optimizers`).
     weights : str
         The type of what the optimizer changes: ``"float32"``, of which parameters are copies, or

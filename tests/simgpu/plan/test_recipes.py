@@ -2,11 +2,13 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from support.programs.plan_command import plan as command
 
 import simgpu
+import simgpu as sim
 from simgpu.plan.plans import parse
 from simgpu.plan.request import make_request
 from simgpu.plan.simulate import run, simulate
@@ -44,6 +46,35 @@ def test_an_optimizer_keeps_its_states(optimizer, weights, split):
     assert found == pytest.approx(states / (gpus if shard else 1), abs=0.02)
 
 
+@pytest.mark.parametrize("split", ["one GPU", "DDP"])
+def test_optimizers_of_matrices_keep_less(split):
+    """Adafactor a number for a row and for a column, Muon one for each of a hidden layer."""
+    gpus, shard = SPLITS[split]
+
+    def bytes_of_more_layers(optimizer):
+        few, many = (
+            run(job_of(gpus, shard, replace(WIDE, layers=n), optimizer=optimizer)) for n in (4, 8)
+        )
+        return (many.memory - few.memory) / (4 * WIDE.layer_parameters)
+
+    plain = bytes_of_more_layers("sgd")
+    for optimizer, states in (("adafactor", 0), ("muon", 4), ("adamw", 8)):
+        assert bytes_of_more_layers(optimizer) - plain == pytest.approx(states, abs=0.15)
+
+
+def test_muon_multiplies_matrices_of_hidden_layers_alone():
+    """Five times a matrix by itself, that by itself, and the sum of both by the matrix."""
+    flops = {}
+    for name in ("adamw", "muon"):
+        run(job_of(model=SMALL, optimizer=name))
+        flops[name] = sum(span.flops for span in sim.trace())
+    h, inner = SMALL.hidden, SMALL.width
+    shapes = [(3 * h, h), (h, h), (2 * inner, h), (h, inner)]
+    each = [2 * min(shape) ** 2 * (2 * max(shape) + min(shape)) for shape in shapes]
+    # Once more before the step that is measured, to make the states.
+    assert flops["muon"] - flops["adamw"] == pytest.approx(2 * 5 * SMALL.layers * sum(each))
+
+
 @pytest.mark.parametrize(("split", "saved"), [("one GPU", 6), ("DDP", 6), ("FSDP2", 4 / 8)])
 def test_weights_without_copies_save_these_and_half_of_the_gradients(split, saved):
     """A copy of 4 bytes, and 2 of a gradient's 4; with FSDP half of both, which all ranks share.
@@ -79,8 +110,15 @@ RECIPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=str)
-@pytest.mark.parametrize("split", [*SPLITS.values(), (8, 2)], ids=str)
+WHOLE = [
+    {"optimizer": "adafactor"}, {"optimizer": "muon"}, {"optimizer": "muon", "weights": "bfloat16"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recipe", "split"),
+    [*product(RECIPES, [*SPLITS.values(), (8, 2)]), *product(WHOLE, [(1, 3), (8, 0)])], ids=str,
+)  # fmt: skip
 def test_bounds_of_a_recipe_are_below_what_is_simulated(recipe, split):
     job = job_of(*split, SMALL, micro_batch=2, **recipe)
     step = simulate(job)
@@ -187,7 +225,9 @@ def test_a_search_keeps_the_recipe(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"optimizer": "muon"}, "--optimizer muon: give one of adamw, adam, sgd"),
+        ({"optimizer": "lion"}, "--optimizer lion: give one of adamw, adam, sgd"),
+        ({"optimizer": "muon"}, "--shard splits them; give --shard 0, or another optimizer"),
+        ({"optimizer": "adafactor", "tp": 2, "shard": 0}, "--tp splits them; give --tp 1, or"),
         ({"loss": "chunked:0"}, "--loss chunked:0: give one of eager, compiled, in-place, chunked"),
         ({"loss": "fused:2"}, "--loss fused:2: give one of"),
         ({"loss": "fused", "tp": 2, "gpus": 2}, "which --tp 2 splits; give --tp 1"),
@@ -247,6 +287,27 @@ def test_a_model_of_ones_own(own, shard):
     assert adam.peak_memory_bytes - sgd.peak_memory_bytes >= 0.9 * states
     assert low.peak_memory_bytes < sgd.peak_memory_bytes
     assert low.step_time_seconds < sgd.step_time_seconds < adam.step_time_seconds
+
+
+def test_a_model_of_ones_own_with_adafactor(own):
+    adam, few = (
+        simgpu.plan(own, gpus=2, shard=0, optimizer=name) for name in ("adamw", "adafactor")
+    )
+    assert adam.peak_memory_bytes - few.peak_memory_bytes > 7 * adam.parameters
+    with pytest.raises(PlanError, match="adafactor needs whole matrices on each rank, and --shard"):
+        simgpu.plan(own, gpus=2, optimizer="adafactor")
+    with pytest.raises(PlanError, match=r"muon comes later for a \.py file"):
+        simgpu.plan(own, gpus=1, optimizer="muon")
+
+
+def test_muon_for_experts_is_refused():
+    with pytest.raises(PlanError, match=r"three dimensions torch\.optim\.Muon refuses"):
+        simgpu.plan("mixtral-8x7b", shard=0, optimizer="muon")
+
+
+def test_a_search_with_muon_splits_no_matrix(capsys):
+    options = ["gpt2-124m", "--gpus", 2, "--global-batch", 4, "--optimizer", "muon", "--search"]
+    assert "zero0" in command(capsys, *options)[1]
 
 
 def test_a_model_of_ones_own_has_no_states_of_8_bits(own):

@@ -66,7 +66,13 @@ CASES = {
             f"recipe.py --optimizer {name}", 1, LLAMA, replace(LOW, optimizer=name),
             {"micro_batch": 8},
         )
-        for name in ("adamw", "sgd", "sgd-momentum", "adamw-8bit")
+        for name in ("adamw", "sgd", "sgd-momentum", "adamw-8bit", "adafactor", "muon")
+    },
+    **{
+        f"DDP, {name}": (
+            f"ddp.py {name}", 8, GPT, replace(LOW, optimizer=name), {"data": 8, "micro_batch": 8},
+        )
+        for name in ("adafactor", "muon")
     },
     **{
         f"loss {name}": (

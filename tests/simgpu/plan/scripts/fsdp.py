@@ -7,7 +7,7 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from llama import Llama, loss_of
-from optimizers import OPTIMIZERS
+from optimizers import OPTIMIZERS, make_optimizer
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.utils.checkpoint import checkpoint
 
@@ -39,7 +39,7 @@ for block in model.blocks:
 fully_shard(model, reshard_after_forward=False, **policy)
 model.to_empty(device=device)
 model.init_buffers(device)
-optimizer = OPTIMIZERS[args.optimizer](model.parameters())
+optimizer = make_optimizer(args.optimizer, model)
 for _ in range(3):
     tokens = torch.randint(0, 32_000, (BATCH, SEQ), device=device)
     loss_of(model(tokens), tokens).backward()

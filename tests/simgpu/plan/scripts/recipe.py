@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from linear_losses import LOSSES
 from llama import Llama
-from optimizers import OPTIMIZERS
+from optimizers import OPTIMIZERS, make_optimizer
 from torch.utils.checkpoint import checkpoint
 
 parser = argparse.ArgumentParser()
@@ -31,7 +31,7 @@ elif args.dtype == "tf32":
 for i, block in enumerate(model.blocks, 1):
     if (args.every and i % args.every == 0) or i <= (args.first or 0):
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
-optimizer = OPTIMIZERS[args.optimizer](model.parameters())
+optimizer = make_optimizer(args.optimizer, model)
 for _ in range(3):
     tokens = torch.randint(0, 32_000, (BATCH, SEQ), device=device)
     LOSSES[args.loss](model, tokens).backward()
