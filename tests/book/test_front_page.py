@@ -38,6 +38,7 @@ def test_numbers_come_from_chapters():
     assert typed == [], "a number that no chapter computes"
 
 
+@pytest.mark.long
 def test_the_first_sentences_are_what_the_runs_show(runs):
     assert "training takes *twice as long*" in TEXT
     assert 1.9 < runs["lenet", 1].rate / runs["lenet", 2].rate < 2.1

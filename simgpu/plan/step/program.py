@@ -61,6 +61,7 @@ def step(rank, job):
     numbers = range(place, job.stages, job.pipeline)
     group = mesh["tp"].get_group() if job.tensor > 1 else None
     program = job.program
+    program.set_precision()
     split = Split(Products(program), group, program.sequence_parallel, program.overlap)
     context = ContextParallel(_context_group(job, device))
     places = _places(job, device, split)
@@ -73,8 +74,12 @@ def step(rank, job):
             _shard(stage, job, mesh, places)
         stage.to_empty(device=device)
     if not job.has_buckets:
-        parameters = [p for stage in stages for p in stage.parameters()]
-        begin, finish = _nothing, optimizers.changing(program.optimizer, parameters)
+        inside = {
+            p: isinstance(part, Layer) for stage in stages for part in stage
+            for p in part.parameters()
+        }  # fmt: skip
+        finish = optimizers.changing(program.optimizer, [*inside], [*inside.values()])
+        begin = _nothing
     else:
         begin, finish = _buckets(stages, job, mesh, places)
     run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)

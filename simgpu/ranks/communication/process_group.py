@@ -46,6 +46,7 @@ class SimProcessGroup(dist.ProcessGroup):
         self._count = self.splits = 0  # of collectives and of calls of `split_group`
         self._messages = Messages(self, self._members)
         self._world.messages.append(self._messages)
+        self._world.recorders.of_rank()  # which begins with the first group
         self._streams = {}
         self._batch = None  # while calls are coalesced
         self._is_destroyed = False
