@@ -33,6 +33,18 @@ for epoch in range(2):
 """
 
 
+WHOLE = """        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+"""
+IN_PARTS = """        optimizer.zero_grad()
+        for a, b in zip(x.cuda().split(4), y.cuda().split(4)):
+            loss = nn.functional.mse_loss(model(a), b)
+            loss.backward()
+"""
+OF_SOME = "loss = (model(a) - b)[b > 0].square().mean() / len(x.split(4))"
+
+
 def changed(*pairs):
     """Return the script with other lines."""
     text = TRAIN
@@ -104,6 +116,14 @@ FAULTS = {
     ),
     "a sum for a mean": (
         (("loss.backward()", "(loss * size).backward()"),), "loss", 1, "", "2 times too large",
+    ),
+    "a sum over micro-batches": (
+        ((WHOLE, IN_PARTS),), "loss", 1, "",
+        "of 4 micro-batches are added up on one GPU, of 2 on each of 2: divide each by",
+    ),
+    "a mean of unequal micro-batches": (
+        ((WHOLE, IN_PARTS.replace("loss = nn.functional.mse_loss(model(a), b)", OF_SOME)),),
+        "loss", 1, "", "and their micro-batches count equally, not tokens or examples: divide",
     ),
     "a type": (
         (("model = D", "net.to(torch.float64 if size > 1 else torch.float32); model = D"),
