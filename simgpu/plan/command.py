@@ -2,9 +2,10 @@
 
 import json
 
-from simgpu.plan import options
+from simgpu.plan.options import make_parser
 from simgpu.plan.plans import check_positive
 from simgpu.plan.report import report_of
+from simgpu.plan.request import request_of
 
 
 def main(argv, search) -> int:
@@ -17,12 +18,12 @@ def main(argv, search) -> int:
         ``search(request, args)`` prints the fastest plans, or the cheapest run: that of
         `simgpu.search`, a layer above.
     """
-    parser = options.make_parser()
+    parser = make_parser()
     args = parser.parse_args(argv)
     try:
         for name in ("top", "jobs"):
             check_positive(name, getattr(args, name))
-        request = options.request_of(args)
+        request = request_of(args)
         if args.search or args.why or args.export or args.cheapest:
             search(request, args)
         else:

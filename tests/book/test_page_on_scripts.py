@@ -48,6 +48,7 @@ def test_the_command_prints_what_the_page_says(printed_by):
     assert stored in printed_by()
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_prose_names_times_and_shares_that_were_printed(printed_by):
     printed = printed_by("--ranks", "0")  # all eight make their weights: 20 seconds
@@ -101,6 +102,7 @@ def test_the_search_is_what_the_page_says(capsys):
     assert capsys.readouterr().out == stored
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_cheapest_run_is_what_the_page_says(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -152,6 +154,7 @@ def parts_after(command):
     return stored.split("...\n")
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path):
     for options, run in (("", ["--timeline", "step.json"]), ("--eager ", ["--eager"])):
@@ -162,6 +165,7 @@ def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path)
     assert f'"{kernel}"' in (tmp_path / "step.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_line_breaks_the_graphs_that_the_page_names(compiled_on_the_page):
     line = re.search(r"With `(print\(.*?\))` as the first line of `forward`", TEXT)[1]
@@ -244,6 +248,7 @@ def test_the_tool_of_pytorch_reads_what_a_hang_leaves(tmp_path):
     assert "at hang.py:10" in done.stdout + done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_gpus_wait_for_a_loader_as_the_page_says(tmp_path):
     script = re.search(r"```python\n(from torch import nn.*?)```", TEXT, re.DOTALL)[1]
@@ -256,6 +261,7 @@ def test_gpus_wait_for_a_loader_as_the_page_says(tmp_path):
     assert [part for part in parts_after(command) if part not in printed] == []
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_kernel_of_ones_own_takes_what_the_page_says(tmp_path):
     script = re.search(r"```python\n(import simgpu\n.*?)```", TEXT, re.DOTALL)[1]

@@ -115,6 +115,7 @@ def by_number(results):
     return {result.exercise: result for result in results}
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_points_are_what_the_checkers_say(tmp_path, capsys):
     solutions = classroom.exercises(read(CHAPTER))

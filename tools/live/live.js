@@ -7,7 +7,7 @@
 "use strict";
 const TOKEN = document.currentScript.dataset.token;
 const PAGE = decodeURIComponent(location.pathname).replace(/^\/book\//, "").replace(/\.html$/, "");
-const DRAFTS = `d2l-live ${PAGE}`;
+const DRAFTS = `d2l-live ${PAGE}`, SECONDS = "d2l-live-seconds";
 const EXERCISE = new RegExp([say("Exercise {n}"), "Exercise {n}"].map((title) => title
   .replace(/[.*+?^$()|[\]\\]/g, "\\$&").replace("{n}", "(\\d+)")).join("|"));
 const SHOWN = ["text/html", "image/svg+xml", "image/png", "image/jpeg", "text/plain"];
@@ -21,10 +21,9 @@ function make(tag, attributes = {}, ...content) {
 
 /* The kernel */
 
-async function ask(path, method, body, options = {}) {
+async function ask(address, method, body, options = {}) {
   const headers = { Authorization: `token ${TOKEN}`, "Content-Type": "application/json" };
-  const answer = await fetch(`/api/kernels${path}`,
-    { method, headers, body: body && JSON.stringify(body), ...options });
+  const answer = await fetch(address, { method, headers, body: body && JSON.stringify(body), ...options });
   if (!answer.ok) throw new Error(say("the server answers {status}", answer));
   return answer.status === 204 ? null : answer.json();
 }
@@ -37,7 +36,7 @@ class Kernel {
   }
 
   async start() {
-    this.id = (await ask("", "POST", { name: "python3", path: "" })).id;
+    this.id = (await ask("/api/kernels", "POST", { name: "python3", path: "" })).id;
     await this.connect();
   }
 
@@ -94,7 +93,7 @@ class Kernel {
       user_expressions: {}, allow_stdin: false, stop_on_error: true }, hear);
   }
 
-  interrupt() { return ask(`/${this.id}/interrupt`, "POST"); }
+  interrupt() { return ask(`/api/kernels/${this.id}/interrupt`, "POST"); }
 
   /** End it, even while the page is being left. */
   end() {
@@ -102,12 +101,13 @@ class Kernel {
     this.socket = null;
     socket?.close();
     this.cancel(say("the kernel was ended"));
-    return this.id ? ask(`/${this.id}`, "DELETE", null, { keepalive: true }) : null;
+    return this.id ? ask(`/api/kernels/${this.id}`, "DELETE", null, { keepalive: true }) : null;
   }
 }
 
 /* What a cell shows */
 
+const CHECKER = /\bd2lmini[\\/]checks[\\/]/;
 const plain = (text) => text.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, "").replace(/[^\n]*\r(?!\n)/g, "");
 
 class Output {
@@ -129,7 +129,7 @@ class Output {
       const old = this.named.get(content.transient?.display_id);
       if (old) old.replaceChildren(...this.drawn(content.data));
     } else if (type === "stream") this.write(content.text, content.name);
-    else if (type === "error") this.write(content.traceback.join("\n"), "error");
+    else if (type === "error") this.fail(content);
     else if (content.data) {
       const box = make("div", {}, ...this.drawn(content.data));
       if (content.transient?.display_id) this.named.set(content.transient.display_id, box);
@@ -142,6 +142,20 @@ class Output {
     if (this.clearsNext) this.area.replaceChildren();
     this.clearsNext = false;
     this.area.append(element);
+  }
+
+  /** Show an error; what a checker says needs no traceback to be understood. */
+  fail({ ename, evalue, traceback }) {
+    const whole = traceback.join("\n");
+    if (ename !== "AssertionError" || !evalue || !CHECKER.test(plain(whole))) {
+      this.write(whole, "error");
+      return;
+    }
+    this.add(make("p", { class: "d2l-live-verdict" }, evalue));
+    const sentence = this.area.lastElementChild;
+    this.write(whole, "error");
+    sentence.after(make("details", { class: "d2l-live-traceback" },
+      make("summary", {}, say("Traceback")), this.area.lastElementChild));
   }
 
   write(text, name) {
@@ -202,32 +216,42 @@ function coloured(code) {
   return [...pieces, code.slice(end), "\n"];
 }
 
-function drafts() {
-  try { return JSON.parse(localStorage.getItem(DRAFTS)) ?? {}; } catch { return {}; }
+function kept(name) {
+  try { return JSON.parse(localStorage.getItem(name)) ?? {}; } catch { return {}; }
 }
+
+function keep(name, values) {
+  try { localStorage.setItem(name, JSON.stringify(values)); } catch { /* not kept, then */ }
+}
+
+/** A short name for a program. */
+const digest = (code) => [...code].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) | 0, 7).toString(36);
+const inSeconds = (milliseconds) => (milliseconds / 1000).toFixed(milliseconds < 9950 ? 1 : 0);
 
 class Cell {
   constructor(element, page, name) {
     Object.assign(this, { element, page, name, tags: [], ran: false });
     this.pre = element.querySelector(".cell_input pre");
     this.source = this.original = this.pre.textContent.trim();
-    this.isOptional = !this.original || element.classList.contains("tag_solution");
-    this.key = this.original || name;
+    this.isAnswer = element.classList.contains("d2l-live-answer");
+    this.isOptional = this.isAnswer || element.classList.contains("tag_solution");
+    this.hint = this.isAnswer ? this.original : null;
+    this.key = this.hint === null ? this.original : name;
     this.addEditor();
     this.addRow();
-    const draft = drafts()[this.key];
+    const draft = kept(DRAFTS)[this.key];
     if (draft !== undefined) this.edit(this.area.value = draft);
   }
 
   addEditor() {
-    const kept = ["font-family", "font-size", "font-weight", "line-height", "letter-spacing", "padding",
+    const shared = ["font-family", "font-size", "font-weight", "line-height", "letter-spacing", "padding",
       "border-width", "border-style"];
     this.area = make("textarea", { "aria-label": this.name, spellcheck: "false", autocapitalize: "off",
       autocomplete: "off", wrap: "off" });
     this.area.value = this.source;
     const style = () => {
       const own = getComputedStyle(this.pre);
-      for (const property of kept) this.area.style.setProperty(property, own.getPropertyValue(property));
+      for (const property of shared) this.area.style.setProperty(property, own.getPropertyValue(property));
     };
     style();
     addEventListener("resize", style);
@@ -252,8 +276,11 @@ class Cell {
   }
 
   pressed(event) {
-    if (event.key !== "Enter") return;
-    if (event.shiftKey || event.ctrlKey || event.metaKey) {
+    if (event.ctrlKey && "[]".includes(event.key)) {
+      event.preventDefault();
+      this.indent(event.key === "]");
+    } else if (event.key !== "Enter") return;
+    else if (event.shiftKey || event.ctrlKey || event.metaKey) {
       event.preventDefault();
       this.page.run(this);
     } else if (!event.isComposing) {  // the next line begins below this one
@@ -264,6 +291,17 @@ class Cell {
     }
   }
 
+  /** Indent the lines of the selection, or move them back. */
+  indent(isDeeper) {
+    const { value, selectionStart, selectionEnd } = this.area;
+    const begin = value.lastIndexOf("\n", selectionStart - 1) + 1;
+    const lines = value.slice(begin, selectionEnd).split("\n");
+    const moved = lines.map((line) => (isDeeper ? `    ${line}` : line.replace(/^ {1,4}/, ""))).join("\n");
+    this.area.setSelectionRange(begin, selectionEnd);
+    document.execCommand("insertText", false, moved);
+    this.area.setSelectionRange(begin, begin + moved.length);
+  }
+
   edit(text) {
     this.source = text;
     this.ran = false;
@@ -271,10 +309,10 @@ class Cell {
     this.pre.scrollLeft = this.area.scrollLeft;
     this.reset.hidden = text.trim() === this.original;
     this.said.textContent = this.reset.hidden ? "" : say("Edited, not run yet");
-    const all = drafts();
+    const all = kept(DRAFTS);
     if (this.reset.hidden) delete all[this.key];
     else all[this.key] = text;
-    try { localStorage.setItem(DRAFTS, JSON.stringify(all)); } catch { /* not kept, then */ }
+    keep(DRAFTS, all);
   }
 
   output() {
@@ -297,6 +335,38 @@ class Cell {
   }
 }
 
+/** A cell that a reader wants to run, and those that run first. */
+class Batch {
+  constructor(items, wanted) {
+    const known = kept(SECONDS);
+    Object.assign(this, { items, wanted, done: 0, spent: 0 });
+    this.before = items.length - 1;
+    this.expected = items.slice(0, -1).reduce((sum, item) => sum + known[digest(item.source)], 0);  // NaN: not known
+  }
+
+  /** Tell at the wanted cell how far those before it are. */
+  tell(milliseconds) {
+    const values = { n: this.done + 1, all: this.before, seconds: inSeconds(this.spent + milliseconds),
+      expected: inSeconds(this.expected) };
+    if (this.wanted?.said) this.wanted.said.textContent = this.expected >= 0
+      ? say("Cell {n} of {all} that run first; {seconds} s, the last time {expected} s in all", values)
+      : say("Cell {n} of {all} that run first; {seconds} s so far", values);
+  }
+
+  /** Note that one has run; return what there is to say at it. */
+  end(item, milliseconds, failed) {
+    const seconds = inSeconds(milliseconds);
+    this.done += 1;
+    this.spent += milliseconds;
+    keep(SECONDS, { ...kept(SECONDS), [digest(item.source)]: Math.round(milliseconds) });
+    if (failed && this.wanted && item !== this.wanted) this.wanted.said.textContent = say("Not run: a cell before it has failed");
+    if (failed) return say("Failed after {seconds} s", { seconds });
+    if (item !== this.wanted || !this.before) return say("Ran for {seconds} s", { seconds });
+    return say("Ran for {seconds} s, after {n} cells that took {before} s",
+      { seconds, n: this.before, before: inSeconds(this.spent - milliseconds) });
+  }
+}
+
 /* The page */
 
 class Page {
@@ -310,12 +380,14 @@ class Page {
   async build() {
     const shown = [...document.querySelectorAll("article div.cell")].filter((e) => e.querySelector(".cell_input pre"));
     if (!shown.length) return;
-    let known = [];
-    try { known = await (await fetch(`/live/cells/${PAGE}`)).json(); } catch { /* those shown, then */ }
+    let known = [], answers = {};
+    try {
+      ({ cells: known, answers } = await (await fetch(`/live/cells/${PAGE}`)).json());
+    } catch { /* those shown, then */ }
     for (const element of shown) this.adopt(element, known);
     this.items.push(...known.map(hidden));
     for (const heading of document.querySelectorAll("article h3")) {
-      if (EXERCISE.test(heading.textContent)) this.addAnswer(heading);
+      if (EXERCISE.test(heading.textContent)) this.addAnswer(heading, answers);
     }
     this.addBar();
   }
@@ -333,13 +405,13 @@ class Page {
     this.items.push(cell);
   }
 
-  addAnswer(heading) {
+  addAnswer(heading, answers) {
     const n = EXERCISE.exec(heading.textContent).slice(1).find(Boolean), section = heading.parentElement;
     const element = make("div", { class: "cell docutils container d2l-live-answer" },
       make("p", {}, say("Your answer")),
       make("div", { class: "cell_input docutils container" },
         make("div", { class: "highlight-ipython3 notranslate" },
-          make("div", { class: "highlight" }, make("pre", {}, "\n")))));
+          make("div", { class: "highlight" }, make("pre", {}, `${answers[n] ?? ""}\n`)))));
     const next = section.querySelector(":scope > div.cell.tag_hide-cell");
     if (next) next.before(element);
     else section.append(element);
@@ -362,7 +434,7 @@ class Page {
     const bar = make("div", { class: "d2l-live-bar", role: "region", "aria-label": say("Kernel of this page") },
       this.status, all, this.stop, this.again);
     document.querySelector("article").append(bar);
-    this.say(say("No kernel yet. Run a cell (Shift+Enter) to start one."));
+    this.say(say("No kernel yet. Run a cell (Shift+Enter) to start one. Ctrl+] indents lines, Ctrl+[ moves them back."));
   }
 
   say(text) {
@@ -371,24 +443,43 @@ class Page {
     this.again.setAttribute("aria-disabled", !this.kernel);
   }
 
-  /** Run a cell, after those above it that have not run yet, solutions left out. */
-  run(cell) {
+  /** Run a cell, after what has to run before it: see tools/live/needs.py. */
+  async run(cell) {
     cell.open();
-    const above = this.items.slice(0, this.items.indexOf(cell));
-    this.enqueue([...above.filter((item) => !item.ran && !item.isOptional && !this.queue.includes(item)
-      && item !== this.current), cell]);
+    let before;
+    try {
+      before = await this.plan(cell);
+    } catch (error) {
+      this.say(say("Stopped: {reason}.", { reason: error.message }));
+      return;
+    }
+    this.enqueue([...before, cell], cell);
   }
 
-  async enqueue(items) {
-    this.queue.push(...items);
+  async plan(cell) {
+    const isSure = (item) => item.ran || item === this.current || this.queue.some((entry) => entry.item === item);
+    const helps = (item) => item.isAnswer === cell.isAnswer && item.source.trim() !== item.hint;
+    const isOptional = (item) => item.isOptional && !(cell.isOptional && helps(item));
+    const places = (test) => this.items.flatMap((item, i) => (test(item) ? [i] : []));
+    const { run, again } = await ask("/live/plan", "POST", { sources: this.items.map(({ source }) => source),
+      ran: places(isSure), wanted: this.items.indexOf(cell), optional: places(isOptional), needs_all: !cell.isOptional });
+    for (const i of again) this.items[i].ran = false;
+    return run.map((i) => this.items[i]);
+  }
+
+  /** Run cells in turn; the last is why the others run, if `wanted` is given. */
+  async enqueue(items, wanted = null) {
+    const batch = new Batch(items, wanted);
+    this.queue.push(...items.map((item) => ({ item, batch })));
     if (this.isRunning) return;
     this.isRunning = true;
     let ending = say("Ready.");
     try {
       if (!this.kernel) await this.start();
       while (this.queue.length) {
-        this.current = this.queue.shift();
-        ending = await this.execute(this.current, this.queue.length);
+        const entry = this.queue.shift();
+        this.current = entry.item;
+        ending = await this.execute(entry, this.queue.length);
       }
     } catch (error) {
       ending = say("Stopped: {reason}.", { reason: error.message });
@@ -418,10 +509,13 @@ class Page {
   }
 
   /** Run one cell; return what there is to say. */
-  async execute(item, left) {
+  async execute({ item, batch }, left) {
     const output = item.output?.(), begin = performance.now();
     this.say(left ? say("Running; {left} more to go ...", { left }) : say("Running ..."));
     if (item.said) item.said.textContent = say("Running ...");
+    const tell = () => item !== batch.wanted && batch.tell(performance.now() - begin);
+    const clock = setInterval(tell, 1000);
+    tell();
     item.ran = true;  // until it is edited, during its run perhaps
     let reply;
     try {
@@ -431,14 +525,13 @@ class Page {
       if (item.said) item.said.textContent = error.message;
       throw error;
     } finally {
+      clearInterval(clock);
       if (output) output.area.style.minHeight = "";
     }
-    const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-    const failed = reply.status !== "ok";
-    if (item.said) {
-      item.said.textContent = failed ? say("Failed after {seconds} s", { seconds }) : say("Ran for {seconds} s", { seconds });
-    }
-    if (!failed || item.tags.includes("raises-exception")) return say("Ready.");
+    const failed = reply.status !== "ok", isMeant = item.tags.includes("raises-exception");
+    const ended = batch.end(item, performance.now() - begin, failed && !isMeant);
+    if (item.said) item.said.textContent = ended;
+    if (!failed || isMeant) return say("Ready.");
     item.ran = false;
     item.open?.();
     if (this.queue.length) item.element?.scrollIntoView({ block: "center" });
@@ -471,7 +564,7 @@ class Page {
   }
 }
 
-const hidden = ({ source, tags }) => ({ source, tags, ran: false, isOptional: tags.includes("solution") });
+const hidden = ({ source, tags }) => ({ source, tags, ran: false, isAnswer: false, isOptional: tags.includes("solution") });
 const page = new Page();
 addEventListener("pagehide", () => page.leave());
 page.build();

@@ -96,6 +96,7 @@ def run(script, gpus):
     return found["step_time_seconds"], max(found["peak_memory_bytes"].values())
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.sample(3)
