@@ -1,5 +1,7 @@
 """Compare losses, gradients and learning rates."""
 
+import math
+
 from simgpu.check.findings import Finding
 from simgpu.check.watch.tensors import norm, whole_of
 
@@ -183,6 +185,21 @@ def factor_of(a, b, size, tolerance) -> str:
     return ""
 
 
+def root_of(a, b, size, tolerance) -> str:
+    """Say by which root of a factor of the number of ranks `b` is too small; "" if by none.
+
+    Examples
+    --------
+    >>> root_of(1.0, 0.7071, 4, 1e-3), root_of(1.0, 0.5, 4, 1e-3)
+    ('√2', '')
+    """
+    for factor in range(2, size + 1):
+        is_whole = math.isqrt(factor) ** 2 == factor
+        if size % factor == 0 and not is_whole and difference(b * factor**0.5, a) <= tolerance:
+            return f"√{factor}"
+    return ""
+
+
 def shared(one, many, index, own) -> list[str]:
     """Return the gradients that both runs have in a step, except of parameters in `own`."""
     theirs = gradients(many, index)
@@ -210,6 +227,12 @@ def _is_wrong(a, b, total, share):
 def _why_gradients(mine, theirs, names, wrong, a, b, many):
     if factor := factor_of(a, b, len(many.ranks), 1e-2):
         return f"{factor}: {_WHY[factor.split()[-1]]}"
+    if root := root_of(a, b, len(many.ranks), 1e-3):
+        return (
+            f"{root} times too small: the norm that they are clipped by counts every parameter "
+            f"{root[1:]} times, such as one added up over replicas of shards; add its square up "
+            "over the shards of one replica"
+        )
     if wrong and len(wrong) < len(names):
         name = max(wrong, key=lambda n: difference(norm(mine[n]), norm(theirs[n])))
         return (

@@ -110,6 +110,15 @@ FAULTS = {
         (("DistributedDataParallel(net)", "net"),), "parameters", 1, "4 drift apart",
         "no collective is called in this step",
     ),
+    "the module under the wrapper": (
+        (("mse_loss(model(", "mse_loss(net("),), "parameters", 1, "4 drift apart",
+        "not its .module",
+    ),
+    "a norm over replicas, too": (
+        (("    optimizer.step()", "    [p.grad.div_(size ** 0.5) for p in net.parameters()]\n"
+          "        optimizer.step()"),),
+        "gradients", 1, "", "√2 times too small: the norm that they are clipped by",
+    ),
     "other weights": (
         (("DistributedDataParallel(net)", "net"), ("net = ", "torch.manual_seed(rank); net = ")),
         "parameters", 1, "4 drift apart", "not equal before the first step",
