@@ -9,6 +9,7 @@ from simgpu.check.comparison import compare
 from simgpu.check.findings import UNKNOWN
 from simgpu.check.options import make_parser, on_one_gpu, parse
 from simgpu.check.watch.one_run import Job
+from simgpu.command_line import Progress
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.run import options
 
@@ -38,16 +39,16 @@ def check(args, one_job, many_job) -> int:
     """Run both, and print what differs; return the exit code."""
     say(f"runs {one_job.script.name} on one GPU ...")
     began = time.monotonic()
-    one = one_job.run()
+    one = _run(one_job)
     took = time.monotonic() - began
     if one.code or not one.num_steps:
         return _could_not_run(one, "one GPU", "--one 'ARGUMENTS' gives it other arguments there")
     again = None
     if args.tolerance is None and one.can_reverse:
         say("again, with each batch in reverse order, to see what rounding changes ...")
-        again = one_job.run(reverse=True)
+        again = _run(one_job, reverse=True)
     say(f"on {args.nproc_per_node or 'its'} GPUs; one took {took:.1f} s ...")
-    many = many_job.run()
+    many = _run(many_job)
     size = many_job.cluster.world_size
     if not isinstance(many.error, RanksError) and (many.code or not many.num_steps):
         return _could_not_run(many, f"{size} GPUs", "simgpu run shows more")
@@ -60,6 +61,12 @@ def check(args, one_job, many_job) -> int:
     if args.json is not None:
         report.write_json(args.json, report.dict_of(*given))
     return result.code
+
+
+def _run(job, **how):
+    """Run a script, and show how many steps it has made."""
+    with Progress("step", job.steps_made):
+        return job.run(**how)
 
 
 def _could_not_run(run, where, remedy):
