@@ -10,6 +10,7 @@ from simgpu.check.findings import UNKNOWN
 from simgpu.check.options import make_parser, on_one_gpu, parse
 from simgpu.check.watch.files import describe
 from simgpu.check.watch.one_run import Job
+from simgpu.command_line import Progress
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.run import options
 
@@ -39,16 +40,16 @@ def check(args, one_job, many_job) -> int:
     """Run both, and print what differs; return the exit code."""
     say(f"runs {one_job.script.name} on one GPU ...")
     since, began = time.time(), time.monotonic()
-    one = one_job.run()
+    one = _run(one_job)
     took = time.monotonic() - began
     if one.code or not one.num_steps:
         return _could_not_run(one, "one GPU", "--one 'ARGUMENTS' gives it other arguments there")
     again = None
     if args.tolerance is None and one.can_reverse:
         say("again, with each batch in reverse order, to see what rounding changes ...")
-        again = one_job.run(reverse=True, since=since)
+        again = _run(one_job, reverse=True, since=since)
     say(f"on {args.nproc_per_node or 'its'} GPUs; one took {took:.1f} s ...")
-    many = many_job.run(since=since)
+    many = _run(many_job, since=since)
     size = many_job.cluster.world_size
     if not isinstance(many.error, RanksError) and (many.code or not many.num_steps):
         return _could_not_run(many, f"{size} GPUs", "simgpu run shows more")
@@ -63,6 +64,12 @@ def check(args, one_job, many_job) -> int:
     if args.json is not None:
         report.write_json(args.json, report.dict_of(*given))
     return result.code
+
+
+def _run(job, **how):
+    """Run a script, and show how many steps it has made."""
+    with Progress("step", job.steps_made):
+        return job.run(**how)
 
 
 def _could_not_run(run, where, remedy):

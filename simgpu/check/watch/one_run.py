@@ -57,6 +57,10 @@ class Job:
         """The hardware it runs on."""
         return self._job.cluster
 
+    def steps_made(self) -> tuple:
+        """Return how many steps have been made in the present run, and of how many if known."""
+        return self.steps.made_by(0) if self.steps else 0, self._args.steps
+
     def run(self, reverse=False, watch=True, since=None):
         """Run the script; return what was observed.
 
