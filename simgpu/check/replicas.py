@@ -103,6 +103,11 @@ def _why(many, i, name, a, b):
             "no collective is called in this step: wrap the model in DistributedDataParallel, or "
             "reduce its gradients"
         )
+    if i == 0 and many.num_steps > 1 and not any(step.calls for step in many.at(1).values()):
+        return (
+            "no collective is called in the next step: call the model that DistributedDataParallel "
+            "returns, not its .module, or reduce its gradients"
+        )
     found = [steps[rank].gradients.get(name) for rank in (a, b)]
     if None in found or found[0].digest != found[1].digest:
         return (

@@ -2,10 +2,12 @@
 
 import json
 
+from simgpu.command_line import Progress
 from simgpu.compare.comparison import compare_run
 from simgpu.compare.options import make_parser
 from simgpu.compare.verdict import REACHED
 from simgpu.plan.request import request_of
+from simgpu.plan.simulate import parts
 from simgpu.plan.step.rules import PlanError
 
 _OF_PLAN = "search", "why", "export", "cheapest", "prices", "tokens", "within"
@@ -20,7 +22,9 @@ def main(argv=None) -> int:
         if foreign:
             raise PlanError(f"--{foreign[0]} belongs to simgpu plan; leave it out")
         reached = {name: value for name, value in vars(args).items() if name in REACHED}
-        comparison = compare_run(request_of(args), reached, args.changes)
+        request = request_of(args)
+        with Progress("part", parts):
+            comparison = compare_run(request, reached, args.changes)
     except ValueError as error:
         parser.error(str(error))
     print(json.dumps(comparison.to_dict()) if args.json else comparison)

@@ -2,10 +2,12 @@
 
 import json
 
+from simgpu.command_line import Progress
 from simgpu.plan.options import make_parser
 from simgpu.plan.plans import check_positive
 from simgpu.plan.report import report_of
 from simgpu.plan.request import request_of
+from simgpu.plan.simulate import parts
 
 
 def main(argv, search) -> int:
@@ -27,7 +29,8 @@ def main(argv, search) -> int:
         if args.search or args.why or args.export or args.cheapest:
             search(request, args)
         else:
-            report = report_of(request)
+            with Progress("part", parts):
+                report = report_of(request)
             print(json.dumps(report.to_dict()) if args.json else report)
     except ValueError as error:
         parser.error(str(error))

@@ -16,15 +16,16 @@ from simgpu.network import build_cluster, cost
 from tools import own_script
 
 TEXT = (ROOT / "chapters" / "bring-your-own-script.md").read_text(encoding="utf-8")
+SMALL, LARGE = own_script.commands()[:2]
+PHONE = 41  # letters of code in a line 390 pixels wide
 
 
 @pytest.fixture
 def printed_by(tmp_path):
-    """Return a function that runs the page's first command and returns what it prints."""
-    command = re.search(r"```\n\$ simgpu (run .*?[^\\])\n", TEXT, re.DOTALL)[1].replace("\\\n", " ")
+    """Return a function that runs one of the page's first two commands: what it prints."""
     script = str(ROOT / "tests/frameworks/scripts/small_gpt.py")
 
-    def run(*options):
+    def run(*options, command=LARGE):
         words = command.replace("small_gpt.py", " ".join((*options, script))).split()
         return subprocess.run(
             [sys.executable, "-m", "simgpu", *words],
@@ -44,8 +45,28 @@ def rounded(said, found) -> bool:
 @pytest.mark.exhaustive
 @pytest.mark.process
 def test_the_command_prints_what_the_page_says(printed_by):
-    stored = re.search(r"\n\.\.\.\n(.*?)```", TEXT, re.DOTALL)[1]
+    stored = re.search(r"\n\.\.\.\n(time .*?)```", TEXT, re.DOTALL)[1]
     assert stored in printed_by()
+
+
+def losses(printed):
+    """Return the steps of a script, their losses and norms."""
+    lines = re.findall(r"^step (\d+) loss (\S+) norm (\S+)$", printed, re.MULTILINE)
+    return {int(step): (float(loss), float(norm)) for step, loss, norm in lines}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.process
+def test_the_small_model_learns_as_the_page_says(printed_by):
+    said, found = losses(TEXT), losses(printed_by(command=SMALL))
+    assert {step: pytest.approx(found[step], rel=1e-3) for step in said} == said
+    assert said[5][0] < 0.95 * said[0][0]
+
+
+def test_the_first_commands_fit_a_phone_and_their_losses_are_numbers():
+    first = re.findall(r"```\n(\$ simgpu run (?:.*\\\n)*.*)\n", TEXT)[:2]
+    assert max(map(len, "\n".join(first).splitlines())) <= PHONE
+    assert "nan" not in TEXT[: TEXT.index("--shapes-only")]
 
 
 @pytest.mark.long

@@ -27,8 +27,7 @@ class Stage(nn.Sequential):
 
     def __init__(self, job, number, split, context, places):
         program = job.program
-        parts = job.tensor * job.data  # equal shards: the last rank does what the first one does
-        rows = -(-job.model.vocabulary // parts) * parts
+        rows = -(-job.model.vocabulary // job.tensor) * job.tensor  # equal parts of the columns
         model = replace(job.model, vocabulary=rows)
         whole = Products(replace(program, float8=False))  # embedding and output layer
         plain = Split(whole, split.group, split.sequence, split.overlap)

@@ -12,6 +12,7 @@ from support.programs.plan_command import plan as command
 
 import simgpu as sim
 from simgpu.bands.find import find_band
+from simgpu.command_line import progress
 from simgpu.network.cluster import build_cluster
 from simgpu.plan import errors
 from simgpu.plan.plans import Plan, parse
@@ -349,13 +350,14 @@ def test_a_terminal_sees_how_far_the_search_is(monkeypatch, capsys, terminal):
     monkeypatch.setattr(best_first, "simulate", made_up(lambda job: 1.5, lambda job: 1.0))
     monkeypatch.setattr(best_first, "probe_key", lambda job: None)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(progress, "EVERY", 1e-3)
     search(jobs_of()[0])
     said = capsys.readouterr().err
     assert bool(said) == terminal
     if terminal:
-        *_, progress, _, blanks, end = said.split("\r")
-        assert re.fullmatch(r"\d+ plans simulated, \d+ to decide on", progress.strip())
-        assert (blanks, end) == (" " * len(progress), ""), "nothing of it is left"
+        *_, last, _, blanks, end = said.split("\r")
+        assert re.fullmatch(r"plan \d+ of \d+, 0:00, at most 0:00 left", last.strip())
+        assert (blanks, end) == (" " * len(last), ""), "nothing of it is left"
 
 
 def test_a_plan_that_splits_contexts_is_never_said_to_be_slower():

@@ -427,3 +427,25 @@ def test_causes_add_up_to_the_step():
     found = simulate(Job(SMALL, PLAIN, NODE, 2, 2, 2, 1, 8))
     assert sum(found.causes.values()) == pytest.approx(found.seconds)
     assert found.causes["waiting for others"] > 0.1 * found.seconds  # the bubble
+
+
+@pytest.mark.parametrize("program", [PLAIN, Program("optimizer"), Program()])
+def test_an_odd_vocabulary_is_multiplied_as_on_one_gpu(program):
+    """Data parallel ranks have all columns; 50,257 of them are multiplied at a slower rate."""
+    alone, split = (
+        [
+            run(Job(replace(SMALL, layers=1, vocabulary=v), kind, cluster, data=ranks)).seconds
+            for v in (50_257, 50_304)
+        ]
+        for kind, cluster, ranks in ((PLAIN, CORE.cluster, 1), (program, NODE, 8))
+    )
+    assert alone[0] > 1.2 * alone[1]
+    assert split[0] - split[1] == pytest.approx(alone[0] - alone[1], rel=0.05)
+
+
+def test_tensor_parallel_ranks_have_equal_parts_of_a_vocabulary():
+    odd, padded = (
+        run(Job(replace(SMALL, layers=1, vocabulary=v), PLAIN, NODE, tensor=8))
+        for v in (50_257, 50_264)
+    )
+    assert (odd.seconds, odd.memory) == (padded.seconds, padded.memory)

@@ -51,12 +51,40 @@ def test_the_device_times_are_those_of_the_timeline(activities):
                 seconds[name] += span.duration
         shown = {e.key: e for e in averages}
         assert set(seconds) == {"mm", "ncclDevKernel_AllReduce"}
+        if rank < 2:  # it waits for the last one
+            del seconds["ncclDevKernel_AllReduce"]
         for name, expected in seconds.items():
             assert shown[name].self_device_time_total == pytest.approx(1e6 * expected, abs=0.01)
         assert shown["aten::mm"].count == shown["mm"].count == rank + 1  # and of no other rank
         assert shown["aten::mm"].device_time_total == shown["mm"].self_device_time_total
         launches = sum(s.duration for s in spans if s.engine == "launch" and s.name == "mm")
         assert shown["aten::mm"].cpu_time_total == pytest.approx(1e6 * launches, abs=0.01)
+
+
+def test_the_kernel_of_a_collective_waits_for_the_rank_that_joins_last(tmp_path):
+    def program(rank):
+        dist.init_process_group()
+        x, y = torch.ones(2, 512, 512, device="sim")
+        sim.synchronize()
+        with profile() as found:
+            for _ in range(3 if rank == 1 else 1):
+                y = y @ y
+            dist.all_reduce(x)
+            sim.synchronize()
+        found.export_chrome_trace(str(tmp_path / f"{rank}.json"))
+        return {e.key: e.device_time_total for e in found.key_averages()}
+
+    found = sim.spawn(program, nprocs=3)
+    shown = [times["ncclDevKernel_AllReduce"] for times in found]
+    assert shown[0] == shown[2]
+    (span,) = [s for s in sim.trace() if s.device == "rank 1 sim:1" and s.engine == "comm"]
+    assert shown[1] == pytest.approx(1e6 * span.duration, abs=0.01)
+    product = found[0]["mm"]
+    assert 1.5 * product < shown[0] - shown[1] <= 2 * product  # launches hide the rest
+    for rank in range(3):
+        events = json.loads((tmp_path / f"{rank}.json").read_text())["traceEvents"]
+        (end,) = [e["ts"] + e["dur"] for e in events if e["name"] == "ncclDevKernel_AllReduce"]
+        assert end == pytest.approx(1e6 * (span.start + span.duration), abs=0.01)
 
 
 def test_either_activity_alone():
