@@ -108,8 +108,8 @@ SENTENCE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,}")
 NO_WORDS = re.compile(
     r"use strict|\barticle\b|\bcell_|\.hero|\.math|div\.|\bh2, h3|headerlink|docutils|highlight-"
     r"|^output |simgpu compare|\ball and are\b|and as assert| from global if|pinned memory"
-    r"|out of memory|data loader|ring attention|mixture of experts|expert parallelism|stays static|anonymous"
-    r"|\{display:flex"
+    r"|out of memory|data loader|ring attention|mixture of experts|expert parallelism|stays static"
+    r"|anonymous|\{display:flex"
 )
 
 
