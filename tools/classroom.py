@@ -234,6 +234,8 @@ def problem(cell):
     for output in cell.outputs:
         if output.output_type == "error":
             text = " ".join(str(output.evalue).split())
+            if output.ename == "NameError":  # of what the checker is given: others it explains
+                return f"not answered: {text}"
             return text if output.ename == "AssertionError" else f"{output.ename}: {text}"
     return "" if cell.execution_count is not None else "not run"
 

@@ -18,7 +18,7 @@ from tools.live import needs
 
 OWN = Path(__file__).parent
 ASSETS = OWN.resolve().parents[1] / "assets"
-FILES = ("live.js", "live.css")
+PARTS = ("start", "kernel", "output", "kept", "cell", "batch", "page")  # in order of dependence
 REFUSED = "This address needs the token that make live has printed.\n"
 UNUSED_AFTER = 300  # seconds until a kernel ends whose page has gone without a word
 LARGEST = 2**24  # bytes of a request: a cell's source is far smaller
@@ -53,6 +53,16 @@ class BookHandler(JupyterHandler):
         if path.suffix == ".html":
             content = with_script(content, self.settings["live_token"])
         self.finish(content)
+
+
+class ScriptHandler(BookHandler):
+    """Hands out the script of the pages: its parts, which share one scope."""
+
+    def deliver(self, name):
+        """Send all parts as one file."""
+        parts = [(self.folder / f"{part}.js").read_text(encoding="utf-8") for part in PARTS]
+        self.set_header("Content-Type", "text/javascript")
+        self.finish(f'(() => {{\n"use strict";\n{"".join(parts)}}})();\n')
 
 
 class CellsHandler(BookHandler):
@@ -187,7 +197,8 @@ def build(root, port, opens_browser, runtime):
             (r"/live/cells/(.*)", CellsHandler, {"folder": root}),
             ("/live/plan", PlanHandler),
             (r"/live/(words\.js)", BookHandler, {"folder": ASSETS}),
-            (rf"/live/({'|'.join(FILES)})", BookHandler, {"folder": OWN}),
+            (r"/live/(live\.js)", ScriptHandler, {"folder": OWN / "scripts"}),
+            (r"/live/(live\.css)", BookHandler, {"folder": OWN}),
         ],
     )
     print(f"live: kernels work in {notebooks}; what they write stays there")
