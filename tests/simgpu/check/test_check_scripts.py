@@ -285,3 +285,21 @@ def test_gradients_that_are_changed_after_they_were_reduced(simgpu_check):
     first = found["findings"][0]
     assert (code, first["quantity"], first["step"]) == (1, "parameters", 1)
     assert first["cause"].startswith("their gradients differ between the ranks")
+
+
+@pytest.mark.process
+def test_a_script_that_resumes_needs_the_same_files_before_each_run(simgpu_check, tmp_path):
+    saved = tmp_path / "saved.pt"
+    source = changed(
+        ("model = D", f"saved = {str(saved)!r}\n"
+         "if os.path.exists(saved): net.load_state_dict(torch.load(saved, map_location='cuda'))\n"
+         "model = D"),
+        ("        print(", "        rank or torch.save(net.state_dict(), saved)\n        print("),
+    )  # fmt: skip
+    code, printed, _ = simgpu_check(source)
+    assert code == 2
+    assert "the script resumes from what it has written" in printed.err
+    assert simgpu_check(source, "--before", f"rm {saved}")[0] == 0
+    code, printed, _ = simgpu_check(source, "--before", "exit 3")
+    assert code == 2
+    assert "--before: exit 3 failed (exit code 3)" in printed.err
