@@ -103,7 +103,7 @@ def check() -> None:
     if absent := missing():
         raise RuntimeError(
             f"sim.spawn() needs private names that PyTorch {torch.__version__} lacks "
-            f"({absent[0]}); install one of PyTorch {TESTED}; the rest of simgpu works with this version"
+            f"({absent[0]}); install PyTorch {TESTED}; the rest of simgpu works with this one"
         )
 
 
