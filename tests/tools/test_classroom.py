@@ -164,3 +164,12 @@ def test_cells_of_ones_own_that_look_like_judges_earn_nothing():
 def test_a_notebook_of_another_name_is_refused(tmp_path, capsys):
     assert classroom.main(["points", str(tmp_path / "homework.ipynb")]) == 1
     assert "no chapter has this name" in capsys.readouterr().err
+
+
+def test_an_exercise_that_nobody_answered_is_said_to_be_so():
+    missing = new_output("error", ename="NameError", evalue="name 'predict' is not defined")
+    judge = new_code_cell("from a import b as d2lmini_judge\nd2lmini_judge(predict)")
+    judge.outputs = [missing]
+    assert classroom.problem(judge) == "not answered: name 'predict' is not defined"
+    judge.source = judge.source.replace("predict", "forecast")  # the answer uses another
+    assert classroom.problem(judge) == "NameError: name 'predict' is not defined"
