@@ -17,16 +17,16 @@ TIME = re.compile(r"\be\^|(?<!\\)\bt(?:\([^)]*\)|_(?:\w|\\text\{[^}]*\}|\{[^}]*\
 WORDS = re.compile(r"\\(?:text|mathrm)\{[^}]*\}|\\(?:begin|end)\{\w+\}")
 SYMBOL = re.compile(r"\\mathcal\{\w\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{[^}]*\}))?")
 GREEK = {"\\alpha", "\\eta", "\\lambda", "\\beta", "\\gamma", "\\ell", "\\delta", "\\pi", "\\Pi"}
-GREEK |= {"\\tau", "\\sigma", "\\varphi", "\\epsilon", "\\mathcal{L}", "\\mathcal{B}"}
+GREEK |= {"\\rho", "\\tau", "\\sigma", "\\varphi", "\\epsilon", "\\mathcal{L}", "\\mathcal{B}"}
 INDICES = {"i", "j"}
 MATRICES = {"W", "X", "Q", "K", "V", "O", "Z"}
 LOCAL = {  # letters that one formula or paragraph explains
     "auto-parallelism": {"y"},
     "multiple-gpus": {"\\varphi", "\\mathcal{B}", "y"},
-    "tensor-parallelism": {"e", "y", "z", "\\epsilon", "p"},
+    "tensor-parallelism": {"y", "z", "\\epsilon", "p"},
     "pipeline-parallelism": {"y"},
-    "long-sequences": {"e", "o", "v", "z", "\\pi", "\\Pi", "\\delta", "h", "t"},
-    "experts": {"e", "p", "q"},
+    "long-sequences": {"o", "v", "z", "\\pi", "\\Pi", "\\delta"},
+    "experts": {"p", "q"},
     "capstone": {"\\gamma"},
     "rules-of-thumb": {"\\beta"},
 }
