@@ -23,6 +23,7 @@ from simgpu.ranks.pytorch import (
     pipelines,
     saving,
     sharding,
+    silent_mistakes,
     sync_batch_norm,
     unsupported,
 )
@@ -64,6 +65,7 @@ def patched():
                 **saves.replacements(),
                 **sharding.replacements(),
                 **signals.replacements(),
+                **silent_mistakes.replacements(),
                 **sync_batch_norm.replacements(),
                 **threads.replacements(),
                 **unsupported.replacements(),
