@@ -4,6 +4,7 @@ SCRIPT = """
 import torch
 import importlib.metadata
 from flash_attn import flash_attn_func, flash_attn_qkvpacked_func, flash_attn_varlen_func
+from flash_attn import flash_attn_with_kvcache
 from flash_attn.bert_padding import pad_input, unpad_input
 from flash_attn.flash_attn_interface import flash_attn_varlen_qkvpacked_func
 assert importlib.metadata.version("flash_attn") == importlib.metadata.version("flash-attn")
@@ -49,6 +50,10 @@ try:
     flash_attn_func(*qkv.unbind(2), softcap=30.0)
 except NotImplementedError as error:
     print("refused:", error)
+try:
+    flash_attn_with_kvcache(*qkv.unbind(2))
+except NotImplementedError as error:
+    print("refused:", error)
 """
 
 
@@ -56,3 +61,4 @@ def test_values_are_those_of_flash_attention(simgpu_run):
     code, out, err = simgpu_run(SCRIPT, "--nproc-per-node", "1")
     assert code == 0, err
     assert "refused: flash_attn_func(softcap=30.0)" in out
+    assert "refused: flash_attn_with_kvcache: simgpu's stand-in" in out

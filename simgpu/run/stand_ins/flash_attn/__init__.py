@@ -87,6 +87,14 @@ def flash_attn_varlen_kvpacked_func(q, kv, *args, **kwargs):
     return flash_attn_varlen_func(q, *kv.unbind(1), *args, **kwargs)
 
 
+def flash_attn_with_kvcache(*args, **kwargs):
+    """Refuse to keep keys and values between calls."""
+    raise NotImplementedError(
+        "flash_attn_with_kvcache: simgpu's stand-in for flash_attn lacks it; concatenate keys and "
+        "values, and call flash_attn_func"
+    )
+
+
 def _numbers(begins):
     """Return where sequences begin; the GPU's kernel reads that, and the host does not wait."""
     return getattr(begins, "_data", begins).tolist()
