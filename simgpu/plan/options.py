@@ -75,11 +75,17 @@ def make_parser():
         "or not; every:N: all of every Nth layer of a stage, as torchtitan's selective with a "
         "number; first:N: all of its first N layers, as Megatron's block (default: none)",
     )  # fmt: skip
-    add("--dtype", choices=DTYPES, help="default: bfloat16 if the GPU has it, else float16")
+    add(
+        "--dtype", choices=DTYPES,
+        help="of products; with float32 and tf32 all numbers have 32 bits, and with tf32 products "
+        "are of rounded ones (default: bfloat16 if the GPU has it, else float16)",
+    )  # fmt: skip
     add(
         "--optimizer", choices=OPTIMIZERS,
         help="adam and adamw as one kernel (fused), sgd and sgd-momentum as kernels for lists "
-        "(foreach), adamw-8bit with moments of 8 bits, a kernel a parameter (default: adamw)",
+        "(foreach), adamw-8bit with moments of 8 bits, a kernel a parameter; adafactor, and muon "
+        "for matrices of hidden layers (adamw for the rest), as PyTorch has them, of whole "
+        "parameters: with --shard 0 and --tp 1 (default: adamw)",
     )  # fmt: skip
     add(
         "--weights", choices=WEIGHTS,

@@ -13,6 +13,7 @@ from simgpu.compiled.gain import compiled_notes, has_compiled
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
 from simgpu.run.failures import describe_left, say
+from simgpu.run.finite import missing_is_finite
 from simgpu.run.loader import choice
 from simgpu.run.loader.lane import Loaders
 from simgpu.run.processes import Driver
@@ -55,6 +56,7 @@ def main(argv=None) -> int:
         SimulatedTime(not args.wall_clock) as time,
         steps,
         loaders,
+        missing_is_finite(args.shapes_only),
         hint(steps, args.shapes_only),
     ):
         code = run(job, args.max_restarts, time, steps)

@@ -15,7 +15,7 @@ from simgpu.network.collective_costs import cost
 from simgpu.plan.simulate import run
 from simgpu.plan.step.recipe.optimizers import state_bytes
 
-LOW, FLOAT = 2, 4  # bytes of a number: in low precision, and of float32
+FLOAT = 4  # bytes of a number of float32
 PROBED = 1, 2  # layers, and micro-batches
 SURE = 0.98  # of a probed time: in larger steps a little is hidden behind launches of the host
 
@@ -125,6 +125,11 @@ def _addition(job, weights):
     )  # fmt: skip
 
 
+def _low(job):
+    """Bytes of a number of parameters and activations."""
+    return job.program.half.itemsize
+
+
 def _tokens(job):
     """Tokens of a micro-batch on one rank, before tensor parallelism."""
     return job.micro_batch * job.model.seq // job.context
@@ -149,7 +154,7 @@ def _layer(job):
     seconds = seconds * tokens / job.tensor + _messages(job) + _pointwise(job, recomputed)
     kept = {"none": 3 * model.hidden + 2 * model.width * max(model.active, 1),
             "products": 2 * model.hidden}  # fmt: skip
-    kept = kept.get(job.program.recompute, model.hidden) * LOW * tokens / job.tensor
+    kept = kept.get(job.program.recompute, model.hidden) * _low(job) * tokens / job.tensor
     head = 6 * model.vocabulary * model.hidden * tokens / job.tensor
     logits = tokens * model.vocabulary / job.tensor * _bytes_of_logit(job.program)
     return LayerBounds(seconds, kept, head / _rate(job), logits)
@@ -157,7 +162,7 @@ def _layer(job):
 
 def _bytes_of_logit(program):
     """Bytes of each logit that are kept at once, at least."""
-    return {"eager": FLOAT, "in place": FLOAT, "fused": 0}.get(program.loss, LOW)
+    return {"eager": FLOAT, "in place": FLOAT, "fused": 0}.get(program.loss, program.half.itemsize)
 
 
 def _attention_rate(job):
@@ -174,7 +179,7 @@ def _pointwise(job, recomputed):
     numbers = 13 * model.hidden + (8 if model.gated else 5) * width
     numbers += (6 * model.hidden + 3 * width) if recomputed else 0
     fewer = 2 if job.program.compiled or job.program.fused else 1
-    num_bytes = numbers * LOW * _tokens(job) / job.tensor / fewer
+    num_bytes = numbers * _low(job) * _tokens(job) / job.tensor / fewer
     return num_bytes / (gpu.memory_bandwidth * gpu.memory_efficiency)
 
 
@@ -183,15 +188,15 @@ def _messages(job):
     model, tokens, ranks = job.model, _tokens(job), job.tensor
     total = 0.0
     if ranks > 1:
-        num_bytes = tokens * model.hidden * LOW
+        num_bytes = tokens * model.hidden * _low(job)
         for name in ("all_gather", "reduce_scatter"):  # attention, and a dense feed-forward part
             times = 1 if model.experts else 2
             total += times * _cost(name, num_bytes, (0, ranks, 1), job.cluster)
     if model.experts:
-        total += _messages_of_experts(job, tokens * model.active * model.hidden * LOW / ranks)
+        total += _messages_of_experts(job, tokens * model.active * model.hidden * _low(job) / ranks)
     if job.context > 1:
         keys = 2 * model.keys * model.head_size // ranks
-        num_bytes = tokens * job.context * keys * LOW
+        num_bytes = tokens * job.context * keys * _low(job)
         total += _cost("all_gather", num_bytes, (0, job.context * ranks, ranks), job.cluster)
     return total
 
@@ -238,11 +243,11 @@ def _replicas(job, weights):
     if job.data == 1 or job.model.experts:
         return 0.0
     members = (0, job.data * job.tensor, job.tensor)
-    gradients = weights * (FLOAT if job.program.reduce_bytes == FLOAT else LOW)
+    gradients = weights * job.program.reduced.itemsize
     if job.program.shard == "none":
         return _cost("all_reduce", gradients, members, job.cluster)
     summed = _cost("reduce_scatter", gradients, members, job.cluster)
-    gathered = _cost("all_gather", weights * LOW, members, job.cluster)
+    gathered = _cost("all_gather", weights * _low(job), members, job.cluster)
     if job.pipeline == 1 and job.program.shard == "full":
         return job.micro_batches * (2 * gathered + summed)
     if job.pipeline == 1 and job.program.shard == "grad_op":
@@ -297,7 +302,7 @@ def _memory(job, layer):
             # No gradients yet when most activations are there.
             each -= job.program.master.itemsize / _sharing(job)
         most = each * (weights + rows) + depth * layer.kept + layer.temporary
-        most += LOW * weights if job.program.shard == "grad_op" else 0  # gathered
+        most += _low(job) * weights if job.program.shard == "grad_op" else 0  # gathered
         return max(most, at_end + _bytes_of_states(job) * rows)
     table = model.vocabulary * model.hidden / job.tensor
     first = each * (weights + table) + depth * layer.kept * _waiting(job)

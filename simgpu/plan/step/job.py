@@ -45,6 +45,8 @@ class Program:
         kernels of their own, as in Megatron.
     float8 : bool
         The layers' products are of 8-bit numbers, which kernels cast from 16 bits.
+    tf32 : bool
+        Tensor cores may round the numbers of float32 products.
     reduce_bytes : int
         Of a gradient's number that is summed over ranks.
     attention : str
@@ -77,7 +79,8 @@ class Program:
     imbalance : float
         Tokens of the busiest of the ranks among which experts are split, over their mean.
     optimizer : str
-        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``, ``"adamw-8bit"``, ``"adafactor"`` or
+        ``"muon"``
         (`simgpu.plan.step.recipe.optimizers`).
     weights : str
         The type of what the optimizer changes: ``"float32"``, of which parameters are copies, or
@@ -101,6 +104,7 @@ class Program:
     dtype: str = "bfloat16"
     zero_group: int | None = None
     imbalance: float = 1.0
+    tf32: bool = False
     optimizer: str = "adamw"
     weights: str = "float32"
     loss_chunks: int = CHUNKS
@@ -132,6 +136,10 @@ class Program:
     def half(self):
         """The torch type of parameters and activations."""
         return getattr(torch, self.dtype)
+
+    def set_precision(self):
+        """Let this rank's products of float32 numbers be rounded or not."""
+        torch.set_float32_matmul_precision("high" if self.tf32 else "highest")
 
     @property
     def sharded(self):
@@ -226,7 +234,8 @@ class Job:
     @property
     def dtype(self):
         """Name of the type of products."""
-        return "float8" if self.program.float8 else self.program.dtype
+        program = self.program
+        return "float8" if program.float8 else "tf32" if program.tf32 else program.dtype
 
     @property
     def peak(self):

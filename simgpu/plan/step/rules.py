@@ -1,6 +1,6 @@
 """What a transformer can be split into, and what cannot be computed: each rule once."""
 
-from simgpu.plan.step.recipe.names import PARTIAL_LOSSES
+from simgpu.plan.step.recipe.names import OF_MATRICES, PARTIAL_LOSSES
 
 
 class PlanError(ValueError):
@@ -23,6 +23,7 @@ def broken_rules(job):
     Messages name the options of ``simgpu plan``; reasons name the parts of a plan.
     """
     yield from _indivisible(job)
+    yield from split_matrices(job)
     yield from _impossible(job)
 
 
@@ -59,6 +60,30 @@ def _indivisible(job):
             f"(--etp), do not divide the {job.data * job.tensor} ranks of a pipeline stage (--gpus "
             "/ --pp); give another --ep or --etp",
             "ep x etp does not divide the ranks of a stage",
+        )
+
+
+def split_matrices(job):
+    """Yield an error for each split of the matrices that an optimizer needs as a whole."""
+    name = job.program.optimizer
+    if name not in OF_MATRICES:
+        return
+    for option, given, splits in (
+        ("shard", "0", job.data > 1 and job.program.shard != "none"),
+        ("tp", "1", job.tensor > 1),
+        ("etp", "1", job.expert_split > 1),
+    ):
+        if splits:
+            yield PlanError(
+                f"--optimizer {name} needs whole matrices on each rank, and --{option} splits "
+                f"them; give --{option} {given}, or another optimizer",
+                f"{name} with matrices that {option} splits",
+            )
+    if name == "muon" and job.model.experts:
+        yield PlanError(
+            f"--optimizer muon: {job.model.name} has experts, whose weights of three dimensions "
+            "torch.optim.Muon refuses; give another optimizer",
+            "muon with experts",
         )
 
 

@@ -120,6 +120,11 @@ class CooperativeScheduler:
         if self.error is not None:
             raise self.error
 
+    def fail(self, error) -> None:
+        """End all ranks because of an error in a thread that one of them has started; raise it."""
+        self._stop(error)
+        raise error
+
     def kill(self) -> None:
         """End the current rank as SIGKILL ends a process: none of its code runs again."""
         rank = self.running

@@ -3,7 +3,8 @@
 PyTorch pairs groups by the number of the call.
 
 Every rank of the job has to call `new_group` for every group, in the same order, also for those
-that it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang.
+that it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang. A last
+group that its members alone make hangs only if ``init_process_group`` was given a device.
 """
 
 import functools
@@ -14,6 +15,7 @@ from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.clock import current
 from simgpu.ranks.communication.process_group import SimProcessGroup
+from simgpu.ranks.process import describe_ranks
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.process.torch_internals import C10D
 
@@ -112,11 +114,31 @@ def _check_order(new_group):
         if number == len(made):
             made.append((members, rank.number, user_frame.line()))
         first, other, line = made[number]
-        if members != first:
+        if members == first:
+            _await_all(number, members)
+        else:
             raise RanksError(
                 f"rank {rank.number} makes a group of the ranks {members} ({user_frame.line()}) "
                 f"where rank {other} made one of {first} ({line}); all ranks must make all groups, "
                 "in the same order, including those that they are not in"
             )
+
+    def _await_all(number, members):
+        """Wait as NCCL does: it splits the communicator of all ranks if that is bound to GPUs."""
+        if dist.group.WORLD is None or dist.group.WORLD.bound_device_id is None:
+            return
+        scheduler, line = current.ranks.scheduler, user_frame.line()
+
+        def missing():
+            return [rank.number for rank in scheduler.ranks if counts.get(rank.number, -1) < number]
+
+        scheduler.wait(
+            lambda: not missing(),
+            lambda: (
+                f"waits in new_group({members}) ({line}) for {describe_ranks.subject(missing())}: "
+                "with device_id=, all ranks must make all groups, also those that they are not in; "
+                "or give use_local_synchronization=True"
+            ),
+        )
 
     return checked

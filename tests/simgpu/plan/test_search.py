@@ -155,6 +155,7 @@ def test_plans_train_the_same_batch_in_the_same_type():
     assert fixed.keys() == {p for p in jobs if p.tp == 2 and p.recompute == "full"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "hardware"),
@@ -211,6 +212,7 @@ def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
         assert all(one.step.memory <= ROOM * 4 * 2**30 for one in found.tried)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_tiny_search_finds_the_exhaustive_winner():
     """On four GPUs with so little memory that the plan that is fastest with more does not fit."""
@@ -435,6 +437,7 @@ def small(tmp_path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_command(small, capsys):
     machine = ("--gpus", 4, "--gpu", "h100", "--batch", 8, "--recompute", "none",
@@ -501,6 +504,7 @@ def own(tmp_path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_model_of_ones_own_is_searched_in_the_same_way(own, capsys):
     machine = (own, "--gpus", 2, "--gpu", "a100", "--memory", "200MB", "--batch", 8)

@@ -1,8 +1,9 @@
 """What a recipe can name, without PyTorch: ``simgpu plan --help`` lists it at once."""
 
-OPTIMIZERS = ("adamw", "adam", "sgd", "sgd-momentum", "adamw-8bit")  # of optimizers.py
+OF_MATRICES = ("adafactor", "muon")  # ranks must have each parameter as a whole
+OPTIMIZERS = ("adamw", "adam", "sgd", "sgd-momentum", "adamw-8bit", *OF_MATRICES)  # optimizers.py
 WHOLE_LOSSES, PARTIAL_LOSSES = ("eager", "compiled", "in place"), ("chunked", "fused")  # losses.py
-DTYPES = ("bfloat16", "float16", "float8")  # of products
+DTYPES = ("bfloat16", "float16", "float32", "tf32", "float8")  # of products
 WEIGHTS = ("float32", "bfloat16")  # of what the optimizer changes
 CHUNKS = 8  # torchtune's default
 
