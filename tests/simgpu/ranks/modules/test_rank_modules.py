@@ -15,6 +15,7 @@ import torch.distributed as dist
 from support.paths import TESTS
 
 import simgpu as sim
+from simgpu.ranks.process.modules.shared_modules import is_installed
 from simgpu.run.command import main
 
 PROGRAMS = TESTS / "support" / "programs" / "isolation"
@@ -296,3 +297,13 @@ def test_a_conflict_in_a_shared_module_is_named(late, run_files):
         errors,
     )
     assert torch.nn.functional.relu6 is relu6
+
+
+def test_a_namespace_package_in_one_that_is_gone(tmp_path, monkeypatch):
+    (tmp_path / "outer_of_test" / "inner").mkdir(parents=True)
+    (tmp_path / "outer_of_test" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    inner = importlib.import_module("outer_of_test.inner")
+    monkeypatch.delitem(sys.modules, "outer_of_test.inner")
+    monkeypatch.delitem(sys.modules, "outer_of_test")
+    assert not is_installed(inner)
