@@ -17,18 +17,16 @@ from simgpu.ranks.process import own_stores, signals, threads, torch_internals
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import (
     batches,
-    chunks,
-    dtensor,
     flight_recorder,
     groups,
     operators,
     pipelines,
     saving,
-    sharding,
     silent_mistakes,
     sync_batch_norm,
     unsupported,
 )
+from simgpu.ranks.pytorch.dtensors import chunks, dtensor, sharding
 from simgpu.ranks.pytorch.profiler import patches as profiler
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
