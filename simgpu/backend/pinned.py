@@ -1,5 +1,7 @@
 """Host memory in copies: pinned tensors, copies in flight, and placeholders without data."""
 
+import struct
+
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -8,6 +10,7 @@ from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.races.detector import RaceError
 
+MISSING = struct.unpack("<d", struct.pack("<Q", 0x7FFD_5000_0000_0000))[0]  # a NaN
 _is_pinned = torch.Tensor.is_pinned  # PyTorch's own
 _SAMPLES = 64  # elements that show whether pinned memory has changed
 _READS = 8  # copies from pinned memory that are checked, of those that no one has waited for
@@ -88,12 +91,22 @@ def note_read(machine, source, device, end) -> None:
     machine.pending.append(HostRead(source, device.name, end))
 
 
+def is_missing(number) -> bool:
+    """Whether a float stands for a missing value, or is what arithmetic made of one."""
+    return number != number and _bits(number) == _bits(MISSING)
+
+
+def _bits(number):
+    """Return the significand of a float, in which a NaN has its kind."""
+    return struct.unpack("<Q", struct.pack("<d", number))[0] & 2**52 - 1
+
+
 def poison(tensor):
     """Fill a host tensor with a mark for missing values: NaN, True or an extreme integer."""
     if tensor.numel() == 0:
         return
     if tensor.dtype.is_floating_point or tensor.dtype.is_complex:
-        tensor.fill_(float("nan"))
+        tensor.fill_(MISSING)
     elif tensor.dtype is torch.bool:
         tensor.fill_(True)
     else:

@@ -65,6 +65,11 @@ def _add_comparison(parser):
         help="compare losses and gradients although the runs do not see the same examples, as far "
         "as that is known: a sequence that ranks divide before they call the model",
     )  # fmt: skip
+    add(
+        "--before", metavar="COMMAND",
+        help="a command of the shell before each of the runs, such as 'rm -rf out' for a script "
+        "that resumes from what it has written there",
+    )  # fmt: skip
     add("--show", action="store_true", help="show what the script prints")
     add("--json", metavar="FILE", help="write the report as JSON, too; -: in place of the text")
 
@@ -103,6 +108,7 @@ def parse(parser, argv):
         words, of_script = words[:i], words[i + 1 :]
     if words and not words[0].startswith("-"):
         words = [*words[1:], words[0]]
+        parser.remedy = f"; what {words[-1]} takes stands behind --, after all options"
     args = parser.parse_args(words)
     args.args += of_script
     foreign = [name for name, unset in _OF_RUN.items() if getattr(args, name) != unset]
@@ -118,8 +124,9 @@ def parse(parser, argv):
     is_record = args.record is not None or args.against is not None
     if args.shapes_only and not is_record:
         parser.error("--shapes-only: what is compared are values; leave it out")
-    if is_record and args.one is not None:
-        parser.error("--one: with --record or --against the script runs on N GPUs alone")
+    for name in ("one", "before"):
+        if is_record and getattr(args, name) is not None:
+            parser.error(f"--{name}: with --record or --against the script runs on N GPUs alone")
     args.shapes_only = is_record and not args.with_values
     return args
 

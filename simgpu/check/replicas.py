@@ -66,9 +66,16 @@ def why_other_start(one, many, own) -> str:
         if difference(a, b) > (1e-2 if half else 1e-4):
             return (
                 f"the initial weights differ, such as {name}: norm {a:.6g} on one GPU, {b:.6g} on "
-                f"{len(many.ranks)}. Seed all ranks alike before the model is made"
+                f"{len(many.ranks)}. Seed all ranks alike before the model is made; if the script "
+                "resumes from what it has written, give --before"
             )
     return ""
+
+
+def starts_elsewhere(one, again) -> str:
+    """Return a parameter with which two runs on one GPU do not begin alike; "" if they do."""
+    mine, theirs = (next(iter(run.ranks.values())).start for run in (one, again))
+    return next((n for n in mine.keys() & theirs.keys() if mine[n].digest != theirs[n].digest), "")
 
 
 def compare_ranks(many, own) -> Finding | None:
@@ -102,6 +109,11 @@ def _why(many, i, name, a, b):
         return (
             "no collective is called in this step: wrap the model in DistributedDataParallel, or "
             "reduce its gradients"
+        )
+    if i == 0 and many.num_steps > 1 and not any(step.calls for step in many.at(1).values()):
+        return (
+            "no collective is called in the next step: call the model that DistributedDataParallel "
+            "returns, not its .module, or reduce its gradients"
         )
     found = [steps[rank].gradients.get(name) for rank in (a, b)]
     if None in found or found[0].digest != found[1].digest:

@@ -256,9 +256,18 @@ def is_inside() -> bool:
     """Return whether compiled code runs, as `torch.compiler.is_compiling` does while it is traced.
 
     A backward pass is not traced with the code that it belongs to. PyTorch itself is told that
-    nothing is: its optimisers would leave to a compiler what eager operations cannot do.
+    nothing is: its optimisers would leave to a compiler what eager operations cannot do. Nor is
+    TorchScript, which compiles this function with those that call it, up to its first question.
     """
-    asks = sys._getframe(1).f_globals.get("__name__", "")
+    return (
+        False
+        if torch.jit.is_scripting()
+        else _is_inside(sys._getframe(1).f_globals.get("__name__", ""))
+    )
+
+
+def _is_inside(asks):
+    """Return whether compiled code runs, as the module that `asks` is told."""
     if state.machine is None or asks.partition(".")[0] == "torch":
         return False
     tape = recording(current.find_device())

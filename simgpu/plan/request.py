@@ -16,17 +16,13 @@ from simgpu.network.cluster import Cluster, build_cluster, usual_network
 from simgpu.network.options import find_parts
 from simgpu.plan import user_model
 from simgpu.plan.model_file import find_model
-from simgpu.plan.plans import SHARDS, Plan, check_positive, recomputed
+from simgpu.plan.plans import PER_STAGE, SHARDS, Plan, check_positive, recomputed
 from simgpu.plan.prices import Money
 from simgpu.plan.step.job import Job, Model, PlanError, Program
-from simgpu.plan.step.recipe.losses import parse_loss
-from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
+from simgpu.plan.step.recipe.names import DTYPES, OPTIMIZERS, WEIGHTS, parse_loss
 
-PER_STAGE = 4  # micro-batches for each stage, if no batch is given
-DTYPES = ("bfloat16", "float16", "float32", "tf32", "float8")
 TF32 = (8, 0)  # compute capability: older GPUs multiply such numbers as float32
 STORED = {"float8": "bfloat16", "tf32": "float32"}  # types of numbers that products round
-WEIGHTS = ("float32", "bfloat16")
 LOSSES = "eager, compiled, in-place, chunked[:N], fused"
 
 
@@ -317,6 +313,17 @@ def make_request(model, **options) -> Request:
     except ValueError as error:
         raise PlanError(str(error)) from None
     return Request(model, cluster, plan, workload, money)
+
+
+def request_of(args, model=None, **other):
+    """Return the request that parsed options describe, or one with another model or options."""
+    given = {name: value for name, value in vars(args).items() if name in OPTIONS} | other
+    return make_request(args.model if model is None else model, **given)
+
+
+def plan_options(args):
+    """Return the fields of `Plan` that were given, which a search does not change."""
+    return {field.name: getattr(args, field.name) for field in fields(Plan) if field.name in args}
 
 
 def _find(model):

@@ -7,11 +7,13 @@ import traceback
 from contextlib import contextmanager
 
 import simgpu as sim
+from simgpu.backend.routing import Routing
 from simgpu.clock.current import state
 from simgpu.compiled.gain import compiled_notes, has_compiled
 from simgpu.run import faults, options, page
 from simgpu.run.cuda.spelling import cuda_spelling, mentions_cuda
 from simgpu.run.failures import describe_left, say
+from simgpu.run.finite import missing_is_finite
 from simgpu.run.loader import choice
 from simgpu.run.loader.lane import Loaders
 from simgpu.run.processes import Driver
@@ -31,6 +33,7 @@ def main(argv=None) -> int:
     args = parser.parse_args(argv)
     try:
         notes = options.notes(args)
+        Routing(args.routing)  # raises if it is invalid
         page.check(args.timeline)
         wrong, work = faults.parse(args.slow, args.kill, args.slow_card), options.per_step(args)
         steps = Steps(args.steps, options.host_per_step(args))
@@ -53,6 +56,7 @@ def main(argv=None) -> int:
         SimulatedTime(not args.wall_clock) as time,
         steps,
         loaders,
+        missing_is_finite(args.shapes_only),
         hint(steps, args.shapes_only),
     ):
         code = run(job, args.max_restarts, time, steps)

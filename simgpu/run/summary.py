@@ -43,6 +43,7 @@ import simgpu as sim
 from simgpu.bands.find import find_band, in_words
 from simgpu.bands.kinds import Kind, kind_of
 from simgpu.clock import current
+from simgpu.clock.trace import OF_RANKS
 from simgpu.device_api import memory
 from simgpu.hardware import host
 from simgpu.hardware.specs import GPU
@@ -351,15 +352,16 @@ def summarize(
     at_peak = sum(done / gpu.flops[name] for name, done in by_type.items())  # seconds
     # Of all types together, each at its own peak: that of the main type is only the largest part.
     peak = by_type.total() / at_peak if at_peak else gpu.flops[peak_type]
+    devices = _devices()
     return Summary(
         hardware=f"{_describe(cluster, list(ranks))}{faults}",
         start=start,
         end=end,
         num_steps=len(durations),
         step_seconds=average(durations or [end - start]),
-        peak_memory={rank: sim.max_memory_allocated(i) for i, rank in enumerate(ranks)},
-        peak_reserved={rank: memory.max_memory_reserved(i) for i, rank in enumerate(ranks)},
-        uncounted=dict(zip(ranks, _uncounted(), strict=True)),
+        peak_memory={r: sim.max_memory_allocated(devices[r].index) for r in ranks},
+        peak_reserved={r: memory.max_memory_reserved(devices[r].index) for r in ranks},
+        uncounted={r: devices[r].connections.num_bytes() for r in ranks},
         gpu_memory=gpu.memory,
         mfu=flops / (len(ranks) * peak * (end - start)),
         peak_type=peak_type,
@@ -390,9 +392,9 @@ def _work(ranks, start, end):
     }  # fmt: skip
 
 
-def _uncounted():
-    """Return what CUDA's context and NCCL's buffers take on each device that ran."""
-    return [device.connections.num_bytes() for device in current.current_machine().devices]
+def _devices():
+    """Return the device of each rank that ran, also of those that used none."""
+    return {device.row - OF_RANKS: device for device in current.current_machine().devices}
 
 
 def _describe(cluster, ranks):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from simgpu.plan.plans import Plan
 from simgpu.plan.step.job import PlanError
-from simgpu.plan.step.recipe.optimizers import OF_MATRICES
+from simgpu.plan.step.recipe.names import OF_MATRICES
 
 RECOMPUTE = "none", "selective", "full"  # core_attn saves little of fused attention
 SCHEDULES = (("1f1b", None), ("interleaved", 2), ("interleaved", 4))

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.published import bands, record
 from benchmarks.published.bands import Row, Widening, band_of, checks, left_out, widening
 from simgpu.bands import find
@@ -86,6 +88,7 @@ def test_kinds_with_too_few_rows_are_judged_by_what_they_are_taken_with():
     assert [one.judged for one in checks(found)] == [2 * ENOUGH]
 
 
+@pytest.mark.long
 def test_the_command_says_how_good_each_band_is(capsys):
     bands.main()
     lines = capsys.readouterr().out.splitlines()

@@ -16,6 +16,7 @@ from simgpu.backend.operations import endless
 from simgpu.backend.operations.known_values import overwrite
 from simgpu.backend.operations.run import run
 from simgpu.backend.pinned import (
+    MISSING,
     HostCopy,
     is_pinned,
     is_placeholder,
@@ -250,4 +251,6 @@ def _local_scalar(op, args, kwargs):
     device.to_host(tensor.element_size(), reason="item")
     if not real and number is not None:
         return op.func(torch.full_like(tensor._data, number, device="cpu"))
+    if not real and tensor.is_floating_point():
+        return MISSING
     return op.func(tensor._data if real else placeholder(tensor._data))

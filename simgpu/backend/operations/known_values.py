@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from simgpu import user_frame
 from simgpu.backend.operations.call import Call
+from simgpu.backend.operations.truths import truth
 from simgpu.backend.pinned import poison
 from simgpu.backend.tensor import MAX_CONTROL, SimTensor, to_meta
 from simgpu.clock import current
@@ -117,7 +118,7 @@ def note_equal(call, wrapped) -> None:
 
 
 def _number(call):
-    """Return the constant that a call fills a tensor with; None if it fills it with none."""
+    """Return the number that all of a call's result is; None if it is not known."""
     name, args = call.op.packet_name, call.args
     if name in _FILLS:
         return _FILLS[name]
@@ -126,7 +127,7 @@ def _number(call):
     if name in _KEEP_EQUAL and isinstance(args[0], SimTensor):
         number, dtype = args[0]._block.equal, call.kwargs.get("dtype")
         return number if number is None or dtype is None else _as(dtype, number)
-    return None
+    return truth(call)
 
 
 def as_number(value):

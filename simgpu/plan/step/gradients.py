@@ -6,7 +6,8 @@ import torch
 import torch.distributed as dist
 
 from simgpu.plan.step.layers import Layer
-from simgpu.plan.step.recipe.optimizers import OF_MATRICES, make_optimizer
+from simgpu.plan.step.recipe.names import OF_MATRICES
+from simgpu.plan.step.recipe.optimizers import make_optimizer
 
 
 class Buckets:

@@ -1,7 +1,6 @@
 """What a transformer can be split into, and what cannot be computed: each rule once."""
 
-from simgpu.plan.step.recipe.losses import OF_HIDDEN
-from simgpu.plan.step.recipe.optimizers import OF_MATRICES
+from simgpu.plan.step.recipe.names import OF_MATRICES, PARTIAL_LOSSES
 
 
 class PlanError(ValueError):
@@ -99,7 +98,7 @@ def _impossible(job):
             f"--recompute {option}:{count}: a stage has {layers} layers; give at most {layers}",
             f"recompute={option} has more layers than a stage",
         )
-    if program.loss in OF_HIDDEN and job.tensor > 1:
+    if program.loss in PARTIAL_LOSSES and job.tensor > 1:
         yield PlanError(
             f"--loss {program.loss} computes logits of the whole vocabulary, which --tp "
             f"{job.tensor} splits; give --tp 1, or --loss eager",

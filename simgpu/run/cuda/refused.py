@@ -145,13 +145,15 @@ _PACKAGES = {  # kernels for real GPUs
     "apex": "PyTorch's modules and optimizers",
 }
 
+_NO_DRIVER = "0 active drivers", "libcuda.so cannot found"  # Triton 3.6, 3.9
+
 
 def hint(error) -> str:
     """Return what to do about an error of a package of CUDA kernels, or ``""``."""
     name = (getattr(error, "name", None) or "").partition(".")[0]
     if isinstance(error, ImportError) and name in _PACKAGES:
         what = f"{name} has kernels for real GPUs, which simulated GPUs do not run"
-    elif "0 active drivers" in str(error):
+    elif any(words in str(error) for words in _NO_DRIVER):
         name, what = "triton", "simulated GPUs do not run Triton kernels"
     else:
         return ""

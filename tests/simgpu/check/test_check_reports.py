@@ -16,8 +16,14 @@ FAULTS = {  # report -> quantity, first step, a part of the cause, a part of the
         "examples", 7, "the sampler is at the same epoch", "return super().__iter__()",
     ),
     "automodel_3157": ("loss", 1, "2 times too small: each GPU divides", "loss.backward()"),
+    "buildnanogpt_30": (
+        "parameters", 1, "their gradients differ between the ranks", "optimizer.step()",
+    ),
     "deepspeed_5066": ("collectives", 1, "an expert without tokens", "dist.all_reduce("),
+    "lightly_1977": ("gradients", 1, "2 times too small: each GPU divides", "optimizer.step()"),
+    "opentslm_49": ("parameters", 1, "not its .module", "optimizer.step()"),
     "transformers_37474": ("loss", 1, "divide each rank's sum by what all", "loss.backward()"),
+    "veomni_184": ("gradients", 1, "√2 times too small: the norm that", "optimizer.step()"),
 }  # fmt: skip
 
 

@@ -313,6 +313,12 @@ for _ in range(2):
     assert function(x).sum().item() == 8
 assert not torch.compiler.is_compiling()
 
+@torch.jit.script
+def scripted(x):
+    return x if torch.compiler.is_compiling() else x * 3
+
+assert scripted(x).sum().item() == 12
+
 @torch.compiler.disable
 def outside(x):
     return x + 1

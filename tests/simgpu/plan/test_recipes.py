@@ -13,6 +13,7 @@ from simgpu.plan.plans import parse
 from simgpu.plan.request import make_request
 from simgpu.plan.simulate import run, simulate
 from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.recipe import losses, names, optimizers
 from simgpu.search.bounds import bounds_of, probe, probe_key
 
 # So many weights that nothing else counts when the optimizer runs.
@@ -22,6 +23,12 @@ SMALL = Model(1024, 8, 8, 1024, 8192, gated=True, tied=False)
 STATES = {"adamw": 8, "adam": 8, "sgd": 0, "sgd-momentum": 4, "adamw-8bit": 2 + 8 / 256}
 LOW_STATES = STATES | {"adamw": 4, "adam": 4, "sgd-momentum": 2}
 SPLITS = {"one GPU": (1, 0), "DDP": (8, 0), "ZeRO-1": (8, 1), "FSDP2": (8, 3)}
+
+
+def test_what_can_be_named_is_what_there_is():
+    assert tuple(optimizers.OPTIMIZERS) == names.OPTIMIZERS
+    assert tuple(losses.OF_LOGITS) == names.WHOLE_LOSSES
+    assert tuple(losses.OF_HIDDEN) == names.PARTIAL_LOSSES
 
 
 def job_of(gpus=1, shard=0, model=WIDE, gpu="h100", **options):

@@ -114,6 +114,7 @@ def run(script, gpus):
     return found["step_time_seconds"], max(found["peak_memory_bytes"].values())
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.sample(3)

@@ -54,6 +54,7 @@ def test_the_peak_of_a_deep_model_is_the_full_one(program):
     assert extended.reserved == pytest.approx(full.reserved, rel=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("context", [2, 8])
 def test_a_long_sequence_reserves_what_the_full_step_does_to_a_few_percent(context):
@@ -100,6 +101,7 @@ def test_stages_are_extended_too(kind):
         assert seconds == pytest.approx(full.causes[cause], abs=0.03 * full.seconds), cause
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(

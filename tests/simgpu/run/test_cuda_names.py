@@ -108,11 +108,12 @@ def test_packages_of_kernels_get_a_hint(simgpu_run):
     assert "use torch.nn.functional.scaled_dot_product_attention" in err
 
 
-def test_a_triton_kernel_gets_a_hint(simgpu_run):
+@pytest.mark.parametrize(
+    "error", ["0 active drivers ([]). There should only be one.", "libcuda.so cannot found!\\n"]
+)
+def test_a_triton_kernel_gets_a_hint(error, simgpu_run):
     """Triton can be imported without a GPU, and says this when a kernel is to run."""
-    code, _, err = simgpu_run(
-        "raise RuntimeError('0 active drivers ([]). There should only be one.')\n"
-    )
+    code, _, err = simgpu_run(f"raise RuntimeError('{error}')\n")
     assert code == 1
     assert "simulated GPUs do not run Triton kernels; use PyTorch's operations" in err
     _, _, err = simgpu_run("raise RuntimeError('no active drivers')\n")

@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import math
 import os
 import re
 import signal
@@ -388,6 +389,21 @@ def test_shapes_only(launch):
     assert code == 0
     assert out.startswith("nan\nnan\n")
     assert "step time" in out
+
+
+def test_a_check_for_finite_losses_passes_with_shapes_only(launch):
+    source = WORK + (
+        "import math\n"
+        "loss = (x @ x).sum()\n"
+        "numbers = loss.item(), 2 * loss.item() / 3, -loss.bfloat16().item(), loss.cpu().item()\n"
+        "print([math.isfinite(number) and not math.isnan(number) for number in numbers])\n"
+        "print(math.isfinite(loss), math.isnan(math.nan), math.isfinite(math.inf))\n"
+    )
+    before = math.isfinite
+    code, out, _ = launch(source, options=["--shapes-only"])
+    assert code == 0
+    assert out.startswith(2 * f"{[True] * 4}\nTrue True False\n")
+    assert math.isfinite is before
 
 
 def test_steps_that_take_no_time(launch, tmp_path):

@@ -445,3 +445,13 @@ def test_a_run_without_products_has_no_mfu(simgpu_run):
     source = "import torch\ntorch.cuda.set_device(0)\nx = torch.ones(8, 8, device='cuda')\n"
     assert "MFU" not in simgpu_run(f"{source}x + 1\n", "--nproc-per-node", "1")[1]
     assert "MFU" in simgpu_run(f"{source}x @ x\n", "--nproc-per-node", "1")[1]
+
+
+def test_a_rank_that_uses_no_gpu():
+    def program(rank):
+        if rank:
+            torch.empty(100 * rank, 2**20, device="sim").add_(1)
+
+    summary, _ = measure(program, 3)
+    assert list(summary.peak_memory) == list(summary.uncounted) == [1, 2]
+    assert summary.peak_memory[2] == 2 * summary.peak_memory[1] > 0

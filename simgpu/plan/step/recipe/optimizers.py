@@ -9,7 +9,6 @@ OPTIMIZERS = {
     "adamw": AdamW, "adam": Adam, "sgd": SGD, "sgd-momentum": Momentum, "adamw-8bit": AdamW8bit,
     "adafactor": Adafactor, "muon": Muon,
 }  # what `Program.optimizer` can name  # fmt: skip
-OF_MATRICES = "adafactor", "muon"  # ranks must have each parameter as a whole
 # Numbers in the parameters' type, at least: Adafactor's are few, and Muon has AdamW's of tables.
 STATES = {"adamw": 2, "adam": 2, "sgd": 0, "sgd-momentum": 1, "adafactor": 0, "muon": 1}
 
