@@ -25,6 +25,7 @@ from simgpu.ranks.pytorch import (
     pipelines,
     saving,
     sharding,
+    silent_mistakes,
     sync_batch_norm,
     unsupported,
 )
@@ -68,6 +69,7 @@ def patched():
                 **saves.replacements(),
                 **sharding.replacements(),
                 **signals.replacements(),
+                **silent_mistakes.replacements(),
                 **sync_batch_norm.replacements(),
                 **threads.replacements(),
                 **unsupported.replacements(),

@@ -455,3 +455,12 @@ def test_a_rank_that_uses_no_gpu():
     summary, _ = measure(program, 3)
     assert list(summary.peak_memory) == list(summary.uncounted) == [1, 2]
     assert summary.peak_memory[2] == 2 * summary.peak_memory[1] > 0
+
+
+@pytest.mark.parametrize("before", ["", "torch.ones(4, device=f'cuda:{rank}') + 1"])
+def test_ranks_of_a_spawn_that_leave_at_once_are_named(simgpu_run, before):
+    source = f"def work(rank):\n    import torch\n    {before}\n    exit()\n"
+    start = "if __name__ == '__main__':\n    torch.multiprocessing.spawn(work, nprocs=2)\n"
+    code, out, err = simgpu_run(f"import torch.multiprocessing\n{source}{start}")
+    assert code == 0, err
+    assert "2 of 2 ranks left by exit() in train.py:5" in out + err
