@@ -33,7 +33,8 @@ book: setup  ## build the book: _build/html/index.html (in Korean: make book LAN
 pdf: book  ## the book as one file: _build/pdf/book.pdf
 	$(RUN) $(IN) -m tools.chromium.pdf $(ARGS)
 
-# JupyterLab does not ask whether it may fetch news.
+# JupyterLab does not ask whether it may fetch news, and starts for root, as in containers: loopback and
+# a token are what protects it.
 lab edit: export JUPYTER_CONFIG_PATH := $(CURDIR)/tools/readers/lab$(if $(JUPYTER_CONFIG_PATH),:$(JUPYTER_CONFIG_PATH))
 
 lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept
@@ -92,13 +93,14 @@ SCRIPTS = --ignore-glob "*/check/reports/*.py" --ignore-glob "*_plain.py" --igno
   --ignore-glob "*/scripts/mesh.py"
 
 check: lint  ## less than a minute, for every save: lint and unit tests
-	$(PYTEST) $(TWO) -p no:nbval -m "not (process or slow or browser or exhaustive)" tests $(ARGS)
+	$(PYTEST) $(TWO) -p no:nbval -m "not (process or slow or long or browser or exhaustive)" tests $(ARGS)
 
 # Notebooks that passed, and whose outputs depend on nothing that has changed since, are skipped
-# (tests/support/suite/proved.py); `make test AGAIN=1` runs them, too.
+# (tests/support/suite/proved.py); `make test FULL=1` runs them, too, and what is marked `long`.
+SHORT = $(if $(FULL),,or long)
 test: lint  ## for every commit: unit tests, jobs, doctests, notebooks that changed, the book
-	$(PYTEST) $(TWO) -m "not (browser or exhaustive)" --doctest-modules $(SCRIPTS) \
-	  $(NOTEBOOKS) --nbval-sanitize-with tests/sanitise.cfg $(if $(AGAIN),,--skip-proved) \
+	$(PYTEST) $(TWO) -m "not (browser or exhaustive $(SHORT))" --doctest-modules $(SCRIPTS) \
+	  $(NOTEBOOKS) --nbval-sanitize-with tests/sanitise.cfg $(if $(FULL),,--skip-proved) \
 	  chapters d2lmini simgpu tests $(ARGS)
 
 # `make test-all PARTS="tests/simgpu/races tests/book"` runs a part of it.

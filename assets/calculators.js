@@ -91,9 +91,11 @@ const TITLES = { step: say("Time of a step"), scaling: say("Scaling"), memory: s
 const ANY = ["bucket", "billions", "active", "rate"];  // need not be whole numbers
 const OWN = { compare: { gpu: "h100" }, memory: { width: 16384, layers: 24, batch: 4096, stage: "3", precision: "mixed" } };
 
+const usual = (kind, name) => OWN[kind]?.[name] ?? FIELDS[name][1];
+const linked = (kind, name) => new URLSearchParams(location.search).get(`${kind}.${name}`);
+
 function field(kind, name, change) {
-  const [label, usual, ...rest] = FIELDS[name], shared = new URLSearchParams(location.search).get(`${kind}.${name}`);
-  const value = shared ?? OWN[kind]?.[name] ?? usual;
+  const [label, , ...rest] = FIELDS[name], value = linked(kind, name) ?? usual(kind, name);
   let made;
   if (Array.isArray(rest[0])) {
     const option = ([v, text]) => Array.isArray(text) ? html("optgroup", { label: v }, ...text.map(option))
@@ -104,6 +106,46 @@ function field(kind, name, change) {
     made = html("input", { name, type: "number", value, min, max, step, required: true, oninput: change });
   }
   return html("label", {}, label, made);
+}
+
+/* What a reader has entered: one set for the calculators of all pages, kept in this browser; nothing is sent. */
+const KEPT = "d2l-calculators", SAME = { trained: "model", many: "gpus" };
+const SIZES = ["width", "layers", "billions", "active", "sequence"];  // a model has them
+const shown = new Set();  // of each calculator, what shows the set's values or its own
+
+function entered() {
+  try { return JSON.parse(localStorage.getItem(KEPT)) ?? {}; } catch { return {}; }
+}
+
+function keep(set) {
+  try { localStorage.setItem(KEPT, JSON.stringify(set)); } catch { /* this page alone has it, then */ }
+}
+
+/** The set with the values of a calculator; `changed` is the field that a reader has changed. */
+function withValues(before, input, changed) {
+  const set = { ...before };
+  if (["model", "trained", ...SIZES].includes(changed)) for (const name of ["model", ...SIZES]) delete set[name];
+  if (changed === "gpu") delete set.link;
+  for (const [name, value] of Object.entries(input)) if (value !== "") set[SAME[name] ?? name] = value;
+  const count = input.gpus ?? input.many;
+  if (input.nodes) set.gpus = input.perNode * input.nodes;
+  else if (count <= 8) Object.assign(set, { perNode: count, nodes: 1 });
+  else if (count % 8 === 0) Object.assign(set, { perNode: 8, nodes: count / 8 });
+  return set;
+}
+
+/** Show the set's values in the fields of a calculator. */
+function adopt(elements, set) {
+  const own = elements.model ?? elements.trained, has = (name) => set[name] !== undefined;
+  for (const e of elements) {
+    const value = set[SAME[e.name] ?? e.name], old = e.value;
+    if (value === undefined) continue;
+    e.value = value;
+    if (!e.value || !e.checkValidity()) e.value = old;  // another calculator's choice
+  }
+  if (!has("model") && SIZES.some((name) => has(name) && elements[name])) own.value = "";
+  if (has("model") && !SIZES.some((name) => has(name) && elements[name])) fillIn(elements, own.name);
+  if (has("gpu") && !has("link") && elements.link) elements.link.value = P.gpus[set.gpu].link;
 }
 
 /* Answers */
@@ -279,6 +321,12 @@ function fillIn(elements, changed) {
   if (billions) billions.dataset.last = billions.value;
 }
 
+/** Keep a set, or none, and show it in all calculators but the one that has made it. */
+function share(set, maker) {
+  keep(set);
+  for (const take of shown) if (take !== maker) take(set);
+}
+
 /** Show one calculator in an element. */
 function show(root) {
   const kind = root.dataset.of, output = html("div", {});
@@ -295,10 +343,16 @@ function show(root) {
     }
     const input = {};
     for (const e of form.elements) if (e.name) input[e.name] = e.tagName === "SELECT" ? e.value : Number(e.value);
+    if (event) share(withValues(entered(), input, event.target.name), take);
     const setting = new URLSearchParams(Object.entries(input).map(([name, value]) => [`${kind}.${name}`, value]));
     link.href = `?${setting}${root.id ? `#${root.id}` : ""}`;
     // Drawn in the pixels of the page, so that letters keep their size on phones.
     output.replaceChildren(...SHOW[kind](input, Math.max(root.clientWidth - 34, 220)));
+  };
+  const take = (set) => {
+    if (set) adopt(form.elements, set);
+    else for (const e of form.elements) e.value = usual(kind, e.name);
+    calculate();
   };
   const form = html("form", { className: "d2l-fields", onsubmit: (event) => event.preventDefault() },
     ...USES[kind].map((name) => field(kind, name, calculate)));
@@ -308,9 +362,13 @@ function show(root) {
   output.setAttribute("aria-live", "polite");
   const link = html("a", { className: "d2l-share", title: say("Opens this page with these numbers") },
     say("Link to this setting"));
+  const reset = html("button", { type: "button", className: "d2l-share", onclick: () => share(null) },
+    say("Back to the page's numbers"));
   root.id ||= `calculator-${kind}`;
-  root.replaceChildren(form, output, link);
-  calculate();
+  root.replaceChildren(form, output, html("p", {}, link, " ", reset));
+  shown.add(take);
+  if (USES[kind].some((name) => linked(kind, name) !== null)) calculate();
+  else take(entered());
   let before = root.clientWidth;
   new ResizeObserver(() => {
     if (root.clientWidth === before) return;

@@ -46,111 +46,41 @@ Examples
 True
 """
 
+import sys as _sys
 from importlib import import_module as _import_module
+from importlib.util import find_spec as _find_spec
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from simgpu import saving as _saving
-from simgpu.backend.check_races import check_races
-from simgpu.backend.operations.host_ops import host_ops
-from simgpu.backend.pinned import empty_pinned, is_pinned, pin_memory
-from simgpu.backend.tensor import SimTensor
-from simgpu.calibrate import calibrate
-from simgpu.clock.current import (
-    current_device,
-    device_count,
-    is_numeric,
-    machine_in_use,
-    set_device,
-)
-from simgpu.clock.queries import (
-    current_stream,
-    default_stream,
-    get_device_spec,
-    get_link_spec,
-    max_memory_allocated,
-    memory_allocated,
-    now,
-    reset,
-    reset_peak_memory_stats,
-    synchronize,
-    trace,
-)
-from simgpu.clock.span import Span
-from simgpu.clock.streams import Event, Stream
-from simgpu.configure import close, configure, machine
-from simgpu.hardware import (
-    CPU,
-    CPUS,
-    GPU,
-    GPUS,
-    LINKS,
-    Link,
-    find_cpu,
-    find_gpu,
-    find_link,
-    set_default_gpu,
-)
-from simgpu.kernels.register import register_kernel
-from simgpu.naming import device_name, is_simulated, torch_device
-from simgpu.races.detector import RaceError
-from simgpu.ranks.process.scheduler import RanksError
-from simgpu.ranks.spawn import spawn
+if _TYPE_CHECKING:
+    from simgpu.api import *  # noqa: F403
 
 __version__ = "0.1.0"
-_saving.register()
 
 
 def __getattr__(name):
-    """Import `simgpu.plan` and `simgpu.compare` when they are first used."""
-    if name in ("plan", "compare"):
+    """Import a module when its name is first used, and all of `simgpu.api` with any other name."""
+    special = name.startswith("__")
+    if not special and _find_spec(f"{__name__}.{name}"):
         return _import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if special and name != "__all__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _load(name)
 
 
-__all__ = [
-    "CPU",
-    "CPUS",
-    "GPU",
-    "GPUS",
-    "LINKS",
-    "Event",
-    "Link",
-    "RaceError",
-    "RanksError",
-    "SimTensor",
-    "Span",
-    "Stream",
-    "calibrate",
-    "check_races",
-    "close",
-    "configure",
-    "current_device",
-    "current_stream",
-    "default_stream",
-    "device_count",
-    "device_name",
-    "empty_pinned",
-    "find_cpu",
-    "find_gpu",
-    "find_link",
-    "get_device_spec",
-    "get_link_spec",
-    "host_ops",
-    "is_numeric",
-    "is_pinned",
-    "is_simulated",
-    "machine",
-    "machine_in_use",
-    "max_memory_allocated",
-    "memory_allocated",
-    "now",
-    "pin_memory",
-    "register_kernel",
-    "reset",
-    "reset_peak_memory_stats",
-    "set_default_gpu",
-    "set_device",
-    "spawn",
-    "synchronize",
-    "torch_device",
-    "trace",
-]
+def _load(name):
+    """Import the public names, which import PyTorch; return that of one of them."""
+    from simgpu import api
+
+    public = {each: getattr(api, each) for each in ("__all__", *api.__all__)}
+    globals().update(public)
+    if name not in public:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return public[name]
+
+
+def __dir__():
+    return [*globals(), *_load("__all__")]
+
+
+if "torch" in _sys.modules:  # nothing to save
+    _load("__all__")

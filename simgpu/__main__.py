@@ -1,16 +1,20 @@
-"""The command ``simgpu``, also as ``python -m simgpu``."""
+"""The command ``simgpu``, also as ``python -m simgpu``.
+
+PyTorch takes seconds to import, so a command's options are parsed before: ``--help`` and mistakes
+are answered at once.
+"""
 
 import os
 import sys
-
-import torch
+from importlib.metadata import version
 
 import simgpu
 from simgpu import list_gpus
-from simgpu.calibrate import main as calibrate
-from simgpu.check.command import main as check
+from simgpu.check import options as of_check
+from simgpu.compare import options as of_compare
 from simgpu.nearest import unknown
-from simgpu.run import command
+from simgpu.plan import options as of_plan
+from simgpu.run import options as of_run
 
 INTERRUPTED = 130  # the exit code of a program that Ctrl-C has ended
 USAGE = """\
@@ -27,8 +31,17 @@ usage: simgpu COMMAND ...
 `simgpu COMMAND --help` lists the options of a command, `simgpu --version` prints the versions."""
 
 
+def run_script(arguments) -> int:
+    """Run the command ``simgpu run``."""
+    of_run.make_parser().parse_args(arguments)
+    from simgpu.run.command import main
+
+    return main(arguments)
+
+
 def plan(arguments) -> int:
-    """Run the command ``simgpu plan``; importing PyTorch's pipelines takes a second."""
+    """Run the command ``simgpu plan``."""
+    of_plan.make_parser().parse_args(arguments)
     from simgpu.plan.command import main
     from simgpu.search.command import print_search
 
@@ -36,14 +49,30 @@ def plan(arguments) -> int:
 
 
 def compare(arguments) -> int:
-    """Run the command ``simgpu compare``, which imports them, too."""
+    """Run the command ``simgpu compare``."""
+    of_compare.make_parser().parse_args(arguments)
     from simgpu.compare.command import main
 
     return main(arguments)
 
 
+def check(arguments) -> int:
+    """Run the command ``simgpu check``."""
+    of_check.parse(of_check.make_parser(), arguments)
+    from simgpu.check.command import main
+
+    return main(arguments)
+
+
+def calibrate(arguments) -> int:
+    """Run the command ``simgpu calibrate``."""
+    from simgpu.calibration import main
+
+    return main(arguments)
+
+
 COMMANDS = {
-    "run": command.main, "plan": plan, "compare": compare, "check": check,
+    "run": run_script, "plan": plan, "compare": compare, "check": check,
     "gpus": list_gpus.main, "calibrate": calibrate,
 }  # fmt: skip
 
@@ -55,7 +84,7 @@ def main(argv=None) -> int:
         print(USAGE)
         return 0
     if name == "--version":
-        print(f"simgpu {simgpu.__version__}, PyTorch {torch.__version__}")
+        print(f"simgpu {simgpu.__version__}, PyTorch {version('torch')}")
         return 0
     if name not in COMMANDS:
         wrong = unknown("command", name, COMMANDS)

@@ -1,7 +1,8 @@
 """Save and load simulated tensors: ``torch.save``, ``torch.load``, ``pickle``.
 
 A saved tensor records its device, as a CUDA tensor does. ``map_location`` overrides it; with
-``map_location="cpu"`` it can be loaded without a simulated machine (`simgpu` must be importable).
+``map_location="cpu"`` it can be loaded without a simulated machine, once a name of `simgpu` was
+used, or `simgpu` imported after PyTorch.
 ``map_location="sim:1"`` loads tensors of other devices onto a simulated GPU.
 
 Without values (``numerics=False``), a tensor is saved as its shape, and loaded as one whose values

@@ -3,12 +3,15 @@
 import os
 import sys
 import sysconfig
+import threading
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 
 _OURS = tuple(str(path) + os.sep for path in (Path(__file__).parent, Path(torch.__file__).parent))
+# No lines of the program: the simulator's own, and those that start the thread of a rank.
+_NOT_SHOWN = (_OURS[0], threading.__file__, "<frozen")
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 
@@ -65,6 +68,25 @@ def line_of_frame(frame) -> str:
         found = found.f_back
     found = found or frame
     return _describe(found.f_code, found.f_lineno)
+
+
+def stack() -> list[dict]:
+    """Return Python's stack as PyTorch records it, without the simulator's own calls.
+
+    Returns
+    -------
+    list of dict
+        The file, the line and the function of each call, the innermost first.
+    """
+    frame, found = sys._getframe(1), []
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_NOT_SHOWN):
+            found.append(
+                {"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name}
+            )
+        frame = frame.f_back
+    return found
 
 
 @lru_cache(4096)

@@ -23,15 +23,15 @@ simgpu.kernels
 simgpu.backend
 simgpu.backend.operations  simgpu.backend.attention
 simgpu.backend.pytorch
-simgpu.saving  simgpu.configure
+simgpu.saving  simgpu.configuration
 simgpu.compiled
 simgpu.ranks.process
 simgpu.ranks.communication
 simgpu.ranks.pytorch
 simgpu.ranks
 simgpu.list_gpus
-simgpu.calibrate
-simgpu
+simgpu.calibration
+simgpu.api  simgpu
 simgpu.timeline
 simgpu.bands
 simgpu.run
@@ -55,9 +55,10 @@ PLACES = {name: i for i, line in enumerate(LAYERS.split("\n")) for name in line.
 SLOW_TO_IMPORT = {"sklearn", "IPython", "matplotlib", "torch.utils.benchmark"}
 SLOW_TO_IMPORT |= {"d2lmini.data.cache"}  # pooch
 SLOW_TO_IMPORT |= {
+    "simgpu.api", "simgpu.calibration", "simgpu.run.command", "simgpu.check.command",
     "simgpu.plan.command", "simgpu.plan.report", "simgpu.plan.request",
     "simgpu.search.command", "simgpu.compare.command", "simgpu.compare.comparison",
-}  # torch.distributed.pipelining  # fmt: skip
+}  # PyTorch; see simgpu/__main__.py  # fmt: skip
 MOST_MODULES = 14  # in one folder, __init__.py included
 
 

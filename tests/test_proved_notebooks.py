@@ -193,6 +193,7 @@ def run(repository, *options):
     return {outcome: int(count) for count, outcome in counts}, done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 def test_it_is_skipped_until_something_changes(repository):

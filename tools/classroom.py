@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_code_cell
+from tqdm import tqdm
 
 from tools.notebooks import tags
 from tools.readers import build, place
@@ -175,20 +176,22 @@ def judge_cells(exercise):
     ]
 
 
-def run(notebook, timeout=300):
-    """Run a notebook to its end, whatever its cells raise; in place."""
+def run(notebook, timeout=300, name=None):
+    """Run a notebook to its end, whatever its cells raise; in place. A terminal sees how far."""
     from nbclient import NotebookClient
 
-    NotebookClient(
-        notebook,
-        timeout=timeout,
-        interrupt_on_timeout=True,
-        allow_errors=True,
-        resources={"metadata": {"path": str(ROOT / "chapters")}},
-    ).execute()
+    with tqdm(desc=name, total=len(notebook.cells), unit="cell", leave=False, disable=None) as bar:
+        NotebookClient(
+            notebook,
+            timeout=timeout,
+            interrupt_on_timeout=True,
+            allow_errors=True,
+            resources={"metadata": {"path": str(ROOT / "chapters")}},
+            on_cell_start=lambda cell_index, **_: bar.update(cell_index - bar.n),
+        ).execute()
 
 
-def points(path, timeout=300, folder=None):
+def points(path, timeout=300, folder=None, name=None):
     """Judge a notebook that a student has handed in.
 
     Parameters
@@ -200,6 +203,8 @@ def points(path, timeout=300, folder=None):
         Seconds for a cell.
     folder : pathlib.Path, optional
         Where the sources of the chapters are.
+    name : str, optional
+        What a terminal calls the notebook while it runs.
 
     Returns
     -------
@@ -210,7 +215,7 @@ def points(path, timeout=300, folder=None):
         raise ValueError(f"{path}: no chapter has this name; leave the names as they were")
     wanted = exercises(nbformat.read(source, as_version=4))
     notebook = judged(nbformat.read(path, as_version=4), wanted)
-    run(notebook, timeout)
+    run(notebook, timeout, name)
     student = path.resolve().parent.name
     return [
         Result(student, source.stem, n, *outcome(notebook, exercise))
@@ -234,6 +239,9 @@ def problem(cell):
     for output in cell.outputs:
         if output.output_type == "error":
             text = " ".join(str(output.evalue).split())
+            missing = re.fullmatch(r"name '(\w+)' is not defined", text)
+            if missing and re.search(rf"\b{missing[1]}\b", cell.source):
+                return f"not answered: {text}"
             return text if output.ename == "AssertionError" else f"{output.ename}: {text}"
     return "" if cell.execution_count is not None else "not run"
 
@@ -273,9 +281,10 @@ def main(arguments=None):
         print(f"student edition: {len(names)} notebooks without solutions in\n{options.folder}")
         return 0
     try:
-        report(
-            [r for path in options.notebooks for r in points(path, options.timeout)], options.csv
-        )
+        names = [f"{n} of {len(options.notebooks)}" for n in range(1, len(options.notebooks) + 1)]
+        given = zip(options.notebooks, names, strict=True)
+        results = [r for path, name in given for r in points(path, options.timeout, name=name)]
+        report(results, options.csv)
     except (ValueError, OSError) as error:
         print(f"points: {error}", file=sys.stderr)
         return 1

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = IMAGE_DIR.parent / "bring-your-own-script.md"
 SCRIPT = ROOT / "tests" / "frameworks" / "scripts" / "small_gpt.py"
 RANKS = ("rank 0 ", "rank 1 ")
+COMMAND = re.compile(r"```\n\$ simgpu (run (?:.*\\\n)*.*)\n")
 GAIN = re.compile(r"(?<=How wrong is such a gain\? )[^\n]+")
 
 
@@ -35,12 +36,17 @@ def compared():
     )
 
 
+def commands():
+    """Return the page's commands that run scripts, each in one line that begins with `run`."""
+    found = COMMAND.findall(PAGE.read_text(encoding="utf-8"))
+    return [" ".join(command.replace("\\\n", " ").split()) for command in found]
+
+
 def arguments(folder):
-    """Return the arguments of the page's command, which writes its timeline into `folder`."""
-    text = PAGE.read_text(encoding="utf-8")
-    words = re.search(r"```\n\$ simgpu run (.*?[^\\])\n", text, re.DOTALL)[1]
+    """Return the arguments of the page's command that writes a timeline, here into `folder`."""
+    words = next(command for command in commands() if "step.html" in command)
     names = {"small_gpt.py": str(SCRIPT), "step.html": str(Path(folder) / "step.html")}
-    return [names.get(word, word) for word in words.replace("\\\n", " ").split()]
+    return [names.get(word, word) for word in words.split()[1:]]
 
 
 def draw():

@@ -54,6 +54,14 @@ def multiple_gpus_concise():
     return [*wires, box(62, 12, 36, 18, GREY), *boxes]
 
 
+def feeding():
+    """Draw workers on several cores, a few batches, and the GPU that waits for them."""
+    cores = [box(14, 10 + 18 * i, 26, 14, PURPLE) for i in range(4)]
+    ways = [line([(40, 17 + 18 * i), (66, 45)]) for i in range(4)]
+    batches = [box(66 + 18 * i, 37, 14, 16, ORANGE) for i in range(2)]
+    return [*ways, *cores, *batches, line([(96, 45), (112, 45)]), box(112, 22, 36, 46, BLUE, 0.4)]
+
+
 def overlap_and_scaling():
     """Draw the gain flattens."""
     points = [(18, 74), (40, 54), (64, 40), (92, 31), (122, 27), (146, 26)]
@@ -145,8 +153,8 @@ def capstone():
 
 
 CHAPTERS = (
-    devices, auto_parallelism, multiple_gpus, multiple_gpus_concise, overlap_and_scaling,
-    memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism,
+    devices, auto_parallelism, multiple_gpus, multiple_gpus_concise, feeding,
+    overlap_and_scaling, memory_and_sharding, collectives, tensor_parallelism, pipeline_parallelism,
     long_sequences, experts, putting_it_together, capstone,
 )  # fmt: skip
 

@@ -6,23 +6,27 @@ message.
 
 import fcntl
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 OLDEST, NEWEST = (3, 10), (3, 13)
 SPACE_GB = 3  # what an installation without CUDA takes, with a margin
 VENV = Path(".venv")
 PYTHON = VENV / "bin" / "python"
-STAMP = VENV / "installed-from"  # only a finished installation has it
+STAMP = VENV / "installed-from"  # its first line alone while an installation is not finished
 
 FAILED = """\
 set-up: this failed, see above. Run the same command again once
 - the package registry can be reached (see: pip config list). Without network,
   take the folder that `make wheels` writes elsewhere; if wheels/ is here, it may lack a package.
-- the disk has room: 3 GB, or 8 GB with CUDA."""
+- the disk has room: 3 GB, or 8 GB with CUDA.
+It goes on where it stopped; `rm -r .venv` makes it start anew."""
 
 
 def check(version, free):
@@ -59,31 +63,79 @@ def wanted():
 
 
 def installed():
-    """Return the stamp of a finished installation, or nothing."""
+    """Return the stamp of an installation, or nothing; without a line's end it is not finished."""
     return STAMP.read_bytes() if PYTHON.exists() and STAMP.exists() else b""
 
 
 def install(stamp):
     """Bring .venv from whatever state it is in to the one that is wanted."""
-    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
-    if not sys.stdout.isatty():
-        pip.append("-q")  # else every package is named, and its size while it is fetched
-    if Path("wheels").is_dir():
-        pip += ["--no-index", "--find-links", "wheels"]
-    steps = [[*pip, "-r", "requirements.txt", "--editable", "."]]
-    if installed().split(b"\n")[0] != stamp.split(b"\n")[0]:
-        steps.insert(0, [sys.executable, "-m", "venv", "--clear", VENV])
-    if STAMP.exists():
-        STAMP.unlink()  # what is interrupted from here on is made anew
     print(
         f"set-up: installing requirements.txt into {VENV}, once: {SPACE_GB} GB at most (with CUDA "
-        "8), about ten minutes; after Ctrl-C, what was fetched need not be fetched again",
+        "8), about ten minutes; after Ctrl-C the same command goes on where it stopped",
         flush=True,
     )
-    for step in steps:
-        if subprocess.call(step):
-            sys.exit(FAILED)
+    place = stamp.split(b"\n")[0]
+    if installed().split(b"\n")[0] != place:
+        call([sys.executable, "-m", "venv", "--clear", VENV])
+    STAMP.write_bytes(place)  # what is interrupted from here on goes on with this environment
+    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
+    if Path("wheels").is_dir():
+        pip += ["--no-index", "--find-links", "wheels"]
+    what = ["-r", "requirements.txt", "--editable", "."]
+    if sys.stdout.isatty():
+        follow([*pip, *what])
+    else:
+        call([*pip, "-q", *what])
     STAMP.write_bytes(stamp)
+
+
+def call(step):
+    """Run a command, and end with advice where it fails."""
+    if subprocess.call(step):
+        sys.exit(FAILED)
+
+
+def follow(step):
+    """Run pip, and show every second how far it is; it is silent while it installs."""
+    began, packages = time.monotonic(), Packages()
+    with subprocess.Popen(step, stdout=subprocess.PIPE, universal_newlines=True) as pip:
+        reader = threading.Thread(target=lambda: [*map(packages.read, pip.stdout)], daemon=True)
+        reader.start()
+        while reader.is_alive():
+            reader.join(1)
+            minutes, seconds = divmod(round(time.monotonic() - began), 60)
+            print(f"\r{packages.text():<70} {minutes}:{seconds:02}", end="", flush=True)
+    print()
+    if pip.returncode:
+        sys.exit(FAILED)
+
+
+class Packages:
+    """What pip has said of packages so far."""
+
+    def __init__(self):
+        self.named, self.file, self.before, self.all = 0, "", 0, 0
+
+    def read(self, line):
+        """Take a line of pip's."""
+        if line.startswith(("Collecting ", "Requirement already satisfied: ")):
+            self.named += 1
+        elif found := re.search(r"(?:Downloading|Using cached) (?:\S*/)?(\w+)-.*(\(.*\))", line):
+            self.file = " ".join(found.groups())
+        elif line.startswith("Installing collected packages: "):
+            self.before, self.all = count_installed(), line.count(",") + 1
+
+    def text(self):
+        """Return how far it is, in words."""
+        if self.all:
+            done = min(max(count_installed() - self.before, 0) + 1, self.all)
+            return f"set-up: installing package {done} of {self.all}"
+        return f"set-up: fetching package {self.named}: {self.file}"
+
+
+def count_installed():
+    """Return how many packages are in .venv."""
+    return len([*VENV.glob("lib/python*/site-packages/*.dist-info")])
 
 
 def main():

@@ -27,7 +27,7 @@ def main(args, job) -> int:
 
     Raises
     ------
-    OSError, ValueError
+    ValueError
         If the record cannot be read.
     """
     before = None if args.against is None else read(args.against)
@@ -55,15 +55,17 @@ def read(path) -> dict:
 
     Raises
     ------
-    OSError
-        If there is no such file.
     ValueError
-        If it is no record.
+        If there is no such file, or it is no record.
     """
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))
         if record["format"] != FORMAT or not all(record[name] >= 0 for name in NUMBERS):
             raise ValueError
+    except OSError as error:
+        raise ValueError(
+            f"--against {path}: {error.strerror}; write a record with --record"
+        ) from None
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"--against {path}: not a record of simgpu check; write one with --record"

@@ -10,7 +10,9 @@ from simgpu.check.comparison import compare
 from simgpu.check.findings import UNKNOWN
 from simgpu.check.options import make_parser, on_one_gpu, parse
 from simgpu.check.replicas import starts_elsewhere
+from simgpu.check.watch.files import describe
 from simgpu.check.watch.one_run import Job
+from simgpu.command_line import Progress
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.run import options
 
@@ -43,7 +45,7 @@ def main(argv=None) -> int:
 def check(args, one_job, many_job) -> int:
     """Run both, and print what differs; return the exit code."""
     say(f"runs {one_job.script.name} on one GPU ...")
-    began = time.monotonic()
+    since, began = time.time(), time.monotonic()
     one = run(args, one_job)
     took = time.monotonic() - began
     if one.code or not one.num_steps:
@@ -51,16 +53,18 @@ def check(args, one_job, many_job) -> int:
     again = None
     if args.tolerance is None and one.can_reverse:
         say("again, with each batch in reverse order, to see what rounding changes ...")
-        again = run(args, one_job, reverse=True)
+        again = run(args, one_job, reverse=True, since=since)
         if name := starts_elsewhere(one, again):
             return _could_not_repeat(name)
     say(f"on {args.nproc_per_node or 'its'} GPUs; one took {took:.1f} s ...")
-    many = run(args, many_job)
+    many = run(args, many_job, since=since)
     size = many_job.cluster.world_size
     if not isinstance(many.error, RanksError) and (many.code or not many.num_steps):
         return _could_not_run(many, f"{size} GPUs", "simgpu run shows more")
     allowed = tolerance.choose(one, again, args.tolerance)
     result = compare(one, many, allowed, args.any_data)
+    if again_read := describe((again.files if again else {}) | many.files):
+        result.notes.insert(0, again_read)
     steps = min(one.num_steps, many.num_steps)
     given = result, allowed, one_job.script.name, steps, size
     if args.json != "-":
@@ -70,11 +74,12 @@ def check(args, one_job, many_job) -> int:
     return result.code
 
 
-def run(args, job, **options):
-    """Run a script, after the command that is to run before."""
+def run(args, job, **how):
+    """Run a script after the command that is to run before, and show how many steps it has made."""
     if args.before is not None:
         subprocess.run(args.before, shell=True, check=True)
-    return job.run(**options)
+    with Progress("step", job.steps_made):
+        return job.run(**how)
 
 
 def _could_not_repeat(name):
@@ -92,8 +97,23 @@ def _could_not_run(run, where, remedy):
         sys.stderr.write(run.text)
         say(f"the script failed on {where} (exit code {run.code}); {remedy}")
     else:
-        say(f"no optimizer.step() was called on {where}, so there is nothing to compare")
+        say(
+            f"no optimizer.step() was called on {where}, so there is no step to compare{_seen(run)}"
+        )
+    if warning := describe(run.files):
+        say(f"warning: {warning}")
     return UNKNOWN
+
+
+def _seen(run):
+    """Say what a script has that updates its weights without an optimizer of PyTorch."""
+    count, line = run.losses()
+    if not count:
+        return ""
+    return (
+        f". It has called backward() {count} times ({line}): let an optimizer of torch.optim "
+        "change the weights, or a class of yours that inherits from torch.optim.Optimizer"
+    )
 
 
 def say(text) -> None:

@@ -108,6 +108,7 @@ def parse(parser, argv):
         words, of_script = words[:i], words[i + 1 :]
     if words and not words[0].startswith("-"):
         words = [*words[1:], words[0]]
+        parser.remedy = f"; what {words[-1]} takes stands behind --, after all options"
     args = parser.parse_args(words)
     args.args += of_script
     foreign = [name for name, unset in _OF_RUN.items() if getattr(args, name) != unset]

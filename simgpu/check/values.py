@@ -6,6 +6,7 @@ from simgpu.check.findings import Finding
 from simgpu.check.watch.tensors import norm, whole_of
 
 _SAME_RATE = 1e-6
+_ABOUT = 0.1  # means of micro-batches differ
 TIMES_ONE = 10  # the gradient of a single parameter may differ by so many times the share
 
 
@@ -126,6 +127,8 @@ def compare_losses(one, many, tolerance, steps) -> Finding | None:
 def _why_loss(one, many, i, a, b):
     size = len(many.ranks)
     each = rank_losses(many, i)
+    if why := _why_micro_batches(one, many, i, a, b):
+        return why
     if factor := factor_of(a, b, size, 1e-2):
         return f"{factor}: {_WHY[factor.split()[-1]]}"
     drawn = random(one)
@@ -137,14 +140,33 @@ def _why_loss(one, many, i, a, b):
         )
     if i == 0 and len(each) > 1 and min(each.values()) < a < max(each.values()):
         shown = ", ".join(f"{value:.4g}" for value in list(each.values())[:4])
+        losses = f"the ranks' losses ({shown}{', ...' if len(each) > 4 else ''})"
+        count = f"{losses} count equally; on one GPU tokens or examples do"
+        if max(_micro_batches(one, i), _micro_batches(many, i)) > 1:
+            count = f"{losses} and their micro-batches count equally, not tokens or examples"
         return (
-            f"the ranks' losses ({shown}{', ...' if len(each) > 4 else ''}) count equally; on one "
-            "GPU tokens or examples do: divide each rank's sum by what all ranks have together, "
+            f"{count}: divide each rank's sum by what all ranks have together, "
             "and multiply by the number of ranks"
         )
     if i == 0:
         return "the ranks compute something else: other initial weights, or statistics of a batch"
     return "what earlier steps have changed: see the other quantities"
+
+
+def _micro_batches(run, index):
+    """Return the number of losses of a rank in a step."""
+    return max(len(step.losses) for step in run.at(index).values())
+
+
+def _why_micro_batches(one, many, i, a, b):
+    """Say that micro-batches are added up, if values differ about as much as their numbers."""
+    mine, theirs = _micro_batches(one, i), _micro_batches(many, i)
+    if mine == theirs or not theirs or difference(a * theirs, b * mine) > _ABOUT:
+        return ""
+    return (
+        f"the losses of {mine} micro-batches are added up on one GPU, of {theirs} on each of "
+        f"{len(many.ranks)}: divide each by their number"
+    )
 
 
 def factor_of(a, b, size, tolerance) -> str:
@@ -192,7 +214,8 @@ def compare_gradients(one, many, tolerance, steps, own) -> Finding | None:
         wrong = [n for n in names if _is_wrong(norm(mine[n]), norm(theirs[n]), a, tolerance.at(i))]
         if difference(a, b) > tolerance.at(i) or wrong:
             text = _both(f"norm {a:.6g}", f"norm {b:.6g}", many)
-            cause = _why_gradients(mine, theirs, names, wrong, a, b, many)
+            cause = _why_micro_batches(one, many, i, a, b)
+            cause = cause or _why_gradients(mine, theirs, names, wrong, a, b, many)
             return Finding("gradients", i + 1, text, cause, many.line("step", i), a, b)
     return None
 

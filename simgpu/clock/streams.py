@@ -3,7 +3,10 @@
 import torch
 
 from simgpu.clock import current
+from simgpu.naming import CUDA, device_type
 from simgpu.races import detector as races
+
+_CUDA_NUMBER, _SLOT_NUMBER = 1, 20  # of c10::DeviceType: CUDA and PrivateUse1
 
 
 class Stream:
@@ -72,6 +75,16 @@ class Stream:
         return self.number
 
     cuda_stream = stream_id
+
+    @property
+    def device_index(self) -> int:
+        """Number of its device."""
+        return self._device.index
+
+    @property
+    def device_type(self) -> int:
+        """Number of the type of its device in PyTorch."""
+        return _CUDA_NUMBER if device_type() == CUDA else _SLOT_NUMBER
 
     @staticmethod
     def priority_range() -> tuple:

@@ -25,9 +25,16 @@ class Communication(NamedTuple):
 
 
 class Trace:
-    """A growing list of spans at about 50 bytes each (a training run makes millions)."""
+    """A growing list of spans at about 50 bytes each (a training run makes millions).
+
+    Attributes
+    ----------
+    joined : dict or None
+        Row of a collective -> when the rank's part could have started, while a profiler records.
+    """
 
     def __init__(self):
+        self.joined: dict[int, float] | None = None
         self._rows = bytearray()
         self._names: dict[str | Communication, int] = {}
         self._rows_named: dict[int, str] = {}

@@ -3,7 +3,7 @@
 import math
 
 from simgpu.bands.find import few_in_words
-from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.rules import PlanError
 
 REACHED = ("tokens_per_second", "step_time", "mfu")  # what a run can be known by
 

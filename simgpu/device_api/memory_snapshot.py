@@ -5,15 +5,12 @@ what was allocated and freed since `record_memory_history`, in simulated time.
 """
 
 import sys
-import threading
 import weakref
 from collections import deque
-from pathlib import Path
 
 from simgpu.clock import current
+from simgpu.user_frame import stack
 
-# No lines of the program: the simulator's own, and those that start the thread of a rank.
-_OWN = (str(Path(__file__).parents[1]), threading.__file__, "<frozen")
 _POOL = (0, 0)
 _histories = weakref.WeakKeyDictionary()  # device -> its history, while one is recorded
 
@@ -41,7 +38,7 @@ class History:
 
     def change(self, address, num_bytes) -> None:
         """Note that a block was allocated, or freed if `num_bytes` is negative."""
-        frames = _frames() if self._stacks else []
+        frames = stack() if self._stacks else []
         self.note_segments(frames)
         if num_bytes > 0:
             self.frames[address] = frames
@@ -171,16 +168,3 @@ def _block(address, piece, frames):
         "state": "inactive" if piece.free else "active_allocated",
         "frames": [] if piece.free else frames.get(address, []),
     }  # fmt: skip
-
-
-def _frames() -> list[dict]:
-    """Return Python's stack, the innermost call first, without the simulator's own calls."""
-    frame, found = sys._getframe(1), []
-    while frame is not None:
-        code = frame.f_code
-        if not code.co_filename.startswith(_OWN):
-            found.append(
-                {"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name}
-            )
-        frame = frame.f_back
-    return found

@@ -14,6 +14,7 @@ from simgpu.hardware.presets import find_gpu
 from simgpu.hardware.specs import GPU
 
 _FIRST = "a100"
+MAX_DEVICES = 128  # of a machine: PyTorch's highest device index is 127
 
 _default = {"gpu": find_gpu(_FIRST), "link": find_link(CARDS[_FIRST].link)}
 

@@ -19,7 +19,7 @@ where models come from; ``options.py``, ``command.py`` and ``report.py`` are the
 
 from simgpu.callable_module import make_callable
 from simgpu.plan.interface import plan
-from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.rules import PlanError
 
 __all__ = ["PlanError", "plan"]
 

@@ -2,9 +2,12 @@
 
 import json
 
-from simgpu.plan import options
+from simgpu.command_line import Progress
+from simgpu.plan.options import make_parser
 from simgpu.plan.plans import check_positive
 from simgpu.plan.report import report_of
+from simgpu.plan.request import request_of
+from simgpu.plan.simulate import parts
 
 
 def main(argv, search) -> int:
@@ -17,16 +20,17 @@ def main(argv, search) -> int:
         ``search(request, args)`` prints the fastest plans, or the cheapest run: that of
         `simgpu.search`, a layer above.
     """
-    parser = options.make_parser()
+    parser = make_parser()
     args = parser.parse_args(argv)
     try:
         for name in ("top", "jobs"):
             check_positive(name, getattr(args, name))
-        request = options.request_of(args)
+        request = request_of(args)
         if args.search or args.why or args.export or args.cheapest:
             search(request, args)
         else:
-            report = report_of(request)
+            with Progress("part", parts):
+                report = report_of(request)
             print(json.dumps(report.to_dict()) if args.json else report)
     except ValueError as error:
         parser.error(str(error))

@@ -5,7 +5,8 @@ from dataclasses import fields, replace
 
 from simgpu.nearest import unknown
 from simgpu.plan.presets import PRESETS
-from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.model import Model
+from simgpu.plan.step.rules import PlanError
 
 # Field of `Model`: names that files use for it.
 NAMES = {

@@ -1,14 +1,12 @@
-"""The options of ``simgpu plan``: one of the ways to make a request."""
+"""The options of ``simgpu plan``; `simgpu.plan.request` makes a request of them."""
 
 import argparse
-from dataclasses import fields
 
 from simgpu.command_line import Parser
 from simgpu.network.options import add_machine
-from simgpu.plan.plans import RECOMPUTE, SCHEDULES, SHARDS, Plan
+from simgpu.plan.plans import PER_STAGE, RECOMPUTE, SCHEDULES, SHARDS
 from simgpu.plan.presets import PRESETS
-from simgpu.plan.request import DTYPES, OPTIONS, PER_STAGE, WEIGHTS, make_request
-from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
+from simgpu.plan.step.recipe.names import DTYPES, OPTIMIZERS, WEIGHTS
 
 
 def make_parser():
@@ -77,11 +75,17 @@ def make_parser():
         "or not; every:N: all of every Nth layer of a stage, as torchtitan's selective with a "
         "number; first:N: all of its first N layers, as Megatron's block (default: none)",
     )  # fmt: skip
-    add("--dtype", choices=DTYPES, help="default: bfloat16 if the GPU has it, else float16")
     add(
-        "--optimizer", choices=(*OPTIMIZERS,),
+        "--dtype", choices=DTYPES,
+        help="of products; with float32 and tf32 all numbers have 32 bits, and with tf32 products "
+        "are of rounded ones (default: bfloat16 if the GPU has it, else float16)",
+    )  # fmt: skip
+    add(
+        "--optimizer", choices=OPTIMIZERS,
         help="adam and adamw as one kernel (fused), sgd and sgd-momentum as kernels for lists "
-        "(foreach), adamw-8bit with moments of 8 bits, a kernel a parameter (default: adamw)",
+        "(foreach), adamw-8bit with moments of 8 bits, a kernel a parameter; adafactor, and muon "
+        "for matrices of hidden layers (adamw for the rest), as PyTorch has them, of whole "
+        "parameters: with --shard 0 and --tp 1 (default: adamw)",
     )  # fmt: skip
     add(
         "--weights", choices=WEIGHTS,
@@ -138,14 +142,3 @@ def _add_search(parser):
         "--jobs", type=int, metavar="N",
         help="processes that search (default: one; for 64 GPUs or more, one a core, at most 8)",
     )  # fmt: skip
-
-
-def request_of(args, model=None, **other):
-    """Return the request that parsed options describe, or one with another model or options."""
-    given = {name: value for name, value in vars(args).items() if name in OPTIONS} | other
-    return make_request(args.model if model is None else model, **given)
-
-
-def plan_options(args):
-    """Return the fields of `Plan` that were given, which a search does not change."""
-    return {field.name: getattr(args, field.name) for field in fields(Plan) if field.name in args}

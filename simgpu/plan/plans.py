@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass, fields
 
-from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.rules import PlanError
 
 SHARDS = ("none", "optimizer", "grad_op", "full")  # `Program.shard`, by ZeRO's stage
 RECOMPUTE = {
     "none": "none", "core_attn": "attention", "selective": "products", "full": "full",
 }  # `Program.recompute`, by option  # fmt: skip
+PER_STAGE = 4  # micro-batches for each stage of a pipeline, if no batch is given
 PARTS = ("every", "first")  # recompute=every:2, first:3: of the layers, fully
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
 CHOICES = {"schedule": SCHEDULES, "shard": (*range(len(SHARDS)),)}

@@ -3,7 +3,7 @@
 Layers, widths and heads only: no weights. `SOURCES` says where each family's numbers come from.
 """
 
-from simgpu.plan.step.job import Model
+from simgpu.plan.step.model import Model
 
 SOURCES = {
     "gpt2": "A. Radford et al., Language Models are Unsupervised Multitask Learners, 2019, table 2",

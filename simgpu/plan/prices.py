@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from simgpu.hardware.gpu_file import load
-from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.rules import PlanError
 from simgpu.rates_and_sizes import count, duration
 from simgpu.units import billions, days, dollars
 

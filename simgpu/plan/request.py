@@ -10,20 +10,19 @@ import os
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 
+from simgpu.hardware.device_properties import properties_of
 from simgpu.network.boards import board_of
 from simgpu.network.cluster import Cluster, build_cluster, usual_network
 from simgpu.network.options import find_parts
 from simgpu.plan import user_model
 from simgpu.plan.model_file import find_model
-from simgpu.plan.plans import SHARDS, Plan, check_positive, recomputed
+from simgpu.plan.plans import PER_STAGE, SHARDS, Plan, check_positive, recomputed
 from simgpu.plan.prices import Money
 from simgpu.plan.step.job import Job, Model, PlanError, Program
-from simgpu.plan.step.recipe.losses import parse_loss
-from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
+from simgpu.plan.step.recipe.names import DTYPES, OPTIMIZERS, WEIGHTS, parse_loss
 
-PER_STAGE = 4  # micro-batches for each stage, if no batch is given
-DTYPES = ("bfloat16", "float16", "float8")
-WEIGHTS = ("float32", "bfloat16")
+TF32 = (8, 0)  # compute capability: older GPUs multiply such numbers as float32
+STORED = {"float8": "bfloat16", "tf32": "float32"}  # types of numbers that products round
 LOSSES = "eager, compiled, in-place, chunked[:N], fused"
 
 
@@ -84,12 +83,15 @@ class Workload:
         Tokens a sequence. None: the model's.
     dtype : str, optional
         One of `DTYPES`, of the products. None: bfloat16 if the GPU has it, else float16.
+        ``"float32"`` and ``"tf32"``: all numbers have 32 bits, and for products tensor cores round
+        them (TF32) or not.
     compiled : bool
         Chains of pointwise operations are one kernel.
     imbalance : float
         Tokens of the busiest of the expert parallel ranks over their mean.
     optimizer : str
-        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``, ``"adamw-8bit"``, ``"adafactor"`` or
+        ``"muon"``
         (`simgpu.plan.step.recipe.optimizers`).
     weights : str
         What the optimizer changes: ``"float32"``, copies of 32 bits if products have fewer, or
@@ -155,9 +157,11 @@ class Request:
 
     def __post_init__(self):
         dtype, imbalance, gpu = self.workload.dtype, self.workload.imbalance, self.cluster.gpu
-        if dtype is not None and not (dtype in DTYPES and dtype in gpu.flops):
-            known = ", ".join(name for name in DTYPES if name in gpu.flops)
-            raise PlanError(f"--dtype {dtype}: {gpu.name} has no such units; give {known}")
+        known = [name for name in DTYPES if _has_units(gpu, name)]
+        if dtype is not None and dtype not in known:
+            raise PlanError(
+                f"--dtype {dtype}: {gpu.name} has no such units; give {', '.join(known)}"
+            )
         if self.workload.weights == "bfloat16" and self.dtype not in ("bfloat16", "float8"):
             raise PlanError(
                 f"--weights bfloat16 needs products of bfloat16, not of {self.dtype}; give "
@@ -225,7 +229,7 @@ class Request:
             SHARDS[plan.zero], sequence_parallel=plan.tp > 1, **recomputed(plan.recompute),
             compiled=self.workload.compiled, float8=dtype == "float8", chunks=plan.stages_per_rank,
             schedule="gpipe" if plan.schedule == "gpipe" else "1f1b",
-            dtype="float16" if dtype == "float16" else "bfloat16",
+            dtype=STORED.get(dtype, dtype), tf32=dtype == "tf32",
             imbalance=self.workload.imbalance, optimizer=self.workload.optimizer,
             weights=self.workload.weights, loss=loss, loss_chunks=chunks,
             reduce_bytes=4 if self.workload.weights == "float32" else 2,
@@ -311,11 +315,27 @@ def make_request(model, **options) -> Request:
     return Request(model, cluster, plan, workload, money)
 
 
+def request_of(args, model=None, **other):
+    """Return the request that parsed options describe, or one with another model or options."""
+    given = {name: value for name, value in vars(args).items() if name in OPTIONS} | other
+    return make_request(args.model if model is None else model, **given)
+
+
+def plan_options(args):
+    """Return the fields of `Plan` that were given, which a search does not change."""
+    return {field.name: getattr(args, field.name) for field in fields(Plan) if field.name in args}
+
+
 def _find(model):
     if isinstance(model, (Model, user_model.UserModel)):
         return model
     name = os.fspath(model)
     return user_model.load(name) if name.endswith(".py") else find_model(name)
+
+
+def _has_units(gpu, dtype):
+    rounds = dtype != "tf32" or properties_of(gpu).capability >= TF32
+    return rounds and dtype in gpu.flops
 
 
 def _check_choice(name, value, choices):

@@ -13,6 +13,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import fmean
+from types import SimpleNamespace
 
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
@@ -29,6 +30,7 @@ LAYERS = 2, 4  # of each stage that are simulated
 SHARDED_LAYERS = 6, 8  # with FSDP, which has up to three of them in memory at a time
 STAGES = 2, 4
 ROOMY = 2**44  # bytes: that a job does not fit is seen from its peak
+far = SimpleNamespace(done=0, all=None)  # how many parts of the present step are simulated
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,11 @@ def causes_between(gpu, start, end):
     return {cause: (end - start) * fmean(one[cause] for one in each) for cause in CAUSES}
 
 
+def parts() -> tuple:
+    """Return how many parts of the present step are simulated, and how many it has."""
+    return far.done, far.all
+
+
 @lru_cache(maxsize=1024)
 def simulate(job):
     """Return what a step of a job takes, extended from a small part of it."""
@@ -130,15 +137,17 @@ def simulate(job):
         stages, counts = [job.pipeline], [job.micro_batches]
     if job.pipeline == 1:  # two have the peak of more: gradients of the first while the second runs
         counts.reverse()
-    axes, parts = (stages, counts, layers), {}
-    for pair in _corner(stages, counts):
-        parts |= {(*pair, n): run(_reduced(job, *pair, n)) for n in layers}
+    axes, done = (stages, counts, layers), {}
+    points = [(*pair, n) for pair in _corner(stages, counts) for n in layers]
+    far.done, far.all = 0, len(points)
+    for far.done, point in enumerate(points):
+        done[point] = run(_reduced(job, *point))
     wanted = job.pipeline, job.micro_batches, job.model.layers // job.stages
-    seconds = _extend({sizes: part.seconds for sizes, part in parts.items()}, axes, wanted)
-    memory, reserved = _memory_of(job, parts, axes, wanted)
-    causes = _causes_of(parts, axes, wanted, seconds)
-    context_bytes = max(part.context_bytes for part in parts.values())
-    flops = _flops(job, parts[stages[0], counts[0], layers[0]], counts[0])
+    seconds = _extend({sizes: part.seconds for sizes, part in done.items()}, axes, wanted)
+    memory, reserved = _memory_of(job, done, axes, wanted)
+    causes = _causes_of(done, axes, wanted, seconds)
+    context_bytes = max(part.context_bytes for part in done.values())
+    flops = _flops(job, done[stages[0], counts[0], layers[0]], counts[0])
     return Simulated(seconds, memory, reserved, causes, (), context_bytes, flops)
 
 

@@ -17,10 +17,13 @@ import simgpu as sim
 from simgpu.compiled.regions import Region
 from simgpu.plan.plans import RECOMPUTE, SHARDS
 from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.rules import split_matrices
 
+_LISTS = functools.partial(functools.partial, lr=1e-3, foreach=True)
 OPTIMIZERS = {
-    "adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD,
-    "sgd-momentum": functools.partial(torch.optim.SGD, momentum=0.9),
+    "adamw": _LISTS(torch.optim.AdamW), "adam": _LISTS(torch.optim.Adam),
+    "sgd": _LISTS(torch.optim.SGD), "sgd-momentum": _LISTS(torch.optim.SGD, momentum=0.9),
+    "adafactor": torch.optim.Adafactor,
 }  # by `Program.optimizer`  # fmt: skip
 
 
@@ -73,12 +76,13 @@ class UserModel:
                     "computes; leave it out, or describe the sizes in a .json file",
                     f"a .py file has no {option}",
                 )
+        yield from split_matrices(job)
         recompute = {value: option for option, value in RECOMPUTE.items()}[job.program.recompute]
         recompute = "of some layers" if job.program.recomputes_some else recompute
         for option, value, known in (
             ("shard", SHARDS.index(job.program.shard), (0, 3)),
             ("recompute", recompute, ("full", "none")),
-            ("dtype", job.dtype, ("bfloat16", "float16")),
+            ("dtype", job.dtype, ("bfloat16", "float16", "float32", "tf32")),
             ("loss", job.program.loss, ("eager",)),
             ("optimizer", job.program.optimizer, (*OPTIMIZERS,)),
         ):
@@ -143,6 +147,7 @@ def step(rank, job):
     dist.init_process_group()
     device = torch.accelerator.current_accelerator()
     low_precision = job.program.half
+    job.program.set_precision()
     with torch.device("meta"):
         net = job.model.make()
     if not job.program.has_copies:
@@ -152,6 +157,7 @@ def step(rank, job):
         for block in blocks:
             block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
     sharded = job.program.sharded
+    casts = not sharded and low_precision is not torch.float32
     if job.program.compiled:
         for module in blocks if sharded and blocks else [net]:
             module.forward = Region(module.forward)
@@ -162,14 +168,14 @@ def step(rank, job):
     net.to_empty(device=device)
     if not sharded and dist.get_world_size() > 1:
         net = DistributedDataParallel(net)
-    optimizer = OPTIMIZERS[job.program.optimizer](net.parameters(), lr=1e-3, foreach=True)
+    optimizer = OPTIMIZERS[job.program.optimizer](net.parameters())
     for _ in range(2):
         torch.accelerator.synchronize()
         start = sim.now()
         for _ in range(job.micro_batches):
             with torch.device(device):
                 inputs = _inputs(job.model.batch, job.micro_batch)
-            with torch.autocast(device.type, low_precision, enabled=not sharded):
+            with torch.autocast(device.type, low_precision, enabled=casts):
                 out = net(*inputs)
             _loss(out).backward()
         optimizer.step()

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from simgpu import user_frame
 from simgpu.clock.trace import COMM, Communication, Trace
-from simgpu.configure import MAX_DEVICES
+from simgpu.hardware.default import MAX_DEVICES
 from simgpu.ranks.process.scheduler import RanksError
 
 TOLERANCE = 0.01  # of bytes and memory: rank 0 prints a loss, and the last rank does not

@@ -10,7 +10,7 @@ from simgpu.backend.pytorch.autocast import of_wrappers
 from simgpu.clock import current
 from simgpu.clock.current import set_device, state
 from simgpu.clock.trace import OF_RANKS
-from simgpu.configure import build
+from simgpu.configuration import build
 from simgpu.naming import NAME, slot_type
 from simgpu.network.nccl_memory import Connections
 from simgpu.ranks import representatives

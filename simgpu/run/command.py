@@ -7,6 +7,7 @@ import traceback
 from contextlib import contextmanager
 
 import simgpu as sim
+from simgpu.backend.routing import Routing
 from simgpu.clock.current import state
 from simgpu.compiled.gain import compiled_notes, has_compiled
 from simgpu.run import faults, options, page
@@ -32,6 +33,7 @@ def main(argv=None) -> int:
     args = parser.parse_args(argv)
     try:
         notes = options.notes(args)
+        Routing(args.routing)  # raises if it is invalid
         page.check(args.timeline)
         wrong, work = faults.parse(args.slow, args.kill, args.slow_card), options.per_step(args)
         steps = Steps(args.steps, options.host_per_step(args))

@@ -15,6 +15,7 @@ from simgpu.clock import current
 from simgpu.hardware.specs import GPU
 from simgpu.ranks.process.scheduler import RanksError
 
+_SHOWN = r"  (ranks? [\d, -]+ waits? |flight recorder: )"  # lines of the error of the others
 EXIT_CODE = 137  # of a process that SIGKILL has ended, as shells give it
 
 
@@ -150,7 +151,7 @@ class Killing:
         rank, step = self._faults.killed, self._faults.step
         text = f"rank {rank} was killed (SIGKILL) in step {step}"
         lines = str(error).splitlines() if isinstance(error, RanksError) else []
-        waits = [line for line in lines if re.match(r"  ranks? [\d, -]+ waits? ", line)]
+        waits = [line for line in lines if re.match(_SHOWN, line)]
         if waits:
             text += (
                 "; on real GPUs the others hang until the time-out of this collective (NCCL's: "

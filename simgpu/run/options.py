@@ -4,9 +4,8 @@ import argparse
 import re
 from pathlib import Path
 
-from simgpu.backend.routing import Routing
 from simgpu.command_line import Parser
-from simgpu.configure import MAX_DEVICES
+from simgpu.hardware.default import MAX_DEVICES
 from simgpu.network.options import add_machine, machine_cluster
 from simgpu.ranks.communication import folding
 from simgpu.rates_and_sizes import short_time
@@ -160,13 +159,11 @@ def notes(args) -> list[str]:
     for name, reason in _REFUSED.items():
         if _given(args, name):
             raise ValueError(f"--{name}: {reason}")
-    if args.routing is not None:
-        if not args.shapes_only:
-            raise ValueError(
-                f"--routing {args.routing} needs --shapes-only: with values, the router of the "
-                "script chooses"
-            )
-        Routing(args.routing)  # raises if it is invalid
+    if args.routing is not None and not args.shapes_only:
+        raise ValueError(
+            f"--routing {args.routing} needs --shapes-only: with values, the router of the "
+            "script chooses"
+        )
     _check_numbers(args)
     lines = []
     if not args.wall_clock:

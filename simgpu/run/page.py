@@ -13,10 +13,11 @@ _PAGE = """<!DOCTYPE html>
 <style>
 :root {{ color-scheme: light dark }}
 body {{ font: 14px system-ui, sans-serif; margin: 1.5em; overflow-x: auto }}
+pre {{ overflow-x: auto }}
 </style>
 </head>
 <body>
-<pre>{text}</pre>
+<pre tabindex="0">{text}</pre>
 {figure}
 <script>
 {script}</script>

@@ -29,7 +29,7 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   a batch of data or waits for one; ``loader/`` says what is modelled.
 - **How sure**: how many times the predicted time published steps of the same kind took. The kind is
   that of `simgpu.bands.kinds`; a program with all-to-alls is taken for a mixture of experts, and
-  whether ranks split sequences is not seen.
+  one that sends along an axis of a mesh called ``cp`` splits sequences (``causes/splits.py``).
 
 ``--summary json`` prints the same numbers in one line, the last one, with the keys of
 `Summary.to_dict`.
@@ -43,6 +43,7 @@ import simgpu as sim
 from simgpu.bands.find import find_band, in_words
 from simgpu.bands.kinds import Kind, kind_of
 from simgpu.clock import current
+from simgpu.clock.trace import OF_RANKS
 from simgpu.device_api import memory
 from simgpu.hardware import host
 from simgpu.hardware.specs import GPU
@@ -55,6 +56,7 @@ from simgpu.run.causes.shares import (
     communicating,
     shares,
 )
+from simgpu.run.causes.splits import sends_to_experts, splits_sequences
 from simgpu.run.causes.waited import Waited, waited_for
 from simgpu.run.faults import NONE
 from simgpu.run.loader.report import Input
@@ -350,15 +352,16 @@ def summarize(
     at_peak = sum(done / gpu.flops[name] for name, done in by_type.items())  # seconds
     # Of all types together, each at its own peak: that of the main type is only the largest part.
     peak = by_type.total() / at_peak if at_peak else gpu.flops[peak_type]
+    devices = _devices()
     return Summary(
         hardware=f"{_describe(cluster, list(ranks))}{faults}",
         start=start,
         end=end,
         num_steps=len(durations),
         step_seconds=average(durations or [end - start]),
-        peak_memory={rank: sim.max_memory_allocated(i) for i, rank in enumerate(ranks)},
-        peak_reserved={rank: memory.max_memory_reserved(i) for i, rank in enumerate(ranks)},
-        uncounted=dict(zip(ranks, _uncounted(), strict=True)),
+        peak_memory={r: sim.max_memory_allocated(devices[r].index) for r in ranks},
+        peak_reserved={r: memory.max_memory_reserved(devices[r].index) for r in ranks},
+        uncounted={r: devices[r].connections.num_bytes() for r in ranks},
         gpu_memory=gpu.memory,
         mfu=flops / (len(ranks) * peak * (end - start)),
         peak_type=peak_type,
@@ -366,7 +369,9 @@ def summarize(
         hidden_communication=max(0.0, communication - causes["communication"]),
         shares=causes,
         gpu=gpu,
-        kind=kind_of(cluster, peak_type, causes, compiled, _sends_to_experts(spans)),
+        kind=kind_of(
+            cluster, peak_type, causes, compiled, sends_to_experts(spans), splits_sequences(spans)
+        ),
         work=work,
         kernels=steps.kernels() if durations else {},
         launches=steps.launches() if durations else {},
@@ -387,14 +392,9 @@ def _work(ranks, start, end):
     }  # fmt: skip
 
 
-def _sends_to_experts(spans):
-    """Return whether ranks exchange all-to-alls, as experts do."""
-    return any(span.engine == "comm" and span.name.startswith("all_to_all") for span in spans)
-
-
-def _uncounted():
-    """Return what CUDA's context and NCCL's buffers take on each device that ran."""
-    return [device.connections.num_bytes() for device in current.current_machine().devices]
+def _devices():
+    """Return the device of each rank that ran, also of those that used none."""
+    return {device.row - OF_RANKS: device for device in current.current_machine().devices}
 
 
 def _describe(cluster, ranks):

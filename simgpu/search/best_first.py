@@ -3,11 +3,11 @@
 import heapq
 import multiprocessing
 import os
-import sys
 from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
+from simgpu.command_line import Progress
 from simgpu.plan.errors import is_compared, kind_of_job
 from simgpu.plan.plans import Plan
 from simgpu.plan.simulate import Simulated, simulate
@@ -59,6 +59,8 @@ class Search:
         Bytes that plans need at least, of those that do not fit.
     simulated : int
         How many steps were simulated, those that did not fit included.
+    most : int, optional
+        How many will be at most, as far as that is known while the search runs.
     failure : PlanError, optional
         Of the last plan whose program does not run.
     """
@@ -68,6 +70,7 @@ class Search:
     skipped: int = 0
     too_large: dict = field(default_factory=dict)
     simulated: int = 0
+    most: int | None = None
     failure: PlanError | None = None
 
 
@@ -123,25 +126,19 @@ def search(jobs, rejected=(), workers=1, top=1, everything=False) -> Search:
         workers, multiprocessing.get_context("spawn")
     )  # fmt: skip
     try:
-        for known in (True, False):
-            part = {plan: job for plan, job in jobs.items() if is_compared(plan) == known}
-            if result.tried and part:
-                result.rejected[NOT_KNOWN] = len(part)
-            else:
-                _Loop(part, result, pool, workers, top, everything).run()
+        with Progress("plan", lambda: (result.simulated, result.most), "at most"):
+            for known in (True, False):
+                part = {plan: job for plan, job in jobs.items() if is_compared(plan) == known}
+                if result.tried and part:
+                    result.rejected[NOT_KNOWN] = len(part)
+                else:
+                    _Loop(part, result, pool, workers, top, everything).run()
     finally:
         pool.shutdown(cancel_futures=True)
-        _show_progress("")
     if result.failure and result.rejected[NOT_RUN] == result.simulated:
         raise result.failure
     result.tried.sort(key=lambda one: (one.step.seconds, str(one.plan)))
     return result
-
-
-def _show_progress(text):
-    """Show how far the search is, on a terminal; the next text takes its place."""
-    if sys.stderr.isatty():
-        print(f"\r{text:<50}\r", end="", file=sys.stderr, flush=True)
 
 
 class _Loop:
@@ -165,7 +162,7 @@ class _Loop:
             if self.running:
                 self._collect()
                 left = len(self.heap) + sum(map(len, self.waiting.values()))
-                _show_progress(f"{self.result.simulated} plans simulated, {left} to decide on")
+                self.result.most = self.result.simulated + len(self.running) + left
         self.result.skipped = len(self.skipped)
 
     def _simulate_skipped(self):

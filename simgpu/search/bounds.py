@@ -7,6 +7,7 @@ should never exceed what is simulated; that is not proved, but tests compare the
 """
 
 import math
+import operator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ from simgpu.network.collective_costs import cost
 from simgpu.plan.simulate import run
 from simgpu.plan.step.recipe.optimizers import state_bytes
 
-LOW, FLOAT = 2, 4  # bytes of a number: in low precision, and of float32
+FLOAT = 4  # bytes of a number of float32
 PROBED = 1, 2  # layers, and micro-batches
 SURE = 0.98  # of a probed time: in larger steps a little is hidden behind launches of the host
 
@@ -68,10 +69,10 @@ def bounds_of(job, layer=None) -> Bounds:
 def probe_key(job):
     """Return the job that `probe` simulates parts of; jobs with the same one share a probe.
 
-    None if there is none: a Python file makes the model, layers are not alike, or the probe's
-    ranks would fill a node only in part, unlike those of the whole job.
+    None if there is none: a Python file makes the model, or the probe's ranks would fill a node
+    only in part, unlike those of the whole job.
     """
-    if not job.model.has_sizes or job.program.recomputes_some:
+    if not job.model.has_sizes:
         return None
     experts = job.expert * job.expert_split
     data = math.lcm(job.context, experts // math.gcd(experts, job.tensor))
@@ -83,9 +84,10 @@ def probe_key(job):
     name = f"{nodes} x {each} {cluster.gpu.name} of {cluster.name}"
     cluster = replace(cluster, nodes=nodes, gpus_per_node=each, name=name)
     program = replace(job.program, shard="none", chunks=1, schedule="1f1b")
+    layers = job.model.layers // job.stages if program.recomputes_some else 1
     return replace(
         job, program=program, cluster=cluster, data=data, pipeline=1, micro_batches=1,
-        model=replace(job.model, layers=1),
+        model=replace(job.model, layers=layers),
     )  # fmt: skip
 
 
@@ -95,6 +97,8 @@ def probe(job) -> LayerBounds:
 
     What a step does once, such as summing gradients, is not in it.
     """
+    if job.program.recomputes_some:
+        return _mean_of_layers(job)
     steps = {
         (layers, count): run(
             replace(job, micro_batches=count, model=replace(job.model, layers=layers))
@@ -117,12 +121,33 @@ def probe(job) -> LayerBounds:
     return LayerBounds(*(max(value, 0.0) for value in values))
 
 
+def _mean_of_layers(job):
+    """Return the mean of a stage's layers, of which only some are recomputed."""
+    model, depth = replace(job.model, layers=1), job.model.layers
+    each = [job.program.of_layer(i).recompute for i in range(depth)]
+    shares, parts = [], []
+    for recompute in set(each):
+        program = replace(job.program, recompute=recompute, recompute_every=1, recompute_first=0)
+        shares.append(each.count(recompute) / depth)
+        parts.append(probe(replace(job, model=model, program=program)))
+    return LayerBounds(
+        *(sum(map(operator.mul, shares, column))
+          for column in ([p.seconds for p in parts], [p.kept for p in parts])),
+        min(p.outer_seconds for p in parts), min(p.temporary for p in parts),
+    )  # fmt: skip
+
+
 def _addition(job, weights):
     """Seconds to add gradients to those of the first micro-batch, in kernels of their own."""
     gpu, num_bytes = job.cluster.gpu, 3 * job.program.half.itemsize
     return 0.0 if job.has_buckets else num_bytes * weights / (
         gpu.memory_bandwidth * gpu.memory_efficiency
     )  # fmt: skip
+
+
+def _low(job):
+    """Bytes of a number of parameters and activations."""
+    return job.program.half.itemsize
 
 
 def _tokens(job):
@@ -149,7 +174,7 @@ def _layer(job):
     seconds = seconds * tokens / job.tensor + _messages(job) + _pointwise(job, recomputed)
     kept = {"none": 3 * model.hidden + 2 * model.width * max(model.active, 1),
             "products": 2 * model.hidden}  # fmt: skip
-    kept = kept.get(job.program.recompute, model.hidden) * LOW * tokens / job.tensor
+    kept = kept.get(job.program.recompute, model.hidden) * _low(job) * tokens / job.tensor
     head = 6 * model.vocabulary * model.hidden * tokens / job.tensor
     logits = tokens * model.vocabulary / job.tensor * _bytes_of_logit(job.program)
     return LayerBounds(seconds, kept, head / _rate(job), logits)
@@ -157,7 +182,7 @@ def _layer(job):
 
 def _bytes_of_logit(program):
     """Bytes of each logit that are kept at once, at least."""
-    return {"eager": FLOAT, "in place": FLOAT, "fused": 0}.get(program.loss, LOW)
+    return {"eager": FLOAT, "in place": FLOAT, "fused": 0}.get(program.loss, program.half.itemsize)
 
 
 def _attention_rate(job):
@@ -174,7 +199,7 @@ def _pointwise(job, recomputed):
     numbers = 13 * model.hidden + (8 if model.gated else 5) * width
     numbers += (6 * model.hidden + 3 * width) if recomputed else 0
     fewer = 2 if job.program.compiled or job.program.fused else 1
-    num_bytes = numbers * LOW * _tokens(job) / job.tensor / fewer
+    num_bytes = numbers * _low(job) * _tokens(job) / job.tensor / fewer
     return num_bytes / (gpu.memory_bandwidth * gpu.memory_efficiency)
 
 
@@ -183,15 +208,15 @@ def _messages(job):
     model, tokens, ranks = job.model, _tokens(job), job.tensor
     total = 0.0
     if ranks > 1:
-        num_bytes = tokens * model.hidden * LOW
+        num_bytes = tokens * model.hidden * _low(job)
         for name in ("all_gather", "reduce_scatter"):  # attention, and a dense feed-forward part
             times = 1 if model.experts else 2
             total += times * _cost(name, num_bytes, (0, ranks, 1), job.cluster)
     if model.experts:
-        total += _messages_of_experts(job, tokens * model.active * model.hidden * LOW / ranks)
+        total += _messages_of_experts(job, tokens * model.active * model.hidden * _low(job) / ranks)
     if job.context > 1:
         keys = 2 * model.keys * model.head_size // ranks
-        num_bytes = tokens * job.context * keys * LOW
+        num_bytes = tokens * job.context * keys * _low(job)
         total += _cost("all_gather", num_bytes, (0, job.context * ranks, ranks), job.cluster)
     return total
 
@@ -238,11 +263,11 @@ def _replicas(job, weights):
     if job.data == 1 or job.model.experts:
         return 0.0
     members = (0, job.data * job.tensor, job.tensor)
-    gradients = weights * (FLOAT if job.program.reduce_bytes == FLOAT else LOW)
+    gradients = weights * job.program.reduced.itemsize
     if job.program.shard == "none":
         return _cost("all_reduce", gradients, members, job.cluster)
     summed = _cost("reduce_scatter", gradients, members, job.cluster)
-    gathered = _cost("all_gather", weights * LOW, members, job.cluster)
+    gathered = _cost("all_gather", weights * _low(job), members, job.cluster)
     if job.pipeline == 1 and job.program.shard == "full":
         return job.micro_batches * (2 * gathered + summed)
     if job.pipeline == 1 and job.program.shard == "grad_op":
@@ -297,7 +322,7 @@ def _memory(job, layer):
             # No gradients yet when most activations are there.
             each -= job.program.master.itemsize / _sharing(job)
         most = each * (weights + rows) + depth * layer.kept + layer.temporary
-        most += LOW * weights if job.program.shard == "grad_op" else 0  # gathered
+        most += _low(job) * weights if job.program.shard == "grad_op" else 0  # gathered
         return max(most, at_end + _bytes_of_states(job) * rows)
     table = model.vocabulary * model.hidden / job.tensor
     first = each * (weights + table) + depth * layer.kept * _waiting(job)

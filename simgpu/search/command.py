@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from simgpu.hardware import find_gpu_and_link
 from simgpu.network.boards import board_of
-from simgpu.plan import options
 from simgpu.plan.plans import Plan, parse
 from simgpu.plan.report import (
     class_of_recipe,
@@ -13,6 +12,7 @@ from simgpu.plan.report import (
     model_in_words,
     routing_in_words,
 )
+from simgpu.plan.request import plan_options, request_of
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import PlanError
 from simgpu.search import cheapest
@@ -39,7 +39,7 @@ def print_search(request, args):
         print_cheapest(request, args)
         return
     wanted = args.why and parse(args.why)
-    report = search_report(request, options.plan_options(args), args.jobs, args.top)
+    report = search_report(request, plan_options(args), args.jobs, args.top)
     if wanted:
         print(why(wanted, request, report))
     elif args.export:
@@ -53,16 +53,16 @@ def print_cheapest(request, args):
     given = vars(args)
     cheapest.check(request, given)
 
-    def request_of(gpu, gpus):
+    def request_with(gpu, gpus):
         board = board_of(find_gpu_and_link(gpu, given.get("link"))[1])
-        return options.request_of(args, request.model, gpu=gpu, gpus=gpus or board.gpus)
+        return request_of(args, request.model, gpu=gpu, gpus=gpus or board.gpus)
 
     def fastest(one):
-        return search_report(one, options.plan_options(args), args.jobs, 1).best
+        return search_report(one, plan_options(args), args.jobs, 1).best
 
     gpus = cheapest.candidates(request.money.prices, given.get("gpu"))
     most = given.get("gpus", cheapest.MOST)
-    found = cheapest.Cheapest(request_of, fastest, request.money, gpus, most)
+    found = cheapest.Cheapest(request_with, fastest, request.money, gpus, most)
     if args.json:
         offers = [offer.to_dict() for offer in found.offers()]
         print(json.dumps({"offers": offers, "best": found.best and found.best.to_dict()}))

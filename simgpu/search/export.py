@@ -5,6 +5,7 @@ to, and of Megatron (``megatron/training/arguments.py``, beside Megatron Core 0.
 """
 
 PROGRAMS = ("torchtitan", "megatron")
+HALF = {"float16": "fp16", "bfloat16": "bf16"}  # Megatron's flags; without one, float32
 
 
 def flags(program, plan, job) -> str:
@@ -69,7 +70,7 @@ def _megatron(plan, job):
         ("tensor-model-parallel-size", plan.tp), ("pipeline-model-parallel-size", plan.pp),
         ("context-parallel-size", plan.cp), ("micro-batch-size", plan.micro_batch),
         ("global-batch-size", job.sequences), ("seq-length", job.model.seq),
-        ("fp16" if job.program.dtype == "float16" else "bf16", None),
+        *((name, None) for name in [HALF.get(job.program.dtype)] if name),
     ]  # fmt: skip
     remarks = []
     if plan.tp > 1:

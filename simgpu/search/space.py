@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from simgpu.plan.plans import Plan
 from simgpu.plan.step.job import PlanError
+from simgpu.plan.step.recipe.names import OF_MATRICES
 
 RECOMPUTE = "none", "selective", "full"  # core_attn saves little of fused attention
 SCHEDULES = (("1f1b", None), ("interleaved", 2), ("interleaved", 4))
@@ -53,6 +54,9 @@ def _job_of(request, plan):
 
 
 def _candidates(request, fixed):
+    if request.workload.optimizer in OF_MATRICES:
+        fixed = {"shard": 0, "tp": 1, **fixed}
+
     def values(name, others):
         return [fixed[name]] if name in fixed else others
 

@@ -14,7 +14,8 @@ existing drawing.
 from pathlib import Path
 
 SCRIPTS = Path(__file__).with_name("scripts")
-PARTS = ("style", "read", "say", "picture", "view", "widget", "page")  # in order of dependence
+# In order of dependence.
+PARTS = ("style", "read", "say", "names", "picture", "view", "widget", "page")
 HEAD = "/* Makes the timelines of a page interactive; see simgpu/timeline/widget.py. */\n"
 
 

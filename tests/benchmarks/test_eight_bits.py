@@ -19,6 +19,7 @@ def test_wider_layers_and_more_tokens_gain_more():
         assert gains[width, few] < gains[width, many]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_record_is_what_is_predicted_now():
     found = eight_bits.read()

@@ -17,6 +17,7 @@ def test_rows_that_ran_fit(row, recorded):
     assert row.rate < rate < 1.6 * row.rate, "too fast, as the page says"
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 def test_the_row_on_40_gb_runs_as_recorded():

@@ -52,6 +52,7 @@ def test_a_rate_and_a_time_say_the_same():
     assert time.predicted == pytest.approx(8.4e-6 + 14 * 3.4e-6 + wire)
 
 
+@pytest.mark.long
 def test_a_table_of_vtrain(tmp_path, capsys):
     status, lines = run(tmp_path, capsys, VTRAIN)
     assert status == 0

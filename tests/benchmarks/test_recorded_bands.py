@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from benchmarks.published import bands, record
-from benchmarks.published.bands import Row, band_of, checks, left_out, widening
+from benchmarks.published.bands import Row, Widening, band_of, checks, left_out, widening
 from simgpu.bands import find
 from simgpu.bands.kinds import ENOUGH, Kind
 
@@ -40,17 +42,25 @@ def test_a_step_of_two_records_counts_once():
 def test_a_band_by_hand():
     few = band_of(KIND, rows([0.93, 1.0, 1.21]))
     assert (few.rows, few.low, few.high, few.median) == (3, 0.9, 1.25, 1.0)
-    many = band_of(KIND, [*rows([1.0] * 38), *rows([0.5, 2.0], "b")])
-    assert (many.rows, many.sources) == (40, 2)
+    many = band_of(KIND, rows([1.0] * 38 + [0.5, 2.0]))
+    assert (many.rows, many.sources) == (40, 1)
     assert (many.low, many.high) == (1.0, 1.0), "nine of ten"
-    wider = band_of(KIND, rows([1.0] * 40), 1.25)
+    wider = band_of(KIND, rows([1.0] * 40), Widening(1.25, 1.1))
     assert (wider.low, wider.high) == (0.8, 1.25)
-    assert band_of(KIND, rows([1.0] * 3), 1.25).low == 1.0, "all of a few are shown"
+    assert band_of(KIND, rows([1.0] * 3), Widening(1.25)).low == 1.0, "all of a few are shown"
+
+
+def test_a_source_of_few_rows_weighs_as_much_as_one_of_many():
+    both = band_of(KIND, [*rows([1.0] * 38), *rows([0.5, 2.0], "b")], Widening(2.0, 1.0))
+    assert (both.rows, both.sources) == (40, 2)
+    assert (both.low, both.high) == (0.5, 2.0)
+    third = [*rows([1.0] * 380), *rows([1.0] * 20, "b"), *rows([3.0] + [1.0] * 19, "c")]
+    assert band_of(KIND, third).high == 1.0, "a twentieth of a third"
 
 
 def test_a_source_is_judged_by_the_others():
     found = [*rows([1.0] * 20), *rows([1.0] * 19 + [3.0], "b")]
-    inside = {row.source: [x for one, x in left_out(found, 1.0) if one.source == row.source]
+    inside = {row.source: [x for one, x in left_out(found) if one.source == row.source]
               for row in found}  # fmt: skip
     assert inside == {"a": [True] * 20, "b": [True] * 19 + [False]}
     (one,) = checks(found)
@@ -60,8 +70,11 @@ def test_a_source_is_judged_by_the_others():
 
 def test_bands_are_as_much_wider_as_other_sources_need():
     """Each source counts alike: ten rows of one as much as twenty of another."""
-    assert widening([*rows([1.0] * 20), *rows([1.0] * 20, "b")]) == 1.0
-    assert widening([*rows([1.0] * 20), *rows([1.2] * 10, "b")]) == 1.2
+    assert widening([*rows([1.0] * 20), *rows([1.0] * 20, "b")]) == Widening(1.0, 1.0)
+    apart = widening([*rows([1.0] * 20), *rows([1.2] * 10, "b")])
+    assert apart == Widening(1.2, 1.0), "each is judged by one other"
+    third = [*rows([1.0] * 20), *rows([1.2] * 10, "b"), *rows([1.4] * 10, "c")]
+    assert widening(third) == Widening(1.4, 1.15), "1.38, and bands end at multiples of 0.05"
 
 
 def test_a_kind_of_one_source_is_not_judged():
@@ -75,6 +88,7 @@ def test_kinds_with_too_few_rows_are_judged_by_what_they_are_taken_with():
     assert [one.judged for one in checks(found)] == [2 * ENOUGH]
 
 
+@pytest.mark.long
 def test_the_command_says_how_good_each_band_is(capsys):
     bands.main()
     lines = capsys.readouterr().out.splitlines()

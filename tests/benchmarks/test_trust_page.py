@@ -68,6 +68,7 @@ def hostile(table):
     return replace(table, rows=rows, predictions=predictions, refused=refused)
 
 
+@pytest.mark.long
 def test_the_page_has_all_rows_and_says_what_is_simulated(read, files):
     text = files[write.PAGE]
     for table in read:
@@ -344,6 +345,7 @@ def samples():
     return found
 
 
+@pytest.mark.long
 @pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("sample", samples(), ids=lambda sample: sample[0].family)
@@ -359,6 +361,7 @@ def is_slow(conclusion):
     return conclusion.words.startswith(("ResNet", "Transformer", "Experts"))
 
 
+@pytest.mark.long
 @pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from support.samples.contents import toc_files
 
 import d2lmini
 from benchmarks.published.page.write import PAGE
+from tools.readers.book import page_numbers
 
 CHAPTERS = sorted((ROOT / "chapters").glob("*.ipynb"))
 
@@ -133,3 +134,17 @@ def test_every_sanitiser_is_read_and_compiles(name):
     for pattern, replacement in patterns:
         assert re.compile(pattern)
         assert replacement.strip()
+
+
+def test_a_link_that_states_a_chapters_number_states_the_right_one():
+    numbers = {name: number for name, number in page_numbers(ROOT).items() if number}
+    pages = [*CHAPTERS, *(ROOT / "chapters").glob("*.md"), *ROOT.glob("*.md")]
+    stated = [
+        (path.name, int(number), name)
+        for path in pages
+        for number, name in re.findall(
+            r"\[(?:[\w ]+ )?[Cc]hapter (\d+)\]\((?:chapters/)?([\w-]+)\.ipynb", path.read_text()
+        )
+    ]
+    assert len(stated) > 20
+    assert [s for s in stated if s[1] != numbers[f"chapters/{s[2]}"]] == []

@@ -337,11 +337,42 @@ def test_a_model_fills_the_fields_and_a_link_keeps_them(tab):
     assert "memory.model=llama3-8b" in address
     tab.open(address)
     tab.wait(f"{form}?.layers.value == '{layers}'")
-    assert tab.ask(f"{FORM.format('step')}.width.value") == "4096"
-    assert tab.ask(f"{FORM.format('step')}.layers.value") == "12", "other calculators stay"
     assert tab.ask(f"{form}.model.value") == "llama3-8b"
     tab.ask(f"{form}.width.value = 64; {form}.width.dispatchEvent(new Event('input'))")
     assert tab.ask(f"{form}.model.value") == "", "these are no longer that model's numbers"
+
+
+def fields(tab, kind):
+    """Return the values of a calculator's fields."""
+    named = f"[...{FORM.format(kind)}].filter(e => e.name).map(e => [e.name, e.value])"
+    return dict(tab.ask(named))
+
+
+def test_what_is_entered_is_in_all_calculators_and_stays(tab):
+    tab.ask("history.replaceState(null, '', location.pathname)")  # no link's numbers
+    value(tab, "memory", "model", "llama3-70b")
+    value(tab, "memory", "gpus", "32")
+    value(tab, "compare", "gpu", "h100")
+    own = fields(tab, "memory")
+    expected = {"model": "llama3-70b", "width": "8192", "layers": own["layers"], "gpu": "h100"}
+    for _ in range(2):
+        step, compare = fields(tab, "step"), fields(tab, "compare")
+        assert step == step | expected | {"perNode": "8", "nodes": "4", "link": "nvlink4"}
+        assert compare == compare | {"trained": "llama3-70b", "many": "32", "sequence": "8192"}
+        assert float(compare["billions"]) == pytest.approx(70.55, rel=0.01)
+        assert fields(tab, "memory") == own | {"gpu": "h100"}
+        tab.call("Page.reload")
+        tab.wait("document.readyState === 'complete' && !!document.querySelector('.d2l-output dl')")
+    value(tab, "step", "width", "512")
+    assert fields(tab, "memory")["model"] == "", "these are no longer that model's numbers"
+    assert fields(tab, "compare")["trained"] == "llama3-70b", "the nearest that it can say"
+    value(tab, "compare", "many", "1000000")
+    assert fields(tab, "memory")["gpus"] == "32", "more than that calculator takes"
+    tab.ask("document.querySelector('[data-of=step] button.d2l-share').click()")
+    assert fields(tab, "memory")["layers"] == "24"
+    assert fields(tab, "compare")["gpu"] == "h100"
+    assert fields(tab, "step")["gpu"] == "a100"
+    tab.ask("localStorage.clear()")
 
 
 def test_gpus_stand_in_families(tab):

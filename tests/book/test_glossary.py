@@ -1,4 +1,4 @@
-"""The glossary: in order, used, exact links; the notation: letters that the chapters have."""
+"""The glossary: in order, used, exact links."""
 
 import re
 from functools import cache
@@ -107,23 +107,6 @@ def test_a_link_to_a_missing_section_would_be_found():
 )
 def test_what_people_search_for_is_there(query):
     assert query in [name for names in NAMES for name in names]
-
-
-NOTATION = re.findall(r"^\| (\$.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
-
-
-@each(NOTATION, lambda row: row[0])
-def test_letters_are_those_of_the_pages(row):
-    letters, _, where = row
-    for path, _ in LINK.findall(where):
-        formulas = " ".join(re.findall(r"\$\$?([^$]+)\$", text_of(ROOT / path)))
-        plain = re.sub(r"\\text\{[^}]*\}|\\[A-Za-z]+|_\w", " ", formulas)
-        for letter in re.findall(r"\$(.*?)\$", letters):
-            assert letter in (formulas if letter.startswith("\\") else plain), (path, letter)
-
-
-def test_the_notation_is_found():
-    assert len(NOTATION) > 12
 
 
 def test_most_entries_lead_to_a_section_and_not_to_a_page():

@@ -16,15 +16,16 @@ from simgpu.network import build_cluster, cost
 from tools import own_script
 
 TEXT = (ROOT / "chapters" / "bring-your-own-script.md").read_text(encoding="utf-8")
+SMALL, LARGE = own_script.commands()[:2]
+PHONE = 41  # letters of code in a line 390 pixels wide
 
 
 @pytest.fixture
 def printed_by(tmp_path):
-    """Return a function that runs the page's first command and returns what it prints."""
-    command = re.search(r"```\n\$ simgpu (run .*?[^\\])\n", TEXT, re.DOTALL)[1].replace("\\\n", " ")
+    """Return a function that runs one of the page's first two commands: what it prints."""
     script = str(ROOT / "tests/frameworks/scripts/small_gpt.py")
 
-    def run(*options):
+    def run(*options, command=LARGE):
         words = command.replace("small_gpt.py", " ".join((*options, script))).split()
         return subprocess.run(
             [sys.executable, "-m", "simgpu", *words],
@@ -44,10 +45,31 @@ def rounded(said, found) -> bool:
 @pytest.mark.exhaustive
 @pytest.mark.process
 def test_the_command_prints_what_the_page_says(printed_by):
-    stored = re.search(r"\n\.\.\.\n(.*?)```", TEXT, re.DOTALL)[1]
+    stored = re.search(r"\n\.\.\.\n(time .*?)```", TEXT, re.DOTALL)[1]
     assert stored in printed_by()
 
 
+def losses(printed):
+    """Return the steps of a script, their losses and norms."""
+    lines = re.findall(r"^step (\d+) loss (\S+) norm (\S+)$", printed, re.MULTILINE)
+    return {int(step): (float(loss), float(norm)) for step, loss, norm in lines}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.process
+def test_the_small_model_learns_as_the_page_says(printed_by):
+    said, found = losses(TEXT), losses(printed_by(command=SMALL))
+    assert {step: pytest.approx(found[step], rel=1e-3) for step in said} == said
+    assert said[5][0] < 0.95 * said[0][0]
+
+
+def test_the_first_commands_fit_a_phone_and_their_losses_are_numbers():
+    first = re.findall(r"```\n(\$ simgpu run (?:.*\\\n)*.*)\n", TEXT)[:2]
+    assert max(map(len, "\n".join(first).splitlines())) <= PHONE
+    assert "nan" not in TEXT[: TEXT.index("--shapes-only")]
+
+
+@pytest.mark.long
 @pytest.mark.process
 def test_the_prose_names_times_and_shares_that_were_printed(printed_by):
     printed = printed_by("--ranks", "0")  # all eight make their weights: 20 seconds
@@ -68,6 +90,14 @@ def test_a_slow_gpu_is_named_as_the_page_says(printed_by):
     assert line in printed.splitlines()
     assert f"step time              {slow} ms" in printed
     assert f"step time              {usual} ms" in TEXT
+
+
+def test_the_prose_counts_the_kernels_that_were_printed():
+    eager, all_ = re.search(
+        r"only these, (\d+) of the (\d+) kernels of a step above", TEXT
+    ).groups()
+    assert f"\nkernels                {all_} a step " in TEXT
+    assert f" to launch {eager} kernels of eager code" in TEXT
 
 
 def test_the_picture_is_of_a_step_of_that_length():
@@ -93,6 +123,7 @@ def test_the_search_is_what_the_page_says(capsys):
     assert capsys.readouterr().out == stored
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_cheapest_run_is_what_the_page_says(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -144,6 +175,7 @@ def parts_after(command):
     return stored.split("...\n")
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path):
     for options, run in (("", ["--timeline", "step.json"]), ("--eager ", ["--eager"])):
@@ -154,6 +186,7 @@ def test_compiled_blocks_take_what_the_page_says(compiled_on_the_page, tmp_path)
     assert f'"{kernel}"' in (tmp_path / "step.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_line_breaks_the_graphs_that_the_page_names(compiled_on_the_page):
     line = re.search(r"With `(print\(.*?\))` as the first line of `forward`", TEXT)[1]
@@ -183,7 +216,7 @@ def test_the_page_knows_how_many_shapes_pytorch_compiles():
 
 @pytest.mark.process
 def test_the_profiler_shows_what_the_page_says(tmp_path):
-    script = re.search(r"```python\n([^`]*import profile\n.*?)```", TEXT, re.DOTALL)[1]
+    script = re.search(r"```python\n([^`]*import profile, .*?)```", TEXT, re.DOTALL)[1]
     (tmp_path / "profiled.py").write_text(script, encoding="utf-8")
     found = re.search(r"\$ simgpu (run [^\n]* profiled\.py)\n(.*?)\.\.\.\n", TEXT, re.DOTALL)
     command, stored = found.groups()
@@ -193,8 +226,50 @@ def test_the_profiler_shows_what_the_page_says(tmp_path):
     )  # fmt: skip
     assert done.stdout.startswith(stored)
     assert (tmp_path / "rank1.json").exists()
+    shown = re.search(r"an all-reduce takes half of (\S+) µs", TEXT)[1]
+    assert f"ncclDevKernel_AllReduce   2     0.0   {shown} us" in stored
 
 
+@pytest.mark.process
+def test_the_viewer_of_pytorch_shows_the_snapshot_of_the_page(tmp_path):
+    script = re.search(r"```python\n([^`]*_record_memory_history.*?)```", TEXT, re.DOTALL)[1]
+    (tmp_path / "snapshot.py").write_text(script, encoding="utf-8")
+    words = re.search(r"simgpu (run snapshot.py)\npython -m (\S+) (.*)\n", TEXT)
+    for module, options in (("simgpu", words[1]), (words[2], words[3])):
+        subprocess.run(
+            [sys.executable, "-m", module, *options.split()], cwd=tmp_path, check=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+        )  # fmt: skip
+    assert "Active Memory Timeline" in (tmp_path / "memory.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.process
+def test_the_tool_of_pytorch_reads_what_a_hang_leaves(tmp_path):
+    script = re.search(r"```python\n([^`]*if rank != 2:\n.*?)```", TEXT, re.DOTALL)[1]
+    (tmp_path / "hang.py").write_text(script, encoding="utf-8")
+    found = re.search(
+        r"\$ export (.*)\n\$ simgpu (.*)\n\.\.\.\n(.*?)\$ torchfrtrace (.*?)\n(.*?)\.\.\.",
+        TEXT,
+        re.DOTALL,
+    )
+    variables, command, said, options, printed = found.groups()
+    own = dict(pair.split("=") for pair in variables.split())
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, "-m", *words], cwd=tmp_path, capture_output=True, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)} | own,
+        )  # fmt: skip
+
+    done = run("simgpu", *command.split())
+    assert done.returncode == 1
+    assert said in done.stderr
+    done = run("torch.distributed.flight_recorder.fr_trace", *options.split())
+    assert (done.stdout + done.stderr).startswith(printed)
+    assert "at hang.py:10" in done.stdout + done.stderr
+
+
+@pytest.mark.long
 @pytest.mark.process
 def test_gpus_wait_for_a_loader_as_the_page_says(tmp_path):
     script = re.search(r"```python\n(from torch import nn.*?)```", TEXT, re.DOTALL)[1]
@@ -207,6 +282,7 @@ def test_gpus_wait_for_a_loader_as_the_page_says(tmp_path):
     assert [part for part in parts_after(command) if part not in printed] == []
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_kernel_of_ones_own_takes_what_the_page_says(tmp_path):
     script = re.search(r"```python\n(import simgpu\n.*?)```", TEXT, re.DOTALL)[1]

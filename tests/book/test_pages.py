@@ -232,7 +232,7 @@ def test_timelines_and_calculators_of_the_pages_work(site, tab):
     found = visit_all(tab, [name for name in toc_files() if name.startswith("chapters/")], look)
     assert {name for name, (drawn, explorable, _) in found.items() if drawn != explorable} == set()
     assert sum(drawn for drawn, _, _ in found.values()) > 10
-    assert sum(shown for _, _, shown in found.values()) == 3 + 5 + 1  # chapter 6 has one, too
+    assert sum(shown for _, _, shown in found.values()) == 3 + 5 + 1  # chapter 7 has one, too
 
 
 SIDES = """[...document.querySelectorAll('.output.full-width')].map(e => [e, e.closest('.cell')])

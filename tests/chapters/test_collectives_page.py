@@ -28,6 +28,7 @@ def run(command):
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_sums_are_the_same_to_the_last_bit_on_gloo_and_simulated(tmp_path):
     saved = {}
@@ -45,6 +46,7 @@ def test_sums_are_the_same_to_the_last_bit_on_gloo_and_simulated(tmp_path):
     assert not torch.equal(saved[on_gloo]["ring"], saved[on_gloo]["tree"])
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize("launch", [on_gloo, simulated])
 def test_gradients_of_collectives_are_those_of_one_process(launch):
@@ -59,6 +61,7 @@ def test_gradients_of_collectives_are_those_of_one_process(launch):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_step_of_a_split_model_has_as_many_sums_as_the_chapter_says():
     out = on_gloo("tensor_parallel.py", 2, "--count")

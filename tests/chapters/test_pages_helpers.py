@@ -135,6 +135,7 @@ dist.all_reduce(x)
 """
 
 
+@pytest.mark.long
 def test_lines_in_which_ranks_wait_are_those_of_the_script():
     code, text = multiple_gpus_concise.run_changed(SKIPS, 2, timeout=3)
     assert code != 0

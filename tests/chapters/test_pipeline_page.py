@@ -35,6 +35,7 @@ def one_process():
 SIMULATED = [sys.executable, "-m", "simgpu", "run", "--gpu", "h100", "--nproc-per-node"]
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize(
     "command",

@@ -52,6 +52,7 @@ def test_the_first_chapter_does_not_race():
     assert races("devices") == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["simulator", "auto-parallelism"])
 def test_chapters_about_streams_race_only_on_purpose(name):

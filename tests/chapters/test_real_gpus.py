@@ -61,6 +61,7 @@ found["printed"] = repr(torch.ones(1, device=simulated))
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_simulated_and_real_gpus_train_in_one_process():
     found = on_a_machine(ONE_PROCESS, count=2)
@@ -107,6 +108,7 @@ print(torch._C._get_privateuse1_backend_name())
     assert done.stdout.splitlines()[-1:] == [name], done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", COUNTS)
 def test_gpus_are_real_where_there_are_enough_and_else_all_simulated(count):
     program = """

@@ -188,4 +188,51 @@ def test_average_names_a_call_that_others_make_with_another_size(monkeypatch):
     refuses(checks.check_average, lambda gradients: average(gradients, list), "the same order")
 
 
+def validation_loss(losses):
+    sums = losses.new_tensor([losses.sum(), len(losses)])
+    dist.all_reduce(sums)
+    return (sums[0] / sums[1]).item()
+
+
+def reduced_and_sent(losses):
+    sums = losses.new_tensor([losses.sum(), len(losses)])
+    dist.reduce(sums, dst=0)
+    dist.broadcast(sums, src=0)
+    return sums[0] / sums[1]
+
+
+def reduced_to_one(losses):
+    sums = losses.new_tensor([losses.sum(), len(losses)])
+    dist.reduce(sums, dst=0)
+    return (sums[0] / sums[1]).item()
+
+
+def averaged(losses, divide=True):
+    mean = losses.mean() if divide else losses.sum()
+    dist.all_reduce(mean, op=dist.ReduceOp.AVG)
+    return mean
+
+
+def summed(losses, divide=False):
+    total = losses.sum()
+    dist.all_reduce(total)
+    return total / len(losses) if divide else total
+
+
+RIGHT["validation_loss"] = validation_loss, reduced_and_sent
+WRONG["validation_loss"] = {
+    r"rank 1 returns .* Rank 0 has it. That is pytorch#77562": reduced_to_one,
+    "the rank's own examples": lambda losses: losses.mean(),
+    "the mean of the ranks' means": averaged,
+    "That is the sum: divide": summed,
+    "divided by the examples of one": lambda losses: summed(losses, divide=True),
+    "divided by the number of ranks": lambda losses: averaged(losses, divide=False),
+    "both over all ranks, and divide once": lambda losses: -1.0,
+    "must be a number, but it is None": returns_nothing,
+    "validation_loss raised ": lambda losses: (
+        validation_loss(losses) if dist.get_rank() else losses.mean()
+    ),
+}
+
+
 test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

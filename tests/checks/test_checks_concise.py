@@ -2,7 +2,7 @@
 
 import torch
 from support.samples.solutions import make_tests, returns_nothing
-from torch.utils.data import DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler
 
 from d2lmini.checks import concise as checks
 
@@ -57,6 +57,67 @@ WRONG["total_accuracy"] = {
     "changed `correct`: it has 0": lambda correct, evaluated: (
         sum(correct.pop() for _ in evaluated) / sum(evaluated)
     ),
+}
+
+
+def batches_of(sampler, batch_size, epoch):
+    sampler.set_epoch(epoch)
+    return torch.tensor(list(sampler)).split(batch_size)
+
+
+def rest(sampler, batch_size, epoch, done, epochs):
+    for i in range(epoch, epochs):
+        yield from batches_of(sampler, batch_size, i)[done if i == epoch else 0 :]
+
+
+def rest_by_loaders(sampler, batch_size, epoch, done, epochs):
+    found = []
+    for i in range(epoch, epochs):
+        sampler.set_epoch(i)
+        found += [batch.tolist() for batch in DataLoader(range(23), batch_size, sampler=sampler)]
+    return found[done:]
+
+
+def rest_from_epoch_0(sampler, batch_size, epoch, done, epochs):
+    sampler.set_epoch(epoch)
+    for i in range(epochs - epoch):
+        yield from batches_of(sampler, batch_size, i)[done if i == 0 else 0 :]
+
+
+def rest_begins_in_epoch_0(sampler, batch_size, epoch, done, epochs):
+    yield from batches_of(sampler, batch_size, 0)[done:]
+    yield from rest(sampler, batch_size, epoch + 1, 0, epochs)
+
+
+def rest_skips_always(sampler, batch_size, epoch, done, epochs):
+    for i in range(epoch, epochs):
+        yield from batches_of(sampler, batch_size, i)[done:]
+
+
+def rest_in_one_order(sampler, batch_size, epoch, done, epochs):
+    for i in range(epoch, epochs):
+        yield from batches_of(sampler, batch_size, epoch)[done if i == epoch else 0 :]
+
+
+RIGHT["rest"] = rest, rest_by_loaders
+WRONG["rest"] = {
+    "^epoch 1 .* That is accelerate#4071: .* some examples of epoch 1 come twice": (
+        rest_from_epoch_0,
+        rest_begins_in_epoch_0,
+    ),
+    "skip none in the next ones": rest_skips_always,
+    "come once more: skip them": lambda s, size, epoch, done, epochs: rest(
+        s, size, epoch, 0, epochs
+    ),
+    "The epochs that follow are missing": lambda s, size, epoch, done, epochs: batches_of(
+        s, size, epoch
+    )[done:],
+    "call set_epoch in each": rest_in_one_order,
+    "a job that never stopped": lambda s, size, epoch, done, epochs: rest(
+        s, size + 1, epoch, done, epochs
+    ),
+    "rest returned None": returns_nothing,
+    "returned a int, 7; a list is needed": lambda *arguments: [7],
 }
 
 

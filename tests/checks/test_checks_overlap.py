@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+import torch.distributed as dist
 from support.samples.solutions import make_tests, returns_nothing
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -244,6 +245,59 @@ WRONG["run_steps"] = {
     "run_steps raised AttributeError.*is a `return` missing": lambda step, n, m: (
         step() and None
     ).synchronize(),
+}
+
+
+def advance(number, optimizer, scheduler, parts, times=1):
+    if (number + 1) % parts == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+        for _ in range(times):
+            scheduler.step()
+
+
+def advance_for_each_rank(*arguments):
+    advance(*arguments, times=dist.get_world_size())
+
+
+def advance_for_each_part(number, optimizer, scheduler, parts):
+    advance(number, optimizer, scheduler, parts, times=0)
+    scheduler.step()
+
+
+def advance_for_each_part_and_rank(number, optimizer, scheduler, parts):
+    advance(number, optimizer, scheduler, parts, times=0)
+    for _ in range(dist.get_world_size()):
+        scheduler.step()
+
+
+def advance_first(number, optimizer, scheduler, parts):
+    if (number + 1) % parts == 0:
+        scheduler.step()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def advance_with_old_gradients(number, optimizer, scheduler, parts):
+    if (number + 1) % parts == 0:
+        optimizer.step()
+        scheduler.step()
+
+
+def advance_without_parts(number, optimizer, scheduler, parts):
+    advance(0, optimizer, scheduler, 1)
+
+
+RIGHT["advance"] = advance
+WRONG["advance"] = {
+    r"^2 rank.* That is accelerate#2926: the schedule advances 2 times": advance_for_each_rank,
+    "It advances after every part": (advance_for_each_part, advance_for_each_part_and_rank),
+    "The schedule never advances": lambda *a: advance(*a, times=0),
+    "It advances before the update": advance_first,
+    "Advance it once after each update": lambda *a: advance(*a, times=2),
+    "add up .* parts; clear them": advance_with_old_gradients,
+    "18 updates are made of 18 parts, not 6": advance_without_parts,
+    "0 updates are made": returns_nothing,
 }
 
 

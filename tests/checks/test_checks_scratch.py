@@ -314,6 +314,7 @@ WRONG["evaluate"] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_checkers_accept_right_solutions_beside_a_real_gpu():
     # PyTorch calls simulated GPUs "privateuseone" there.

@@ -87,6 +87,7 @@ def test_a_resumed_job_ends_with_the_same_bits(killed, uninterrupted, tmp_path):
     assert end_of(job.records) == uninterrupted
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_job_of_another_size_may_not_resume(killed, tmp_path):
     path = str(shutil.copy(killed[3], tmp_path / "run.pt"))

@@ -46,6 +46,7 @@ class TestLaunch:
         with pytest.raises(ValueError, match=r"worker is a function, .* write it to a file"):
             ddp.launch(worker)
 
+    @pytest.mark.long
     @pytest.mark.process
     def test_a_fork_inherits_what_a_launched_process_does_not(self, tmp_path):
         script = tmp_path / "state.py"
@@ -138,6 +139,7 @@ def run(script, tmp_path, **options):
 
 
 class TestRecords:
+    @pytest.mark.long
     @pytest.mark.process
     def test_records_are_those_of_rank_0_whatever_is_printed(self, tmp_path, capsys):
         found = run(NOISY, tmp_path, nproc_per_node=2)
@@ -192,6 +194,7 @@ class TestFailures:
             run("print('so far')\nraise SystemExit('PyTorch was built without libuv')", tmp_path)
         assert capsys.readouterr().out == "so far\n"
 
+    @pytest.mark.long
     @pytest.mark.process
     def test_a_job_that_takes_too_long_is_ended_with_its_processes(self, tmp_path):
         script = (

@@ -44,6 +44,7 @@ def test_weights_after_ten_steps_are_those_of_one_process(name, alone, together)
     assert largest_difference(alone[name], together["weights"][name]) < tolerance
 
 
+@pytest.mark.long
 def test_all_ranks_end_with_the_same_bits(together):
     first, *others = together["fingerprints"]
     assert all(other == first for other in others)

@@ -11,7 +11,7 @@ from support.timelines import US, overlap
 
 from simgpu.clock.span import Span
 from simgpu.run import page as launcher_page
-from simgpu.timeline import Timeline, svg, widget
+from simgpu.timeline import Timeline, kinds, svg, widget
 from simgpu.timeline.layout import PLOT, layout
 
 # What a page complains of, and whether it asked for anything.
@@ -401,6 +401,36 @@ def test_a_note_names_the_buttons_that_are_there(tab):
     assert "zoom in with +" in said
 
 
+def test_a_page_in_another_language_has_no_word_of_english(tab):
+    """Every word goes through `say`, which marks it here; numbers have a comma."""
+    note = f'<div class="d2l-tl-note">{svg._NOTE}</div>'
+    marking = (
+        "document.documentElement.lang = 'tr'; window.say = (text, values = {}) =>"
+        "  '~' + text.replace(/[{](\\w+)[}]/g, (_, name) => values[name]);"
+    )
+    drawn = svg.html(TIMELINES[0]).removesuffix("</div>") + note + "</div>"
+    show(tab, page([f"<script>{marking}</script>{drawn}"]))
+    around = ".d2l-tl-legend > span, .d2l-tl-note, .d2l-tl-body > svg > text:last-of-type"
+    said = tab.ask(f"[...document.querySelectorAll('{around}')].map(e => e.textContent.trim())")
+    assert said
+    assert all(text.startswith("~") for text in said), said
+    focus(tab)
+    press(tab, "ArrowRight")
+    tip = state(tab)["tip"]
+    assert "~starts at" in tip
+    assert "," in tip
+    assert "." not in tip.partition("~starts")[2]
+    label = tab.ask("document.querySelector('.d2l-tl-scroll').ariaLabel")
+    assert label.startswith("~Timeline 1: ~18 spans, 1,295 ms")
+
+
+def test_the_script_has_words_for_every_kind():
+    words = (widget.SCRIPTS / "names.js").read_text(encoding="utf-8")
+    known = {*kinds._FIXED, *kinds._BY_ENGINE.values(), kinds.OTHER}
+    known |= {kind for kind, _ in kinds._PATTERNS}
+    assert [kind for kind in sorted(known) if f'say("{kind}")' not in words] == []
+
+
 # Read-outs
 
 
@@ -530,5 +560,5 @@ def test_the_script_can_stand_in_a_page():
     assert "</script" not in text
     assert "<!--" not in text
     assert not any(word in text for word in ("fetch(", "import(", "XMLHttpRequest", "eval("))
-    assert len(text.encode()) < 27_000
+    assert len(text.encode()) < 31_000
     assert json.dumps(text)

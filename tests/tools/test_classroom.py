@@ -115,6 +115,7 @@ def by_number(results):
     return {result.exercise: result for result in results}
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_points_are_what_the_checkers_say(tmp_path, capsys):
     solutions = classroom.exercises(read(CHAPTER))
@@ -128,7 +129,7 @@ def test_points_are_what_the_checkers_say(tmp_path, capsys):
     assert results[5].message == ""
     assert results[2].points == 0
     assert results[2].message
-    assert "NameError" in results[1].message, "what is not there is said"
+    assert results[1].message.startswith("not answered: name "), "what is not there is said"
     assert results[3].message == "the exercise is not in the notebook"
     assert 6 not in results, "an exercise without a checker has no points"
     classroom.report(list(results.values()), tmp_path / "points.csv")
@@ -163,3 +164,12 @@ def test_cells_of_ones_own_that_look_like_judges_earn_nothing():
 def test_a_notebook_of_another_name_is_refused(tmp_path, capsys):
     assert classroom.main(["points", str(tmp_path / "homework.ipynb")]) == 1
     assert "no chapter has this name" in capsys.readouterr().err
+
+
+def test_an_exercise_that_nobody_answered_is_said_to_be_so():
+    missing = new_output("error", ename="NameError", evalue="name 'predict' is not defined")
+    judge = new_code_cell("from a import b as d2lmini_judge\nd2lmini_judge(predict)")
+    judge.outputs = [missing]
+    assert classroom.problem(judge) == "not answered: name 'predict' is not defined"
+    judge.source = judge.source.replace("predict", "forecast")  # the answer uses another
+    assert classroom.problem(judge) == "NameError: name 'predict' is not defined"

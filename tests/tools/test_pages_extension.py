@@ -134,11 +134,21 @@ def test_plots_say_how_narrow_they_may_be(tmp_path):
         (tmp_path / folder).mkdir()
     header = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (800).to_bytes(4) + (300).to_bytes(4)
     (tmp_path / name).write_bytes(header)
+    (tmp_path / "_images" / "drawing.svg").write_text("<svg width='700'/>", encoding="utf-8")
     page = f'<img alt="A plot" src="../{name}" /><img src="../_images/drawing.svg" />'
     made = plots.mend(page, tmp_path / "chapters")
     assert made.count("--legible") == 1
     assert 'style="--legible: 508px" alt="A plot"' in made
     assert plots.mend(made, tmp_path / "chapters") == made
+
+
+def test_a_drawn_timeline_scrolls_where_its_letters_would_be_too_small(tmp_path):
+    (tmp_path / "_images").mkdir()
+    drawn = '<svg width="660"><style>.d2l-tl-text{font:11px sans-serif}</style></svg>'
+    (tmp_path / "_images" / "step.svg").write_text(drawn, encoding="utf-8")
+    page = '<img alt="A step" src="_images/step.svg" />'
+    made = f'<div class="d2l-wide" style="--legible: 540px">{page}</div>'
+    assert plots.mend(page, tmp_path) == plots.mend(made, tmp_path) == made
 
 
 def test_a_timeline_that_is_too_wide_for_the_column_takes_the_margin():

@@ -85,27 +85,28 @@ def test_nothing_is_done_twice_until_a_pin_changes(installer, name):
     assert installer.steps() == []
 
 
-@pytest.mark.parametrize("step", ["venv", "pip"])
-def test_an_interrupted_installation_is_made_anew(installer, step):
+@pytest.mark.parametrize(("step", "then"), [("venv", ANEW), ("pip", UPDATE)])
+def test_an_interrupted_installation_goes_on_where_it_stopped(installer, step, then):
     installer.stop = step
     with pytest.raises(KeyboardInterrupt):
         installer.steps()
     installer.stop = None
-    assert installer.steps() == ANEW
+    assert installer.steps() == then
+    assert installer.steps() == []
 
 
-def test_an_interrupted_update_is_made_anew(installer):
+def test_an_interrupted_update_goes_on(installer):
     installer.steps()
     with open("requirements.txt", "w") as file:
         file.write("torch==9")
-    test_an_interrupted_installation_is_made_anew(installer, "pip")
+    test_an_interrupted_installation_goes_on_where_it_stopped(installer, "pip", UPDATE)
 
 
 def test_a_step_that_fails_is_not_taken_for_done(installer, monkeypatch):
     monkeypatch.setattr(setup_env.subprocess, "call", lambda command: 1)
     with pytest.raises(SystemExit, match="this failed, see above"):
         setup_env.main()
-    assert setup_env.installed() == b""
+    assert setup_env.installed() != setup_env.wanted()
 
 
 def test_a_copied_or_moved_checkout_runs_its_own_code(installer, monkeypatch):
@@ -127,11 +128,50 @@ def test_an_environment_without_its_python_or_of_another_is_made_anew(installer,
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_packages_are_shown_where_somebody_looks(installer, monkeypatch, capsys, seen):
+def test_how_far_it_is_is_shown_where_somebody_looks(installer, monkeypatch, capsys, seen):
+    followed = []
+    monkeypatch.setattr(setup_env, "follow", followed.append)
     monkeypatch.setattr(setup_env.sys.stdout, "isatty", lambda: seen)
-    installer.steps()
-    assert ("-q" in installer.commands[-1]) != seen
+    assert installer.steps() == (["venv"] if seen else ANEW)
+    assert len(followed) == seen
+    assert seen or "-q" in installer.commands[-1]
     assert "minutes" in capsys.readouterr().out
+
+
+def test_packages_are_counted_as_pip_names_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (site := tmp_path / ".venv" / "lib" / "python3" / "site-packages").mkdir(parents=True)
+    (site / "pip-24.dist-info").mkdir()
+    packages, said = setup_env.Packages(), []
+    for line in (
+        "Collecting torch==2.13.0 (from -r requirements.txt (line 3))\n",
+        "  Downloading torch-2.13.0-cp311-none-any.whl (191.2 MB)\n",
+        "Requirement already satisfied: numpy in .venv/lib\n",
+        "Installing collected packages: torch, sympy, networkx\n",
+    ):
+        packages.read(line)
+        said.append(packages.text())
+    (site / "torch-2.13.0.dist-info").mkdir()
+    said.append(packages.text())
+    assert said[1:] == [
+        "set-up: fetching package 1: torch (191.2 MB)",
+        "set-up: fetching package 2: torch (191.2 MB)",
+        "set-up: installing package 1 of 3",
+        "set-up: installing package 2 of 3",
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("code", [0, 1])
+def test_pip_is_followed_to_its_end(tmp_path, monkeypatch, capsys, code):
+    monkeypatch.chdir(tmp_path)
+    pip = f"print('Collecting torch'); raise SystemExit({code})"
+    if code:
+        with pytest.raises(SystemExit, match="goes on where it stopped"):
+            setup_env.follow([sys.executable, "-c", pip])
+    else:
+        setup_env.follow([sys.executable, "-c", pip])
+    assert "set-up: fetching package 1: " in capsys.readouterr().out
 
 
 def test_wheels_take_the_place_of_the_network(installer):

@@ -7,8 +7,9 @@ from support.paths import ROOT, TESTS
 from support.suite.scheduler import REAL_JOBS, pytest_xdist_make_scheduler
 from support.suite.tiers import FIRST, SLOW, asks_for
 
-CHECK = "not (process or slow or browser or exhaustive)"
-TEST = "not (browser or exhaustive)"
+CHECK = "not (process or slow or long or browser or exhaustive)"
+TEST = "not (browser or exhaustive or long)"
+FULL = "not (browser or exhaustive )"
 ALL = "browser or exhaustive"
 
 
@@ -19,6 +20,8 @@ ALL = "browser or exhaustive"
         (CHECK, {"slow"}, False),
         (CHECK, {"timeout"}, True),
         (TEST, {"slow"}, True),
+        (TEST, {"long"}, False),
+        (FULL, {"long"}, True),
         (TEST, {"slow", "exhaustive"}, False),
         (ALL, {"slow"}, True),  # some of its cases may be exhaustive
         (ALL, {"exhaustive"}, True),

@@ -21,7 +21,7 @@ TESTS = [  # one of each module that needs a browser
     "editions/test_edition_site.py::test_the_menu_keeps_the_place_on_a_page",
     "editions/test_editions_of_the_book.py::test_a_page_is_for_everybody[ko]",
     "timeline/test_widget.py::test_summary_names_the_busiest_lanes",
-    "tools/test_live.py::test_kernels_work_in_the_readers_folder",
+    "live/test_live.py::test_kernels_work_in_the_readers_folder",
     "tools/test_pdf.py::test_what_is_folded_is_open",
     "readers/test_readers_lab.py::test_pictures_are_found_beside_or_inside_the_notebook",
     "tools/test_terms.py::test_a_search_finds_the_entry_first_by_any_of_its_names",

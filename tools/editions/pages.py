@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 WORDS = "words"  # not a page: what tools, scripts and figures say
 ENGLISH_ONLY = {"chapters/how-far-to-trust-the-clock", "references", "translating"}
 TEXT = re.compile(r"(?s)(?P<before><text\b[^>]*>)(?P<words>.*?)(?=</text>)")
-SAID = re.compile(r'(?P<before><button[^>]*>|data-says=")(?P<words>[^<"]+)')
+SAID = re.compile(r'(?P<before><button[^>]*>|data-(?:says|rate)=")(?P<words>[^<"]+)')
 FIGURES = {"chapters/img/*.svg": TEXT, "assets/front/runs.html": SAID}  # words in pictures
 CLOCKS = ("simulated", "measured")  # what a glued time may say of itself
 LOGO = "logo.svg"  # a name: it stays

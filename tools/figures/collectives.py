@@ -82,7 +82,7 @@ def allreduce_star() -> Canvas:
             canvas.box(leaf[0] - 31, leaf[1] - 19, 62, 38, f"GPU {device}", GPU[device], 0.3)
         canvas.box(hub[0] - 50, hub[1] - 21, 100, 42, "GPU 0", GPU[0], 0.3, size=LARGE, bold=True)
     canvas.line((220, 14), (220, 216), colour=RULE)
-    canvas.text(20, 240, "2(*k* − 1) = 6 copies of all *N* bytes,", anchor="start", fit=410)
+    canvas.text(20, 240, "2(*k* − 1) = 6 copies of all *S* bytes,", anchor="start", fit=410)
     canvas.text(
         20,
         264,
@@ -143,8 +143,8 @@ def allreduce_ring() -> Canvas:
     _legend(canvas, 66, 315)
     lines = (
         "2(*k* − 1) = 6 steps; in each, every link",
-        "carries one chunk of *N*/*k* bytes at once;",
-        "in all 2(*k* − 1)*N*/*k* < 2*N* bytes a link",
+        "carries one chunk of *S*/*k* bytes at once;",
+        "in all 2(*k* − 1)*S*/*k* < 2*S* bytes a link",
     )
     for i, line in enumerate(lines):
         fill = LINK_TEXT if i == 2 else INK

@@ -1,4 +1,4 @@
-"""Devices: the model of a simulated GPU, and one step of ``nn.DataParallel``."""
+"""Devices: the model of a simulated GPU, a step of ``nn.DataParallel``, and what feeds a GPU."""
 
 from __future__ import annotations
 
@@ -116,4 +116,32 @@ def dataparallel() -> Canvas:
             canvas.arrow((middles[0], start), (middles[0], y - 1), colour=GPU[0])
             ends = ((left[0] + width - 20, start + 1), (left[1] + 30, y - 2))
             canvas.arrow(*ends, colour=LINK, width=2.5, head=10)
+    return canvas
+
+
+def feeding() -> Canvas:
+    """Draw the way of a batch: files, workers, finished batches, pinned memory, the GPU."""
+    canvas = Canvas(
+        WIDTH,
+        206,
+        "The way of a batch to the GPU",
+        "From left to right. Files on a disk. Two workers on cores of their own: worker 0 makes "
+        "batch 4, worker 1 batch 5. Batches 2 and 3 are finished and wait in a queue. Batch 1 is "
+        "in pinned memory, from where it is copied over a link to the GPU, which trains on batch "
+        "0.",
+    )
+    canvas.panel(76, 10, 270, 186, "host", HOST)
+    canvas.box(10, 86, 50, 44, "files", HOST)
+    for worker, y in enumerate((58, 126)):
+        canvas.box(88, y, 84, 48, f"worker {worker}\nbatch {4 + worker}", GPU[2], 0.3)
+        canvas.arrow((61, 108), (86, y + 24), colour=MUTED, width=1.5, head=7)
+        canvas.arrow((173, y + 24), (194, y + 24), colour=MUTED, width=1.5, head=7)
+        canvas.box(196, y + 7, 62, 34, f"batch {2 + worker}", GPU[2], 0.16)
+        canvas.arrow((259, y + 24), (274, 108), colour=MUTED, width=1.5, head=7)
+    canvas.text(227, 48, "ready", fill=MUTED, fit=62)
+    canvas.box(276, 84, 62, 48, "batch 1\npinned", LINK, 0.16)
+    canvas.arrow((339, 108), (364, 108), colour=LINK, width=3, head=11)
+    canvas.box(366, 84, 64, 48, "batch 0", GPU[0], 0.3)
+    canvas.text(398, 70, "GPU 0", bold=True, fit=64)
+    canvas.text(398, 150, "a step", fill=MUTED, fit=64)
     return canvas

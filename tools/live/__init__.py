@@ -2,6 +2,7 @@
 
 One Jupyter server on loopback serves the pages and the kernels, so that a page talks to its own
 origin alone. `server` hands out the pages, with a script tag that the built files do not have;
-`live.js` makes their cells editable and runs them in a kernel of the page, over the Jupyter
-server's REST interface and its WebSocket. Kernels work in a reader's folder (`tools.readers`).
+`scripts/` makes their cells editable and runs them in a kernel of the page, over the Jupyter
+server's REST interface and its WebSocket; `needs` finds the cells that an answer to an exercise
+needs. Kernels work in a reader's folder (`tools.readers`).
 """

@@ -42,7 +42,7 @@ def prepared():
     """Build the book and the readers' notebooks; return the exit status."""
     from tools.readers.__main__ import main as build_notebooks
 
-    print("live: building the book", flush=True)
+    print("live: building the book, some minutes for the first time", flush=True)
     return build_book.build() or build_notebooks([])
 
 

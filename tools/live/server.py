@@ -13,9 +13,12 @@ from jupyter_server.serverapp import ServerApp
 from tornado import web
 from traitlets.config import Config
 
+from tools.classroom import exercises
+from tools.live import needs
+
 OWN = Path(__file__).parent
 ASSETS = OWN.resolve().parents[1] / "assets"
-FILES = ("live.js", "live.css")
+PARTS = ("start", "kernel", "output", "kept", "cell", "batch", "page")  # in order of dependence
 REFUSED = "This address needs the token that make live has printed.\n"
 UNUSED_AFTER = 300  # seconds until a kernel ends whose page has gone without a word
 LARGEST = 2**24  # bytes of a request: a cell's source is far smaller
@@ -52,6 +55,16 @@ class BookHandler(JupyterHandler):
         self.finish(content)
 
 
+class ScriptHandler(BookHandler):
+    """Hands out the script of the pages: its parts, which share one scope."""
+
+    def deliver(self, name):
+        """Send all parts as one file."""
+        parts = [(self.folder / f"{part}.js").read_text(encoding="utf-8") for part in PARTS]
+        self.set_header("Content-Type", "text/javascript")
+        self.finish(f'(() => {{\n"use strict";\n{"".join(parts)}}})();\n')
+
+
 class CellsHandler(BookHandler):
     """Hands out the code cells of a page, those as well that the page does not show."""
 
@@ -59,7 +72,24 @@ class CellsHandler(BookHandler):
         """Send the cells of the notebook behind a page; none if there is no notebook."""
         path = inside(self.folder, f"{name}.ipynb")
         self.set_header("Content-Type", "application/json")
-        self.finish(json.dumps(code_cells(path) if path.is_file() else []))
+        self.finish(json.dumps(cells_of(path) if path.is_file() else {"cells": [], "answers": {}}))
+
+
+class PlanHandler(JupyterHandler):
+    """Says which cells have to run before one: see `needs.plan`."""
+
+    @web.authenticated
+    def post(self):
+        """Answer with the plan for the cells that the page has sent."""
+        asked = self.get_json_body()
+        made = needs.plan(
+            asked["sources"],
+            set(asked["ran"]),
+            asked["wanted"],
+            set(asked["optional"]),
+            asked["needs_all"],
+        )
+        self.finish({"run": made.run, "again": made.again})
 
 
 def inside(folder, name):
@@ -83,14 +113,19 @@ def with_script(page, token):
     return page.replace(b"</head>", tag.encode(), 1)
 
 
-def code_cells(path):
-    """Return source and tags of a notebook's code cells."""
-    cells = nbformat.read(path, as_version=4).cells
-    return [
+def cells_of(path):
+    """Return source and tags of a notebook's code cells, and what stands in the boxes for answers.
+
+    These name the checkers of an exercise, by its number.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    cells = [
         {"source": cell.source, "tags": cell.metadata.get("tags", [])}
-        for cell in cells
+        for cell in notebook.cells
         if cell.cell_type == "code"
     ]
+    answers = {n: found.hint for n, found in exercises(notebook).items() if found.calls}
+    return {"cells": cells, "answers": answers}
 
 
 class Live(ServerApp):
@@ -160,8 +195,10 @@ def build(root, port, opens_browser, runtime):
         [
             (r"/book/(.*)", BookHandler, {"folder": pages}),
             (r"/live/cells/(.*)", CellsHandler, {"folder": root}),
+            ("/live/plan", PlanHandler),
             (r"/live/(words\.js)", BookHandler, {"folder": ASSETS}),
-            (rf"/live/({'|'.join(FILES)})", BookHandler, {"folder": OWN}),
+            (r"/live/(live\.js)", ScriptHandler, {"folder": OWN / "scripts"}),
+            (r"/live/(live\.css)", BookHandler, {"folder": OWN}),
         ],
     )
     print(f"live: kernels work in {notebooks}; what they write stays there")

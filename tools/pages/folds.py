@@ -2,9 +2,9 @@
 
 A page that needs many helpers would show a heap of folds that nobody opens. Where three or more
 stand in a row, one line names what they define, and each is a fold inside. What was checked is a
-small line with a tick. Imports, helpers, checks and solutions stay folded on paper. What a fold is,
-the tags of its cell say (`tools.notebooks`). A switch under the title opens all folds but solutions
-(``assets/code.js``). An extension of Sphinx.
+small line with a tick. On paper imports, helpers, solutions and what draws pictures are left out,
+and of checks the lines stay. What a fold is, the tags of its cell say (`tools.notebooks`). A switch
+under the title opens all folds but solutions (``assets/code.js``). An extension of Sphinx.
 """
 
 import re
@@ -23,7 +23,7 @@ OPENING = re.compile(
     r'(?P<classes>[^"]*)(?P<titles>">\n<summary[^>]*>\n<p[^>]*>.*?</p>\n<p[^>]*>.*?</p>)'
 )
 TITLE = re.compile(r'(?<=admonition-title">)(.*?)(?=</p>)')
-CLOSED = {"tag_imports", "tag_solution", "tag_helper", "tag_check"}  # on paper
+CLOSED = {"tag_imports", "tag_solution", "tag_helper", "tag_check", "tag_picture"}  # on paper
 WORD = '<span class="visually-hidden">{}</span>{}'
 FIRST = re.compile(r"[a-z]+[\s,]")  # a word, not code
 DEFINED = re.compile(

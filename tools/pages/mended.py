@@ -14,6 +14,8 @@ from tools.words import say, spellings
 BEFORE = r"(\u201c\uff08\u300a\u300c"  # opens a bracket or a quotation, in any language
 AFTER = r",.;:?!)\u201d\u2019'\uff0c\u3002\u3001\uff1b\uff1a\uff1f\uff01\uff09\u300b\u300d"
 RULES = [
+    # The front page has the title of the book.
+    (r"<title>([^<]+) &#8212; \1</title>", r"<title>\1</title>"),
     # What a field of a dataclass is by default.
     (r"(?<==)&lt;factory&gt;", "{}"),
     # The names of a term are words of their own where the search quotes them.

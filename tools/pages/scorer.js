@@ -2,6 +2,7 @@
 const LATER = { references: -50, "chapters/other-editions": -20, "chapters/accuracies": -10 };
 const TAUGHT = {
   "allreduce": "collectives", "all-reduce": "collectives", "nccl": "collectives",
+  "data loader": "feeding", "dataloader": "feeding", "num_workers": "feeding",
   "pinned memory": "auto-parallelism", "pinned": "auto-parallelism", "stream": "auto-parallelism",
   "torchrun": "multiple-gpus-concise", "ddp": "multiple-gpus-concise", "bucket": "overlap-and-scaling",
   "oom": "memory-and-sharding", "out of memory": "memory-and-sharding", "fsdp": "memory-and-sharding",

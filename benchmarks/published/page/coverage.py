@@ -89,12 +89,14 @@ def _kind_line(check):
 def kind_numbers(tables):
     """Return the numbers about kinds for the page's text."""
     found = bands.rows(tables)
+    wider = bands.widening(found)
     launches = [row.multiple for row in found if row.kind.limit == "launches"]
     return {
         "kinds_enough": ENOUGH,
         "kinds_launches": LAUNCHES,
         "kinds_launches_most": max(launches, default=float("nan")),
-        "kinds_wider": bands.widening(found),
+        "kinds_wider": wider.several,
+        "kinds_wider_one": wider.one,
     }
 
 

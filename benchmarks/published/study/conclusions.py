@@ -10,7 +10,8 @@ from d2lmini import Event, Stream, Timer, get_params, init_params, sim, train_ba
 from d2lmini.resnet import resnet18
 from simgpu.network.cluster import build_cluster
 from simgpu.network.networks import find_network
-from simgpu.plan import options
+from simgpu.plan.options import make_parser
+from simgpu.plan.request import request_of
 from simgpu.plan.simulate import simulate
 from simgpu.plan.step.job import Model
 
@@ -172,8 +173,8 @@ def model(gpu, link, words, than, network=None, sizes=SMALL):
 
 
 def _planned(gpu, link, words, network, sizes):
-    args = options.make_parser().parse_args(["model", *words.split()])
-    job = options.request_of(args, sizes).job()
+    args = make_parser().parse_args(["model", *words.split()])
+    job = request_of(args, sizes).job()
     joined = None if network is None else _network(network)
     cluster = build_cluster(job.cluster.world_size, gpu, link, job.cluster.nodes, joined)
     return simulate(replace(job, cluster=cluster)).seconds / job.sequences

@@ -98,7 +98,7 @@ def check_token_mean(token_mean):
         got = same_everywhere(results, where, "token_mean")
         right, means, everything = _means(texts.values())
         if not math.isclose(got, right, rel_tol=1e-9):
-            hint = _explain_mean(got, right, means, everything, sizes["tensor"])
+            hint = _explain_mean(got, right, means, everything, sizes)
             raise AssertionError(f"{where}: the mean is {right:.6g}, not {got:.6g}. {hint}")
     print("token_mean: passed")
 
@@ -132,11 +132,17 @@ def _means(texts):
     return torch.cat(valid).mean().item(), means, everything
 
 
-def _explain_mean(got, right, means, everything, copies):
+def _explain_mean(got, right, means, everything, sizes):
+    copies, ranks = sizes["tensor"], math.prod(sizes.values())
     if math.isnan(got):
         return "A rank whose tokens are all padding has no mean: add up sums and counts"
     if math.isclose(got, right * copies, rel_tol=1e-9):
         return f"It is {copies} times too large: copies are in one sum and not in the other"
+    if any(math.isclose(got, right / n, rel_tol=1e-9) for n in (ranks, ranks // copies)):
+        return (
+            f"It is {right / got:.0f} times too small. That is transformers#37474: what is divided "
+            "by the tokens of all ranks already is then averaged. Add it up"
+        )
     if math.isclose(got, everything, rel_tol=1e-9):
         return "Padding counts, too: leave out tokens whose target is -100"
     if math.isclose(got, sum(means) / len(means), rel_tol=1e-9):

@@ -4,6 +4,7 @@ import math
 
 from d2lmini.checks.putting_it_together.meshes import each, run_on, same_everywhere
 from d2lmini.checks.shared.ranks import draw
+from d2lmini.checks.shared.results import number
 from d2lmini.checks.shared.solution import checker
 
 AXES = "pipeline", "replicate", "shard", "tensor"
@@ -35,6 +36,7 @@ def check_mesh_norm(mesh_norm):
             return tensors, [set(axes) for axes in PARTS]
 
         results = run_on(mesh_norm.at(where), sizes, arguments)
+        _check_stages(results, sizes, where)
         got = same_everywhere(results, where, "mesh_norm")
         squares = [_square(i, sizes) for i in range(len(PARTS))]
         right = math.sqrt(sum(squares))
@@ -68,7 +70,7 @@ def _explain(got, squares, sizes):
     def is_root(*terms):
         return math.isclose(got, math.sqrt(sum(terms)), rel_tol=1e-9)
 
-    replicas, tensors, stages = sizes["replicate"], sizes["tensor"], sizes["pipeline"]
+    replicas, tensors = sizes["replicate"], sizes["tensor"]
     copied = replicas * squares[0], replicas * tensors * squares[1]
     if is_root(squares[0], tensors * squares[1]):
         return f"The second tensor is the same on {tensors} ranks, and counts once"
@@ -76,12 +78,21 @@ def _explain(got, squares, sizes):
         return "Copies are counted as often as there are ranks that have them"
     if math.isclose(got, sum(squares), rel_tol=1e-9):
         return "That is its square"
-    if any(is_root(*_of_stage(stage, sizes)) for stage in range(stages)):
-        return "That is the norm of one stage: each stage has other layers"
     return "Add squares, not norms, and divide each by the number of ranks that have a copy"
 
 
-def _of_stage(stage, sizes):
-    for i, axes in enumerate(PARTS):
-        places = (at for at in _places(sizes, axes) if at["pipeline"] == stage)
-        yield sum(_tensor(i, at).square().sum().item() for at in places)
+def _check_stages(results, sizes, where):
+    """Raise AssertionError if a rank returns the norm of its stage alone."""
+    stages = sizes["pipeline"]
+    for rank, got in enumerate(results):
+        got = number(got, f"{where}: what mesh_norm returns on rank {rank}")
+        square = _square_of_stage(rank * stages // math.prod(sizes.values()), sizes)
+        assert stages == 1 or not math.isclose(got, math.sqrt(square), rel_tol=1e-9), (
+            f"{where}: rank {rank} returns {got:.6g}, the norm of its own stage. That is "
+            "torchtitan#596: each stage has other layers, and would clip by another norm"
+        )
+
+
+def _square_of_stage(stage, sizes):
+    places = ((i, at) for i, axes in enumerate(PARTS) for at in _places(sizes, axes))
+    return sum(_tensor(i, at).square().sum().item() for i, at in places if at["pipeline"] == stage)

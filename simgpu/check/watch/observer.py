@@ -16,6 +16,7 @@ from torch.optim.optimizer import (
 from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.check.watch.examples import Examples, digests
+from simgpu.check.watch.files import Files
 from simgpu.check.watch.records import INPUTS, RankRecord, RunRecord, Step
 from simgpu.check.watch.tensors import name_of, piece, values
 from simgpu.clock import current
@@ -36,6 +37,8 @@ class Observer:
     ----------
     reverse : bool, default False
         Whether batches have their examples in reverse order.
+    since, until : float, optional
+        When the first run of the check began, and this one, in seconds since the epoch.
 
     Attributes
     ----------
@@ -43,8 +46,10 @@ class Observer:
     examples : Examples
     """
 
-    def __init__(self, reverse=False):
+    def __init__(self, reverse=False, since=None, until=None):
         self.record, self._world = RunRecord(), None
+        self._files = Files(self._rank, script_line, since, until)
+        self.record.files = self._files.found
         self.examples = Examples(self._rank, script_line, reverse)
         self._names = {}  # rank -> id of a parameter -> its name
         self._roots = {}  # rank -> modules that were called and are in no other such module
@@ -62,6 +67,7 @@ class Observer:
         ]  # fmt: skip
         self._replacements.add({
             **self.examples.replacements(),
+            **self._files.replacements(),
             **dict.fromkeys(_CLIP, self._clip(find(_CLIP[0]))),
             _BACKWARD: self._backward(find(_BACKWARD)),
             _DROPOUT: self._dropout(find(_DROPOUT)),

@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import os
+import time
 from collections import Counter
 
 from simgpu.check.watch.observer import Observer
@@ -56,7 +57,11 @@ class Job:
         """The hardware it runs on."""
         return self._job.cluster
 
-    def run(self, reverse=False, watch=True):
+    def steps_made(self) -> tuple:
+        """Return how many steps have been made in the present run, and of how many if known."""
+        return self.steps.made_by(0) if self.steps else 0, self._args.steps
+
+    def run(self, reverse=False, watch=True, since=None):
         """Run the script; return what was observed.
 
         Parameters
@@ -65,6 +70,8 @@ class Job:
             Whether batches have their examples in reverse order.
         watch : bool, default True
             Whether steps are observed.
+        since : float, optional
+            When the first run of the check began, in seconds since the epoch.
 
         Returns
         -------
@@ -73,16 +80,16 @@ class Job:
         """
         self._args.master_port = _next_port(self._args.master_port)
         self.script.add_folder()
-        self.steps, observer = Steps(self._args.steps), Observer(reverse)
+        self.steps, observer = Steps(self._args.steps), Observer(reverse, since, time.time())
         printed = io.StringIO()
         with (
             cuda_spelling(mentions_cuda(self.script.path), lambda text: None, self._args.eager),
-            SimulatedTime(not self._args.wall_clock) as time,
+            SimulatedTime(not self._args.wall_clock) as clock,
             observer if watch else contextlib.nullcontext(),  # before Steps, which ends the ranks
             self.steps,
             _hidden(printed, self._show),
         ):
-            code = self._job.run(0, time, self.steps)
+            code = self._job.run(0, clock, self.steps)
         record = observer.record
         record.code, record.error, record.text = code, self._job.error, printed.getvalue()
         if state.machine is not None:

@@ -152,6 +152,8 @@ class RunRecord:
         Why it has failed.
     text : str
         What it printed on stderr.
+    files : dict
+        Path of a file that an earlier run has written -> the line that reads it.
     """
 
     ranks: dict = field(default_factory=dict)
@@ -159,6 +161,7 @@ class RunRecord:
     code: int = 0
     error: BaseException | None = None
     text: str = ""
+    files: dict = field(default_factory=dict)
 
     @property
     def num_steps(self) -> int:
@@ -173,6 +176,12 @@ class RunRecord:
     def at(self, index) -> dict[int, Step]:
         """Return a step of each rank."""
         return {number: rank.steps[index] for number, rank in sorted(self.ranks.items())}
+
+    def losses(self) -> tuple[int, str]:
+        """Return how many losses ranks have without a step, and the line of the first."""
+        left = [rank.now for rank in self.ranks.values()]
+        lines = filter(None, (step.lines.get("backward") for step in left))
+        return sum(len(step.losses) for step in left), next(lines, "")
 
     def line(self, kind, index=0) -> str:
         """Return the line that made a kind of call in a step, on the first rank that made it."""

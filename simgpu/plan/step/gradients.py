@@ -5,7 +5,9 @@ import functools
 import torch
 import torch.distributed as dist
 
-from simgpu.plan.step.recipe.optimizers import OPTIMIZERS
+from simgpu.plan.step.layers import Layer
+from simgpu.plan.step.recipe.names import OF_MATRICES
+from simgpu.plan.step.recipe.optimizers import make_optimizer
 
 
 class Buckets:
@@ -29,6 +31,7 @@ class Buckets:
         self.count = dist.get_world_size(self.shards)
         self.sharded = program.shard == "optimizer"
         self.left, self.works, self.gathers, self.flat, self.whole = {}, [], {}, [], []
+        self.shapes = []  # of parameters that the optimizer wants one by one
         for i, (module, parameters) in enumerate(parts):
             numbers = -(-sum(p.numel() for p in parameters) // self.count) * self.count
             device = parameters[0].device
@@ -43,10 +46,14 @@ class Buckets:
                 p.register_post_accumulate_grad_hook(done)
                 begin += p.numel()
             module.register_forward_pre_hook(lambda *_, i=i: self._ready(i))
+            self.shapes.append([p.shape for p in parameters])
         self.parts = self.count if self.sharded else 1
         self.part = dist.get_rank(self.shards) if self.sharded else 0
-        optimizer = OPTIMIZERS[program.optimizer]
-        self.optimizers = [optimizer([self._master(i)]) for i in range(len(self.flat))]
+        self.masters = [self._master(i) for i in range(len(self.flat))]
+        self.optimizers = [
+            make_optimizer(program.optimizer, self._each(i, master), self._inside(module, i))
+            for i, (master, (module, _)) in enumerate(zip(self.masters, parts, strict=True))
+        ]
 
     def _master(self, i):
         """Return this rank's part of some parameters, or the copy that the optimizer changes."""
@@ -56,6 +63,17 @@ class Buckets:
     def _own(self, flat):
         size = len(flat) // self.parts
         return flat[self.part * size :][:size]
+
+    def _each(self, i, flat):
+        """Return what the optimizer gets of a bucket: all as one, or each parameter."""
+        if self.program.optimizer not in OF_MATRICES:
+            return [flat]
+        sizes = [shape.numel() for shape in self.shapes[i]]
+        used = flat[: sum(sizes)].split(sizes)
+        return [part.view(shape) for part, shape in zip(used, self.shapes[i], strict=True)]
+
+    def _inside(self, module, i):
+        return [isinstance(module, Layer)] * len(self.shapes[i])
 
     def begin(self):
         """Empty the buckets; gather parameters that changed (ZeRO-1), if that overlaps."""
@@ -100,11 +118,11 @@ class Buckets:
                 self._reduce(flat)
         for work in self.works:
             work.wait()
-        for optimizer, flat, whole in zip(self.optimizers, self.flat, self.whole, strict=True):
-            (master,) = optimizer.parameters
-            optimizer.step([self._own(flat).to(master.dtype)])
+        for i, optimizer in enumerate(self.optimizers):
+            master, flat = self.masters[i], self._own(self.flat[i])
+            optimizer.step(self._each(i, flat.to(master.dtype)))
             if self.program.has_copies:
-                self._own(whole).copy_(master)
+                self._own(self.whole[i]).copy_(master)
         if self.sharded and not self.program.overlap and self.count > 1:
             for i in range(len(self.flat)):
                 self._gather(i).wait()

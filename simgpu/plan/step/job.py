@@ -1,12 +1,12 @@
 """What a job is: a model, a program that trains it, how it is split, on which GPUs."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from simgpu.network.cluster import Cluster
-from simgpu.plan.step import rules
-from simgpu.plan.step.recipe.losses import CHUNKS
+from simgpu.plan.step.model import Model
+from simgpu.plan.step.recipe.names import CHUNKS
 from simgpu.plan.step.rules import PlanError
 
 HYBRID = 8  # ranks of a group that shards parameters (HSDP); the groups hold replicas
@@ -14,126 +14,6 @@ NUMBERS = (
     "tensor", "data", "pipeline", "micro_batch", "micro_batches", "context", "expert",
     "expert_tensor",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Model:
-    """A transformer that predicts the next token.
-
-    Attributes
-    ----------
-    hidden, heads, layers, seq, vocabulary : int
-    kv_heads : int, optional
-        Heads of keys and values, by default `heads`.
-    inner : int, optional
-        Width of the feed-forward part, by default four times `hidden`.
-    gated : bool
-        SwiGLU, RMS norm and rotary positions (Llama), not GELU, layer norm, learned positions.
-    tied : bool
-        The embedding is the output layer, too.
-    dropout : bool
-        After attention and feed-forward part, and of the scores.
-    biases : bool
-        Products and norms have biases.
-    experts, active : int
-        Feed-forward parts of a layer, and how many of them work on a token; 0 and 0: not split.
-    shared : int
-        Width of a further feed-forward part, beside the experts, that works on every token.
-    head : int, optional
-        Numbers of a head, by default `hidden` / `heads`.
-    name : str
-        What messages call it.
-    """
-
-    hidden: int
-    heads: int
-    layers: int
-    seq: int
-    vocabulary: int
-    kv_heads: int | None = None
-    inner: int | None = None
-    gated: bool = False
-    tied: bool = True
-    dropout: bool = False
-    biases: bool = False
-    experts: int = 0
-    active: int = 0
-    shared: int = 0
-    head: int | None = None
-    name: str = field(default="the model", compare=False)
-    has_sizes = True  # it can be split, and bounds of its time follow from formulas
-
-    @property
-    def work(self):
-        """What a sequence counts in rates, and in which unit."""
-        return self.seq, "tokens"
-
-    @property
-    def no_experts(self):
-        """Why its tokens cannot be routed to experts, in words."""
-        return f"{self.name} has no experts"
-
-    @property
-    def head_size(self):
-        """Numbers of a head."""
-        return self.head or self.hidden // self.heads
-
-    @property
-    def width(self):
-        """Width of the feed-forward part."""
-        return self.inner or 4 * self.hidden
-
-    @property
-    def keys(self):
-        """Heads of keys and values."""
-        return self.kv_heads or self.heads
-
-    @property
-    def layer_parameters(self):
-        """Weights of a layer, without biases."""
-        return self.dense_parameters + self.expert_parameters * max(self.experts, 1)
-
-    @property
-    def dense_parameters(self):
-        """Weights of a layer without its experts, or its only feed-forward part."""
-        return self._attention_parameters + self._feed_forward(self.shared)
-
-    @property
-    def _attention_parameters(self):
-        return self.hidden * (2 * self.head_size * (self.heads + self.keys) + self.experts)
-
-    @property
-    def expert_parameters(self):
-        """Weights of one feed-forward part, or of one expert."""
-        return self._feed_forward(self.width)
-
-    def _feed_forward(self, width):
-        return (3 if self.gated else 2) * self.hidden * width
-
-    @property
-    def parameters(self):
-        """All weights, without biases and norms."""
-        rows = self.vocabulary * (1 if self.tied else 2) + (0 if self.gated else self.seq)
-        return self.layers * self.layer_parameters + rows * self.hidden
-
-    def flops(self, sequences, recompute=False):
-        """FLOPs of a step, attention in full: ``6 N + 12 l h s`` a token (8 and 16 if twice).
-
-        N are the weights that work on a token, without the table that is only looked up, and h is
-        what all heads have together.
-        """
-        used = self.dense_parameters + self.expert_parameters * max(self.active, 1)
-        layers = self.layers * (used * 6 + 12 * self.heads * self.head_size * self.seq)
-        head = 6 * self.vocabulary * self.hidden
-        return sequences * self.seq * (layers * (4 if recompute else 3) / 3 + head)
-
-    def with_sequence(self, tokens):
-        """Return the model with sequences of another length."""
-        return replace(self, seq=tokens)
-
-    def broken_rules(self, job):
-        """Yield an error for each rule that a job of this model breaks."""
-        return rules.broken_rules(job)
 
 
 @dataclass(frozen=True)
@@ -165,6 +45,8 @@ class Program:
         kernels of their own, as in Megatron.
     float8 : bool
         The layers' products are of 8-bit numbers, which kernels cast from 16 bits.
+    tf32 : bool
+        Tensor cores may round the numbers of float32 products.
     reduce_bytes : int
         Of a gradient's number that is summed over ranks.
     attention : str
@@ -197,7 +79,8 @@ class Program:
     imbalance : float
         Tokens of the busiest of the ranks among which experts are split, over their mean.
     optimizer : str
-        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"`` or ``"adamw-8bit"``
+        ``"adamw"``, ``"adam"``, ``"sgd"``, ``"sgd-momentum"``, ``"adamw-8bit"``, ``"adafactor"`` or
+        ``"muon"``
         (`simgpu.plan.step.recipe.optimizers`).
     weights : str
         The type of what the optimizer changes: ``"float32"``, of which parameters are copies, or
@@ -221,6 +104,7 @@ class Program:
     dtype: str = "bfloat16"
     zero_group: int | None = None
     imbalance: float = 1.0
+    tf32: bool = False
     optimizer: str = "adamw"
     weights: str = "float32"
     loss_chunks: int = CHUNKS
@@ -252,6 +136,10 @@ class Program:
     def half(self):
         """The torch type of parameters and activations."""
         return getattr(torch, self.dtype)
+
+    def set_precision(self):
+        """Let this rank's products of float32 numbers be rounded or not."""
+        torch.set_float32_matmul_precision("high" if self.tf32 else "highest")
 
     @property
     def sharded(self):
@@ -346,7 +234,8 @@ class Job:
     @property
     def dtype(self):
         """Name of the type of products."""
-        return "float8" if self.program.float8 else self.program.dtype
+        program = self.program
+        return "float8" if program.float8 else "tf32" if program.tf32 else program.dtype
 
     @property
     def peak(self):

@@ -27,8 +27,7 @@ class Stage(nn.Sequential):
 
     def __init__(self, job, number, split, context, places):
         program = job.program
-        parts = job.tensor * job.data  # equal shards: the last rank does what the first one does
-        rows = -(-job.model.vocabulary // parts) * parts
+        rows = -(-job.model.vocabulary // job.tensor) * job.tensor  # equal parts of the columns
         model = replace(job.model, vocabulary=rows)
         whole = Products(replace(program, float8=False))  # embedding and output layer
         plain = Split(whole, split.group, split.sequence, split.overlap)
@@ -61,6 +60,7 @@ def step(rank, job):
     numbers = range(place, job.stages, job.pipeline)
     group = mesh["tp"].get_group() if job.tensor > 1 else None
     program = job.program
+    program.set_precision()
     split = Split(Products(program), group, program.sequence_parallel, program.overlap)
     context = ContextParallel(_context_group(job, device))
     places = _places(job, device, split)
@@ -73,8 +73,12 @@ def step(rank, job):
             _shard(stage, job, mesh, places)
         stage.to_empty(device=device)
     if not job.has_buckets:
-        parameters = [p for stage in stages for p in stage.parameters()]
-        begin, finish = _nothing, optimizers.changing(program.optimizer, parameters)
+        inside = {
+            p: isinstance(part, Layer) for stage in stages for part in stage
+            for p in part.parameters()
+        }  # fmt: skip
+        finish = optimizers.changing(program.optimizer, [*inside], [*inside.values()])
+        begin = _nothing
     else:
         begin, finish = _buckets(stages, job, mesh, places)
     run = (_pipeline if job.pipeline > 1 else _accumulate)(stages, numbers, job, mesh, device)

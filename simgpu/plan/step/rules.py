@@ -1,6 +1,6 @@
 """What a transformer can be split into, and what cannot be computed: each rule once."""
 
-from simgpu.plan.step.recipe.losses import OF_HIDDEN
+from simgpu.plan.step.recipe.names import OF_MATRICES, PARTIAL_LOSSES
 
 
 class PlanError(ValueError):
@@ -23,6 +23,7 @@ def broken_rules(job):
     Messages name the options of ``simgpu plan``; reasons name the parts of a plan.
     """
     yield from _indivisible(job)
+    yield from split_matrices(job)
     yield from _impossible(job)
 
 
@@ -62,6 +63,30 @@ def _indivisible(job):
         )
 
 
+def split_matrices(job):
+    """Yield an error for each split of the matrices that an optimizer needs as a whole."""
+    name = job.program.optimizer
+    if name not in OF_MATRICES:
+        return
+    for option, given, splits in (
+        ("shard", "0", job.data > 1 and job.program.shard != "none"),
+        ("tp", "1", job.tensor > 1),
+        ("etp", "1", job.expert_split > 1),
+    ):
+        if splits:
+            yield PlanError(
+                f"--optimizer {name} needs whole matrices on each rank, and --{option} splits "
+                f"them; give --{option} {given}, or another optimizer",
+                f"{name} with matrices that {option} splits",
+            )
+    if name == "muon" and job.model.experts:
+        yield PlanError(
+            f"--optimizer muon: {job.model.name} has experts, whose weights of three dimensions "
+            "torch.optim.Muon refuses; give another optimizer",
+            "muon with experts",
+        )
+
+
 def _impossible(job):
     program, split = job.program, job.expert_split
     option, count = "every", program.recompute_every
@@ -73,7 +98,7 @@ def _impossible(job):
             f"--recompute {option}:{count}: a stage has {layers} layers; give at most {layers}",
             f"recompute={option} has more layers than a stage",
         )
-    if program.loss in OF_HIDDEN and job.tensor > 1:
+    if program.loss in PARTIAL_LOSSES and job.tensor > 1:
         yield PlanError(
             f"--loss {program.loss} computes logits of the whole vocabulary, which --tp "
             f"{job.tensor} splits; give --tp 1, or --loss eager",

@@ -7,5 +7,6 @@ belong to it, ``collective.py`` is what they make together. ``checks/`` refuses 
 refuses, ``order/`` finds what waits for ever. ``communication_scheduler.py`` finds when
 communication runs, on the ``links.py`` of a cluster and at the ``costs.py`` of NCCL; ``values.py``
 computes results; ``waiting/`` has the handles on which programs wait, and checks tensors until
-then. One rank can represent many (``folding.py``). The notes of `simgpu.ranks` explain the design.
+then. ``flight_recorder/`` keeps the last calls of ranks for PyTorch's analyser. One rank can
+represent many (``folding.py``). The notes of `simgpu.ranks` explain the design.
 """

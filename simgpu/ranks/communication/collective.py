@@ -186,8 +186,11 @@ class Collective:
         for rank in self.present:
             part = self.participants[rank]
             device, number = part.device, part.stream.number
-            device.contention.add_collective(part.earliest(), start, end, multiprocessors, memory)
+            joined = part.earliest()
+            device.contention.add_collective(joined, start, end, multiprocessors, memory)
             part.end(end)
+            if machine.trace.joined is not None:
+                machine.trace.joined[len(machine.trace)] = joined
             machine.trace.add(
                 device.row, COMM, number, self.what, start, end - start, 0, self.num_bytes
             )

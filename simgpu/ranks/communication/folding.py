@@ -7,7 +7,7 @@ communicate at the same time as the group that they replicate, and to share link
 
 from bisect import bisect_right
 
-from simgpu.configure import MAX_DEVICES
+from simgpu.hardware.default import MAX_DEVICES
 
 
 def check_ranks(ranks, nprocs, numerics) -> list[int]:

@@ -17,7 +17,7 @@ from simgpu.ranks.communication.messages import Messages
 from simgpu.ranks.communication.order.batch import Batch
 from simgpu.ranks.communication.waiting.in_flight import flatten
 from simgpu.ranks.communication.waiting.work import WorkGroup
-from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process import threads, torch_internals
 from simgpu.ranks.process.torch_internals import name_of_reduction
 
 
@@ -46,6 +46,7 @@ class SimProcessGroup(dist.ProcessGroup):
         self._count = self.splits = 0  # of collectives and of calls of `split_group`
         self._messages = Messages(self, self._members)
         self._world.messages.append(self._messages)
+        self._world.recorders.of_rank()  # which begins with the first group
         self._streams = {}
         self._batch = None  # while calls are coalesced
         self._is_destroyed = False
@@ -73,6 +74,11 @@ class SimProcessGroup(dist.ProcessGroup):
     def size(self):
         """Return the number of members."""
         return self._size
+
+    @property
+    def num_calls(self):
+        """The number of collectives that this rank has called in the group."""
+        return self._count
 
     getSize, getRank = size, rank  # noqa: N815
 
@@ -117,6 +123,7 @@ class SimProcessGroup(dist.ProcessGroup):
 
     def check_owner(self):
         """Raise an error if the running rank uses the group of another, as if it were that."""
+        threads.check_turn()
         arguments.check_owner(self.caller, self._world.scheduler.running.number)
 
     def _check_usable(self):

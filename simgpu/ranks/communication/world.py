@@ -4,6 +4,7 @@ from simgpu import user_frame
 from simgpu.clock.hooks import hooks
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Participant
+from simgpu.ranks.communication.flight_recorder.recorders import Recorders
 from simgpu.ranks.communication.launch import device_of, launch
 from simgpu.ranks.communication.matching import Matching
 from simgpu.ranks.communication.messages import Meetings
@@ -38,6 +39,8 @@ class World:
         What ranks have called and what has not started.
     works : PendingWorks
         What the program has not waited for.
+    recorders : Recorders
+        The flight recorders of the ranks.
     """
 
     def __init__(self, scheduler, machine, communication, checks):
@@ -46,7 +49,8 @@ class World:
         self.messages, self.meetings = [], Meetings(scheduler)
         self.matching = Matching(scheduler.by_number, communication)
         self.works, self._before_kernels = PendingWorks(), BeforeKernels(scheduler, machine)
-        scheduler.explain_deadlock = self._explain
+        self.recorders, self._mismatch = Recorders(self), None
+        scheduler.explain_deadlock = lambda: self._explain() + self.recorders.write()
         scheduler.on_end, scheduler.on_stall = self._check_ending, self._schedule_next
 
     @property
@@ -92,7 +96,7 @@ class World:
             if hooks.before_communication is not None:
                 hooks.before_communication(rank)
             launch(part, call, self.machine, self.works.in_flight)
-        collective = self.matching.join(call, part)
+        collective = self._join(call, part)
         work = SimWork(self, collective, part, call.outputs, call.blocks_host)
         if call.batch is not None:
             call.batch.add(work)
@@ -103,6 +107,27 @@ class World:
             if call.stream is not None:
                 self.works.begin(work, given, filled)
         return work
+
+    def _join(self, call, part):
+        entries = self.recorders.note(call, part)
+        try:
+            collective = self.matching.join(call, part)
+        except RanksError as error:
+            raise self._after_others(error) from None
+        for entry in entries:
+            entry.collective = collective
+        return collective
+
+    def _after_others(self, error):
+        """Return an error between calls; before, other ranks go on, if they write their calls.
+
+        On real GPUs they hang, each in its own call, and the analyser compares these.
+        """
+        if not self.recorders.is_on:
+            return error
+        is_first, self._mismatch = self._mismatch is None, self._mismatch or error
+        self.scheduler.wait(lambda: False, lambda: "waits for ever", must_wait=not is_first)
+        return RanksError("\n  ".join([str(error), *self.recorders.write()]))
 
     def close(self) -> None:
         """Remove all works and all hooks before kernels."""
@@ -129,6 +154,5 @@ class World:
         lines += [text for messages in self.messages for text in messages.unmatched()]
         lines = [f"  {text}" for text in lines + self._explain()]
         if lines:
-            raise RanksError(
-                "the program has ended with unmatched calls:\n" + "\n".join(lines[:MAX_LINES])
-            )
+            lines[MAX_LINES:] = [f"  {text}" for text in self.recorders.write()]
+            raise RanksError("the program has ended with unmatched calls:\n" + "\n".join(lines))

@@ -16,7 +16,7 @@ import warnings
 import torch
 
 # Replaced by programs that silence a rank, by `warnings.catch_warnings`, and for reports of errors.
-_REPLACED = (
+REPLACED = (
     (sys, "stdout"),
     (sys, "stderr"),
     (sys, "displayhook"),
@@ -36,13 +36,13 @@ _ABSENT = object()
 
 def get_output():
     """Return the streams and functions that a program may replace, and the warning filters."""
-    return [getattr(module, name, _ABSENT) for module, name in _REPLACED], [*warnings.filters]
+    return [getattr(module, name, _ABSENT) for module, name in REPLACED], [*warnings.filters]
 
 
 def set_output(output):
     """Set what `get_output` has returned."""
     values, filters = output
-    for (module, name), value in zip(_REPLACED, values, strict=True):
+    for (module, name), value in zip(REPLACED, values, strict=True):
         if value is not _ABSENT:
             setattr(module, name, value)
     if warnings.filters != filters:  # only then: it makes Python show warnings again

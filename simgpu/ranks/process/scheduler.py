@@ -41,6 +41,11 @@ class Rank:
         self.ended = self.killed = False
         self.result = None
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether its program has ended, and its thread not yet."""
+        return self.ended and not self.killed and self.thread.is_alive()
+
 
 class CooperativeScheduler:
     """Runs a function on several ranks, one at a time; ranks yield when they have to wait."""
@@ -115,6 +120,11 @@ class CooperativeScheduler:
         if self.error is not None:
             raise self.error
 
+    def fail(self, error) -> None:
+        """End all ranks because of an error in a thread that one of them has started; raise it."""
+        self._stop(error)
+        raise error
+
     def kill(self) -> None:
         """End the current rank as SIGKILL ends a process: none of its code runs again."""
         rank = self.running
@@ -131,7 +141,7 @@ class CooperativeScheduler:
             time.sleep(0.01)
 
     def _run_one(self, rank, function):
-        rank.go.get()
+        self._await_turn(rank)
         try:
             if self.error is None:
                 with torch.autograd.set_multithreading_enabled(False):
@@ -190,8 +200,17 @@ class CooperativeScheduler:
         self._resume(next_rank)
         if not rank.ended:
             began = time.monotonic()
-            rank.go.get()
+            self._await_turn(rank)
             rank.away += time.monotonic() - began
+
+    def _await_turn(self, rank):
+        """Block until the scheduler switches to a rank, and threads of ended ranks are gone.
+
+        A thread that ends while another calls DTensor for the first time hangs in PyTorch 2.11.
+        """
+        rank.go.get()
+        while self.error is None and (gone := [r for r in self.ranks if r.is_leaving]):
+            gone[0].thread.join()
 
     def _resume(self, rank):
         self.running = rank

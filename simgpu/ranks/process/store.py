@@ -9,6 +9,8 @@ from simgpu import user_frame
 from simgpu.clock.current import current_machine
 from simgpu.clock.streams import POLL_SECONDS
 
+_NO_LIMIT = datetime.timedelta(minutes=30)  # PyTorch's default
+
 
 class Contents(dict):
     """The values of a store that ranks share, and since when each key has had one."""
@@ -65,7 +67,8 @@ class RankStore(dist.Store):
 
     def __init__(self, values, scheduler, timeout=None):
         super().__init__()
-        self._values, self._scheduler, self._timeout = values, scheduler, timeout
+        self._values, self._scheduler = values, scheduler
+        super().set_timeout(timeout or _NO_LIMIT)  # in C++, where a `PrefixStore` sets it
 
     def set(self, key, value):
         """Set a value."""
@@ -106,8 +109,8 @@ class RankStore(dist.Store):
             If that takes longer than `timeout`, in simulated time.
         """
         if timeout is None or not user_frame.calls_directly():
-            timeout = self._timeout
-        if timeout is None:
+            timeout = super().timeout
+        if timeout == _NO_LIMIT:
             self._scheduler.wait(lambda: self._has(keys), lambda: _describe(keys))
             return
         machine, since = current_machine(), self._values.since
@@ -145,7 +148,8 @@ class RankStore(dist.Store):
     deleteKey, getNumKeys = delete_key, num_keys  # noqa: N815  (the names that C++ calls)
 
     def multi_get(self, keys):
-        """Return several values."""
+        """Return several values; wait until all are set."""
+        self.wait(keys)
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys, values):
@@ -160,12 +164,7 @@ class RankStore(dist.Store):
     def set_timeout(self, timeout):
         """Set the time limit of `get` and `wait`, if the program does."""
         if user_frame.calls_directly():
-            self._timeout = timeout
-
-    @property
-    def timeout(self):
-        """The time limit, or PyTorch's default."""
-        return self._timeout or datetime.timedelta(minutes=30)
+            super().set_timeout(timeout)
 
 
 def _describe(keys):

@@ -5,17 +5,23 @@ waited there for another would wait for ever, since no other runs meanwhile. So 
 run. Threads that the program has started, such as those of an executor, may notify it, too: for
 these it really waits. A ``Lock`` is written in C: a rank must not keep one while it waits for
 others, if these take it as well.
+
+A thread that a rank has started may communicate while the rank waits for it, by ``join()`` or the
+like, but not while other ranks run.
 """
 
 import functools
 import threading
 import time
+import weakref
 
 from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import find
 from simgpu.clock import current
+from simgpu.ranks.process.scheduler import RanksError
 
-_WAIT = "threading:Condition.wait"
+_WAIT, _START = "threading:Condition.wait", "threading:Thread.start"
+_owners: dict = weakref.WeakKeyDictionary()  # thread that a rank has started -> the rank
 _OTHER_THREADS = 1.0  # seconds in which they may notify a rank before other ranks run
 
 
@@ -31,6 +37,14 @@ def running_rank():
 def replacements() -> dict:
     """Return the replacements while ranks run."""
     real, before = find(_WAIT), set(threading.enumerate())
+    begin = find(_START)
+
+    @functools.wraps(begin)
+    def start(self):
+        owner = running_rank() or _owners.get(threading.current_thread())
+        if owner is not None:
+            _owners[self] = owner
+        begin(self)
 
     @functools.wraps(real)
     def wait(self, timeout=None):
@@ -49,12 +63,37 @@ def replacements() -> dict:
                 self._waiters.remove(waiter)
         return is_notified
 
-    return {_WAIT: wait}
+    return {_WAIT: wait, _START: start}
+
+
+def check_turn() -> None:
+    """End the job if a thread of one rank communicates while another rank runs.
+
+    Raises
+    ------
+    RanksError
+        Names the thread and its rank.
+    """
+    thread, world = threading.current_thread(), current.ranks
+    if world is None or world.rank.thread is thread:
+        return
+    of_rank = {rank.thread: rank for rank in world.scheduler.ranks}
+    owner = _owners.get(thread) or of_rank.get(thread)
+    if owner not in (None, world.rank):
+        world.scheduler.fail(
+            RanksError(
+                f"thread {thread.name!r} of rank {owner.number} communicates "
+                f"({user_frame.line()}) while rank {world.rank.number} runs: simulated ranks run "
+                "one at a time, so join() the thread before the rank communicates itself, or let "
+                "the rank do it"
+            )
+        )
 
 
 def _acquire(waiter, timeout, before):
     """Wait until a lock is released; return False after `timeout` seconds."""
     scheduler, line = current.ranks.scheduler, user_frame.line()
+    rank = scheduler.running
     end = None if timeout is None else time.monotonic() + timeout
 
     def describe():
@@ -66,6 +105,8 @@ def _acquire(waiter, timeout, before):
             left = _OTHER_THREADS if end is None else end - time.monotonic()
             if waiter.acquire(timeout=max(0.0, min(left, _OTHER_THREADS))):
                 return True
+            if rank.is_ready is not None:  # one of them communicates, and lets other ranks run
+                continue
         must_wait = timeout is None and not others
         if scheduler.wait(lambda: not waiter.locked(), describe, must_wait):
             return True

@@ -11,7 +11,7 @@ import torch
 
 from simgpu.backend.pytorch.replacements import exists, owner_of
 
-TESTED = "2.13"
+TESTED = "2.11 to 2.15"
 C10D = "torch.distributed.distributed_c10d"
 FSDP = "torch.distributed.fsdp._fully_shard"
 FAKE_GROUP = "torch._C._distributed_c10d:FakeProcessGroup._create_internal"
@@ -103,7 +103,7 @@ def check() -> None:
     if absent := missing():
         raise RuntimeError(
             f"sim.spawn() needs private names that PyTorch {torch.__version__} lacks "
-            f"({absent[0]}); install PyTorch {TESTED}; the rest of simgpu works with this version"
+            f"({absent[0]}); install PyTorch {TESTED}; the rest of simgpu works with this one"
         )
 
 

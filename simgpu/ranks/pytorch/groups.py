@@ -3,7 +3,8 @@
 PyTorch pairs groups by the number of the call.
 
 Every rank of the job has to call `new_group` for every group, in the same order, also for those
-that it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang.
+that it is not in. Otherwise NCCL's communicators mix up ranks of different groups, and hang. A last
+group that its members alone make hangs only if ``init_process_group`` was given a device.
 """
 
 import functools
@@ -11,14 +12,16 @@ import functools
 import torch.distributed as dist
 
 from simgpu import user_frame
-from simgpu.backend.pytorch.replacements import find
+from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.clock import current
 from simgpu.ranks.communication.process_group import SimProcessGroup
+from simgpu.ranks.process import describe_ranks
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.process.torch_internals import C10D
 
 _NEW_GROUP = f"{C10D}:_new_group_with_tag"
 _HELPER = f"{C10D}:_new_process_group_helper"
+_RECORD = f"{C10D}:_maybe_attach_flight_recorder"  # since 2.15
 _SPLIT = [f"{m}:split_group" for m in (C10D, "torch.distributed", "torch.distributed.device_mesh")]
 
 
@@ -28,7 +31,19 @@ def replacements() -> dict:
         _NEW_GROUP: _check_order(find(_NEW_GROUP)),
         _HELPER: _bind(find(_HELPER)),
         **dict.fromkeys(_SPLIT, _make_split(find(_SPLIT[0]))),
+        **({_RECORD: _record_real_groups(find(_RECORD))} if exists(_RECORD) else {}),
     }
+
+
+def _record_real_groups(attach):
+    """Leave simulated groups to `simgpu`: PyTorch's flight recorder asks for a C++ backend."""
+
+    @functools.wraps(attach)
+    def attach_to_real(pg, *args, **kwargs):
+        if not isinstance(pg, SimProcessGroup):
+            attach(pg, *args, **kwargs)
+
+    return attach_to_real
 
 
 def _make_split(real):
@@ -99,11 +114,31 @@ def _check_order(new_group):
         if number == len(made):
             made.append((members, rank.number, user_frame.line()))
         first, other, line = made[number]
-        if members != first:
+        if members == first:
+            _await_all(number, members)
+        else:
             raise RanksError(
                 f"rank {rank.number} makes a group of the ranks {members} ({user_frame.line()}) "
                 f"where rank {other} made one of {first} ({line}); all ranks must make all groups, "
                 "in the same order, including those that they are not in"
             )
+
+    def _await_all(number, members):
+        """Wait as NCCL does: it splits the communicator of all ranks if that is bound to GPUs."""
+        if dist.group.WORLD is None or dist.group.WORLD.bound_device_id is None:
+            return
+        scheduler, line = current.ranks.scheduler, user_frame.line()
+
+        def missing():
+            return [rank.number for rank in scheduler.ranks if counts.get(rank.number, -1) < number]
+
+        scheduler.wait(
+            lambda: not missing(),
+            lambda: (
+                f"waits in new_group({members}) ({line}) for {describe_ranks.subject(missing())}: "
+                "with device_id=, all ranks must make all groups, also those that they are not in; "
+                "or give use_local_synchronization=True"
+            ),
+        )
 
     return checked

@@ -21,6 +21,7 @@ PLACES = tuple(
     f"{_MESH}.{name}"
     for name in ("get_coordinate", "_sym_get_coordinate", "get_local_rank", "get_rank")
 )
+_HASH = f"{_MESH}._hash_key"  # since 2.12
 _SPEC = "torch.distributed.tensor._dtensor_spec:DTensorSpec"
 _SCHEMA = "torch.distributed.tensor._op_schema:"
 _PLAIN = (
@@ -31,7 +32,7 @@ _PLAIN = (
 
 def replacements() -> dict:
     """Return the replacements, with nothing found yet; none if PyTorch has other names."""
-    if not all(map(exists, (PROPAGATE, *PLACES))):
+    if not all(map(exists, (PROPAGATE, _HASH, *PLACES))):
         return {}
     shared = SharedShardings(find(PROPAGATE))
     return {

@@ -1,5 +1,6 @@
 """Raise an error for features of PyTorch that ranks do not support."""
 
+from simgpu.backend.pytorch.replacements import exists
 from simgpu.clock.hooks import hooks
 
 _REFUSED = {
@@ -9,12 +10,20 @@ _REFUSED = {
         "FullyShardedDataParallel (FSDP1)",
         "use torch.distributed.fsdp.fully_shard (FSDP2)",
     ),
+    "torch.distributed.rpc:init_rpc": (
+        "torch.distributed.rpc (init_rpc)",
+        "send objects by send_object_list or broadcast_object_list, tensors by send and recv",
+    ),
 }
 
 
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    return {n: _refuse(*reason) for n, reason in _REFUSED.items() if n not in hooks.accepted}
+    return {
+        n: _refuse(*reason)
+        for n, reason in _REFUSED.items()
+        if n not in hooks.accepted and exists(n)
+    }
 
 
 def _refuse(what, instead):

@@ -58,14 +58,11 @@ class Picture {
     this.tip = html("div", { className: "d2l-tl-tip", hidden: true });
     this.tip.setAttribute("aria-hidden", "true");
     root.append(this.summary, this.status, this.tip);
-    for (const note of root.querySelectorAll(".d2l-tl-note")) {  // here the buttons do it
-      note.textContent = note.textContent.replace(/zoom in with \.between\(.*$/,
-        say("zoom in with +, with Ctrl and the wheel, or by a double click. The key ? lists all keys."));
-    }
+    translate(root);
     this.area.setAttribute("role", "application");
     this.area.setAttribute("aria-roledescription", say("timeline"));
     this.area.setAttribute("aria-label", say("Timeline {n}: {what}",
-      { n: this.number, what: model.title.replace(/^Timeline of /, "") }));
+      { n: this.number, what: inWords(model.title.replace(/^Timeline of /, "")) }));
     this.area.setAttribute("aria-describedby", this.summary.id);
     for (const box of model.lanes.flatMap((lane) => lane.boxes)) {
       box.group.querySelector("title").remove();  // the tooltip replaces it
@@ -148,9 +145,9 @@ class Picture {
     for (const value of values) {
       const x = this.x(value * per), anchor = x < 16 ? "start" : x > this.width - 16 ? "end" : "middle";
       this.grid.append(element("path", { class: "d2l-tl-grid", d: `M${x.toFixed(1)} 0V${this.bottom}` }));
-      this.letter(x.toFixed(1), this.bottom + 15, value.toFixed(decimals), anchor);
+      this.letter(x.toFixed(1), this.bottom + 15, figures(value.toFixed(decimals)), anchor);
     }
-    if (phone) this.letter(this.width / 2, this.bottom + 15 + NAME, this.model.axis, "middle");
+    if (phone) this.letter(this.width / 2, this.bottom + 15 + NAME, inWords(this.model.axis), "middle");
     this.decimals = decimals;
   }
 
@@ -171,7 +168,7 @@ class Picture {
     if (x === null) return;
     this.cursor.setAttribute("d", `M${x} 0V${this.bottom}`);
     const right = x > this.width - 60;
-    this.now.textContent = (this.time(x) / this.model.perUnit).toFixed(this.decimals + 2);
+    this.now.textContent = figures((this.time(x) / this.model.perUnit).toFixed(this.decimals + 2));
     this.now.setAttribute("x", right ? x - 4 : x + 4);
     this.now.setAttribute("y", this.bottom - 2);
     this.now.setAttribute("text-anchor", right ? "end" : "start");

@@ -35,9 +35,10 @@ function readBox(group, scale, width, kinds) {
   if (count === 1) extent = both(written(lasts, prefix), extent);
   const fill = /-(\d+)\)$/.exec(rect.getAttribute("fill"));
   return {
-    group, rect, text: group.querySelector("text"), title, name: first, count,
-    when: say("starts at {start}, lasts {time}", { start: `${start} ${before}s`, time: `${lasts} ${prefix}s` }), more: lines.slice(at + 1),
-    kind: fill ? kinds[fill[1]] : "", ink: null,
+    group, rect, text: group.querySelector("text"), title, name: inWords(first), count,
+    when: figures(say("starts at {start}, lasts {time}", { start: `${start} ${before}s`, time: `${lasts} ${prefix}s` })),
+    more: lines.slice(at + 1).map((line) => figures(inWords(line))),
+    kind: fill ? inWords(kinds[fill[1]]) : "", ink: null,
     start: begin, end: Math.min(begin + middle(extent), width * scale),
     busy: numeral(lasts) * POWER[prefix], y: Number(rect.getAttribute("y")),
   };

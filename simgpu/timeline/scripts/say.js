@@ -38,7 +38,7 @@ function summary(model) {
   });
   return say("{title}, {lanes} lanes. The busiest: {busiest}. Arrow keys move from span to span, plus and minus zoom, "
     + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span, ? lists the keys.",
-  { title: model.title, lanes: model.lanes.length, busiest: lanes.join("; ") });
+  { title: inWords(model.title), lanes: model.lanes.length, busiest: lanes.join("; ") });
 }
 
 /** At most `most` round values of an axis, and their number of decimals. */

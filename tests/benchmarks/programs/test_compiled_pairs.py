@@ -98,6 +98,7 @@ def test_the_page_is_not_written_if_another_program_is_far_off(monkeypatch):
     assert "compiled: only short and long forward passes of the course are far off" in broken
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_small_pair_runs_as_recorded(capsys):

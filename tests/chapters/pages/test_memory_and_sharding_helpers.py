@@ -212,6 +212,7 @@ if args.loss == "nan":
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize("simulated", [False, True])
 def test_a_script_is_started_and_its_losses_are_read(tmp_path, simulated):

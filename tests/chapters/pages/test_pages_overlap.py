@@ -31,6 +31,7 @@ def losses_of(command):
     return [float(loss) for loss in re.findall(r"loss (\S+)", done.stdout)]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_script_has_the_same_losses_on_gloo_and_simulated():
     slim = ["--width", "16", "--steps", "6"]
@@ -41,6 +42,7 @@ def test_the_script_has_the_same_losses_on_gloo_and_simulated():
     assert real[-1] < real[0]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_command_gives_its_summary_alone(tmp_path):
     (tmp_path / "tiny.py").write_text("print('mine')\nimport torch\ntorch.ones(2, device='sim')\n")

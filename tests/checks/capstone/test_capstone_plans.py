@@ -56,6 +56,7 @@ def first_in_short(cases):
     return [first, *(pytest.param(case, marks=pytest.mark.exhaustive) for case in others)]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("model", first_in_short(KNOWN))
 def test_every_job_can_be_solved_and_the_careless_way_fails(model, capsys):
@@ -106,6 +107,7 @@ def test_no_plan_of_many_is_cheaper_by_more_than_the_checker_allows(model):
     assert min(dollars) > case.outcome(KNOWN[model].cheapest).dollars / NEAR
 
 
+@pytest.mark.long
 @pytest.mark.sample(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -136,6 +138,7 @@ def test_what_is_said_of_wrong_plans_for_the_example(check, plan, message):
     assert message in refused(getattr(checks, f"check_{check}"), plan, "example")
 
 
+@pytest.mark.long
 def test_plans_that_differ_little_pass(capsys):
     """The clock cannot tell them apart, and no plan has to be the one that is known."""
     checks.check_fast(returning({"tp": 2, "shard": 1, "micro_batch": 4, "recompute": "full"}))

@@ -225,6 +225,7 @@ def diagnose(run):
 EXAMPLE = {"ABCDE"[i]: (fault.rank, fault.kind) for i, fault in enumerate(draw_faults("example"))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "seed", ["example", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in NAMES[:2])]
 )

@@ -216,4 +216,38 @@ WRONG["whole_again"] = {
 }
 
 
+def sequence_gradients(model, tokens, targets, op=dist.ReduceOp.SUM, own=False, mean=True):
+    count = torch.tensor(len(targets), device=targets.device)
+    if not own:
+        dist.all_reduce(count)
+    loss = F.cross_entropy(model(tokens), targets, reduction="sum")
+    (loss / count if mean else loss).backward()
+    for parameter in model.parameters():
+        if op is not None:
+            dist.all_reduce(parameter.grad, op=op)
+
+
+def averaged(*arguments, **how):
+    sequence_gradients(*arguments, op=dist.ReduceOp.AVG, **how)
+
+
+def averaged_and_scaled(model, tokens, targets):
+    averaged(model, tokens, targets)
+    for parameter in model.parameters():
+        parameter.grad *= dist.get_world_size()
+
+
+RIGHT["sequence_gradients"] = sequence_gradients, averaged_and_scaled
+WRONG["sequence_gradients"] = {
+    r"^2 rank.*: it is 0.5 times the right one. That is Automodel#3157": averaged,
+    "of the rank's own tokens: add up": lambda *a: sequence_gradients(*a, op=None),
+    "has seen no other rank": lambda *a: sequence_gradients(*a, op=None, own=True),
+    "different numbers of tokens count equally": lambda *a: averaged(*a, own=True),
+    "The means of the ranks are added": lambda *a: sequence_gradients(*a, own=True),
+    "Divide the sum of the losses": lambda *a: sequence_gradients(*a, mean=False),
+    "and add up the gradients": lambda *a: (sequence_gradients(*a), sequence_gradients(*a)),
+    "has no gradient of a parameter": returns_nothing,
+}
+
+
 test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -141,8 +141,21 @@ def copies_in_one_sum(losses, targets, mesh):
     return total / number * mesh["tensor"].size()
 
 
+def averaged_once_more(losses, targets, mesh, copies=False):
+    valid = targets != -100
+    count = valid.sum()
+    dist.all_reduce(count)
+    own = losses[valid].sum() / (count if copies else count / mesh["tensor"].size())
+    dist.all_reduce(own, op=dist.ReduceOp.AVG)
+    return own
+
+
 RIGHT["token_mean"] = token_mean
 WRONG["token_mean"] = {
+    "That is transformers#37474: what is divided": (
+        averaged_once_more,
+        lambda *arguments: averaged_once_more(*arguments, copies=True),
+    ),
     "mean of the ranks' means": mean_of_means,
     "has no mean": lambda x, y, mesh: mean_of_means(x, y, mesh, math.nan),
     "Padding counts, too": lambda x, y, mesh: token_mean(x, y, mesh, lambda y: y > -101),
@@ -170,7 +183,6 @@ def of_one_stage(gradients, parts, mesh):
         for axis in axes - {"pipeline"}:
             dist.all_reduce(square, group=mesh.get_group(axis))
         total = total + square
-    dist.broadcast(total, 0)
     return total.sqrt()
 
 
@@ -185,7 +197,7 @@ WRONG["mesh_norm"] = {
     "as often as there are ranks": lambda g, parts, mesh: mesh_norm(g, parts, mesh, ()),
     "is the same on 2 ranks": lambda g, parts, mesh: mesh_norm(g, parts, mesh, ("replicate",)),
     "its square": lambda g, parts, mesh: mesh_norm(g, parts, mesh) ** 2,
-    "each stage has other layers": of_one_stage,
+    "That is torchtitan#596: each stage has other layers": of_one_stage,
     "Add squares, not norms": sums_norms,
     "must be a number": returns_nothing,
 }

@@ -217,4 +217,55 @@ WRONG["clip_norm"] = {
 }
 
 
+def mixture(x, chosen, experts, skip=False):
+    out = torch.zeros_like(x)
+    for i, expert in enumerate(experts):
+        mine = chosen == i
+        if mine.any() or not skip:
+            out[mine] = expert(x[mine])
+    return out
+
+
+def mixture_with_a_row_of_zeros(x, chosen, experts):
+    out = torch.zeros_like(x)
+    for i, expert in enumerate(experts):
+        mine = (chosen == i).nonzero()[:, 0]
+        if len(mine):
+            out = out.index_add(0, mine, expert(x[mine]))
+        else:
+            out = out + 0 * expert(x[:1]).sum()
+    return out
+
+
+def mixture_of_all(x, chosen, experts):
+    every = torch.stack([expert(x) for expert in experts])
+    return every[chosen, torch.arange(len(x))]
+
+
+def mixture_with_other_gradients(x, chosen, experts):
+    out = mixture(x, chosen, experts)
+    for expert in experts:
+        extra = expert.bias.sum()
+        out = out + extra - extra.detach()
+    return out
+
+
+RIGHT["mixture"] = mixture, mixture_with_a_row_of_zeros
+WRONG["mixture"] = {
+    "on rank 1, rank 1: expert 2 has no tokens, and no gradient. That is DeepSpeed#5066": (
+        lambda *a: mixture(*a, skip=True)
+    ),
+    "expert 0 computes 4 rows, but 2 tokens": mixture_of_all,
+    "is not that of its [12] tokens": mixture_with_other_gradients,
+    "expert 0 has tokens, but no gradient": lambda x, chosen, experts: (
+        mixture(x, chosen, experts).detach() + experts[1](x[:0]).sum()
+    ),
+    "not the result of its token's expert": lambda x, chosen, experts: mixture(
+        x, chosen.flip(0), experts
+    ),
+    "must be of shape": lambda x, chosen, experts: mixture(x, chosen, experts)[:0],
+    "must be a tensor, but it is None": returns_nothing,
+}
+
+
 test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -1,12 +1,17 @@
 """The checkers of the chapter on sharding accept right solutions and name what is wrong."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 import torch.distributed as dist
 from support.samples.solutions import make_tests, returns_nothing
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
+    apply_activation_checkpointing,
+)
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.utils.checkpoint import checkpoint
 
 from d2lmini import sim
 from d2lmini.checks import sharding as checks
@@ -181,6 +186,106 @@ def test_the_count_of_gathers_is_that_of_a_step(blocks, root):
     sim.spawn(gathered, (_Model, blocks, root), nprocs=2)
     calls = [s for s in sim.trace() if (s.engine, s.name) == ("comm", "all_gather")]
     assert len(calls) == 2 * count_gathers(3, blocks, root)
+
+
+def recompute(module):
+    module.forward = partial(checkpoint, module.forward, use_reentrant=False)
+
+
+def recompute_where(model, matches):
+    for module in model.modules():
+        if matches(module):
+            recompute(module)
+
+
+def recompute_by_wrapping(model, matches):
+    apply_activation_checkpointing(model, check_fn=matches)
+
+
+def recompute_children(model, matches):
+    for parent in model.modules():
+        for child in parent.children():
+            if matches(parent):
+                recompute(child)
+
+
+def recompute_both(model, matches):
+    recompute_children(model, matches)
+    recompute_where(model, matches)
+
+
+def recompute_leaves(model, matches):
+    recompute_where(model, lambda module: not list(module.children()))
+
+
+def recompute_without_gradients(model, matches):
+    for module in model.modules():
+        if matches(module):
+            again = partial(checkpoint, module.forward, use_reentrant=False)
+            module.forward = lambda X, again=again: again(X.detach())
+
+
+RIGHT["recompute_where"] = recompute_where, recompute_by_wrapping
+WRONG["recompute_where"] = {
+    r"keeps 4\.0 tensors .* That is accelerate#3897: .* Wrap the module itself": recompute_children,
+    "40 products .* instead of 32": recompute_both,
+    "nothing is computed again": lambda model, matches: None,
+    "not computed again as a whole": recompute_leaves,
+    "in one piece, and in the backward pass": (
+        lambda model, matches: recompute(model),
+        lambda model, matches: [recompute(stage) for stage in model],
+    ),
+    "the gradients are others": recompute_without_gradients,
+    "recompute_where raised AttributeError": lambda model, matches: [
+        recompute(block) for block in model.blocks
+    ],
+}
+
+
+def shard(model, policy):
+    for block in model.blocks:
+        fully_shard(block, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+
+
+def shard_in_float32(model, policy):
+    for parameter in model.parameters():
+        parameter.data = parameter.data.float()
+    shard(model, policy)
+
+
+def shard_with_new_names(model, policy):
+    for parameter in model.parameters():
+        parameter = parameter.float()
+    shard(model, policy)
+
+
+def shard_without_policy(model, policy):
+    shard(model.float(), MixedPrecisionPolicy())
+
+
+def shard_blocks_in_float32(model, policy):
+    model.blocks.float()
+    shard(model, policy)
+
+
+def shard_other_weights(model, policy):
+    for parameter in model.parameters():
+        parameter.data = torch.zeros(parameter.shape, device=parameter.device)
+    shard(model, policy)
+
+
+RIGHT["shard_in_float32"] = shard_in_float32, lambda model, policy: shard(model.float(), policy)
+WRONG["shard_in_float32"] = {
+    "607 of 612 weights as they were. That is accelerate#3979": shard_with_new_names,
+    "layers compute in float32": shard_without_policy,
+    "2 of 6 parameters are not float32": shard_blocks_in_float32,
+    "call fully_shard on every block": (
+        lambda model, policy: model.float(),
+        lambda model, policy: fully_shard(model.float(), mp_policy=policy),
+    ),
+    "not those that the model was given": shard_other_weights,
+}
 
 
 test_right_solutions_pass, test_wrong_solutions_are_named = make_tests(checks, RIGHT, WRONG)

@@ -220,7 +220,6 @@ def test_data_parallel_and_pinned_loaders_elsewhere_are_left_alone():
                 x.requires_grad_(), torch.zeros(3, 3, dtype=torch.long, device=x.device)
             ).backward(),
         ),
-        ("_histogramdd_bin_edges", lambda x: torch.histogramdd(x, [2, 2, 2])),
         (
             "fractional_max_pool3d_backward",
             lambda x: (

@@ -42,6 +42,7 @@ def test_one_gpu_gets_other_arguments():
         (["--tolerance", "-1"], "--tolerance -1: give a share"),
         (["--growth", "-1"], "--growth -1: give a percentage"),
         (["--record", "r", "--one", "x"], "--one: with --record"),
+        (["--against", "no.json"], "--against no.json: No such file or directory; write a record"),
         ([], "give the number of GPUs to compare with one"),
     ],
 )
@@ -51,6 +52,12 @@ def test_what_makes_no_sense_is_refused(words, text, tmp_path, capsys):
         main(["check", *words, str(tmp_path / "train.py")])
     assert error.value.code == 2
     assert text in capsys.readouterr().err
+
+
+def test_arguments_of_the_script_that_stand_among_options_are_sent_behind_them(capsys):
+    with pytest.raises(SystemExit):
+        parsed("train.py", "--nproc-per-node", "4", "--batch", "8")
+    assert "--batch; what train.py takes stands behind --, after all" in capsys.readouterr().err
 
 
 def test_the_help_names_the_exit_codes(capsys):

@@ -33,6 +33,18 @@ for epoch in range(2):
 """
 
 
+WHOLE = """        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        optimizer.zero_grad()
+        loss.backward()
+"""
+IN_PARTS = """        optimizer.zero_grad()
+        for a, b in zip(x.cuda().split(4), y.cuda().split(4)):
+            loss = nn.functional.mse_loss(model(a), b)
+            loss.backward()
+"""
+OF_SOME = "loss = (model(a) - b)[b > 0].square().mean() / len(x.split(4))"
+
+
 def changed(*pairs):
     """Return the script with other lines."""
     text = TRAIN
@@ -113,6 +125,14 @@ FAULTS = {
     ),
     "a sum for a mean": (
         (("loss.backward()", "(loss * size).backward()"),), "loss", 1, "", "2 times too large",
+    ),
+    "a sum over micro-batches": (
+        ((WHOLE, IN_PARTS),), "loss", 1, "",
+        "of 4 micro-batches are added up on one GPU, of 2 on each of 2: divide each by",
+    ),
+    "a mean of unequal micro-batches": (
+        ((WHOLE, IN_PARTS.replace("loss = nn.functional.mse_loss(model(a), b)", OF_SOME)),),
+        "loss", 1, "", "and their micro-batches count equally, not tokens or examples: divide",
     ),
     "a type": (
         (("model = D", "net.to(torch.float64 if size > 1 else torch.float32); model = D"),
@@ -211,12 +231,39 @@ def test_inputs_of_the_model_stand_in_for_a_loader(simgpu_check):
         ("raise ValueError('no such file')", "the script failed on one GPU (exit code 1)"),
         (f"{HEAD}\nassert size == 1, 'one only'", "no optimizer.step() was called on one GPU"),
         (TRAIN.replace("batch =", "assert size == 1; batch ="), "failed on 2 GPUs"),
+        (
+            TRAIN.replace(
+                "optimizer.step()", "[p.data.sub_(0.1 * p.grad) for p in net.parameters()]"
+            ),
+            "It has called backward() 8 times (train.py:23): let an optimizer of torch.optim",
+        ),
     ],
 )
 def test_what_cannot_be_run_says_why(simgpu_check, source, text):
     code, printed, found = simgpu_check(source)
     assert (code, found) == (2, None)
     assert text in printed.err
+
+
+def test_a_run_that_goes_on_from_the_files_of_another_is_named(simgpu_check, tmp_path):
+    path, start = str(tmp_path / "last.pt"), "for epoch in range(2):"
+    load = f"if os.path.exists({path!r}):\n    net.load_state_dict(torch.load({path!r}))\n"
+    save = f"\n        if rank == 0: torch.save(net.state_dict(), {path!r})"
+    source = changed((start, load + start), ("optimizer.step()", "optimizer.step()" + save))
+    code, printed, found = simgpu_check(source, "--steps", "2", "--tolerance", "1e-3")
+    assert (code, len(found["notes"])) == (2, 1)  # other initial weights
+    assert "last.pt, which an earlier run of this check has written" in found["notes"][0]
+    assert "is read again at train.py:19: a script" in found["notes"][0]
+    ended = source.replace("net.load_state_dict(", "sys.exit(not ")
+    code, printed, _ = simgpu_check(ended, "--steps", "2", "--tolerance", "1e-3")
+    assert (code, printed.err.count("warning:")) == (2, 0)  # it was there before the first run
+    (tmp_path / "last.pt").unlink()
+    code, printed, _ = simgpu_check(ended, "--steps", "2", "--tolerance", "1e-3")
+    assert code == 2
+    assert "no optimizer.step() was called on 2 GPUs" in printed.err
+    assert "warning: " in printed.err
+    again = source.replace(load, "").replace(save, f"{save}; torch.load({path!r})")
+    assert simgpu_check(again, "--steps", "2")[2]["notes"] == []  # what it has written itself
 
 
 def test_two_optimizers_and_micro_batches_are_one_step(simgpu_check):

@@ -20,6 +20,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert record.read(tmp_path / "kernels.json") == record.read()
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 def test_the_oracle_makes_what_is_recorded_and_counts_what_kernels_touch():

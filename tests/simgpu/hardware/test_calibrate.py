@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import simgpu as sim
-from simgpu.calibrate import main
+from simgpu.calibration import main
 from simgpu.hardware import DTYPES, GPUS, LINKS, find_gpu_and_link, gpu_file
 from simgpu.network import build_cluster
 

@@ -263,6 +263,7 @@ train(loader, 2)
 """
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize(("source", "ranks", "lines"), [(ALL_KINDS, 1, 14), (SHARDED, 2, 4)])
 def test_scripts_get_the_same_batches_as_without(simgpu_run, source, ranks, lines):

@@ -90,6 +90,7 @@ def layer(rank, kind, factor):
     return sim.now() - start
 
 
+@pytest.mark.long
 def test_a_run_whose_ranks_have_uneven_loads_takes_as_long():
     def seconds(kind, factor):
         found = sim.spawn(layer, (kind, factor), RANKS, gpu="a100", numerics=False)

@@ -313,6 +313,7 @@ def test_the_function_raises_errors(options, message):
     assert message in str(error.value)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_packages_are_functions_and_are_imported_when_they_are_used():
     program = """

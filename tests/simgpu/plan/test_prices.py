@@ -66,6 +66,7 @@ def test_without_prices_a_run_has_a_length_and_nothing_is_asked_by_default(capsy
     assert simgpu.plan("gpt2-124m").cost is None
 
 
+@pytest.mark.long
 def test_a_search_says_what_each_plan_costs(file, capsys):
     options = "--gpus", 4, "--batch", 32, "--search", "--tp", 1, "--pp", 1, "--top", 2
     money = "--prices", file(), "--tokens", "100B", "--within", "1h"
@@ -174,6 +175,7 @@ def test_none_may_end_in_time(file):
     assert "allow more GPUs" in cheapest.verdict(best)
 
 
+@pytest.mark.long
 def test_the_command_finds_the_cheapest_run(file, capsys):
     options = "--prices", file(), "--tokens", "10B", "--within", "6h", "--batch", 64
     plan = "--tp", 1, "--pp", 1, "--micro-batch", 8, "--recompute", "none", "--gpus", 8

@@ -2,15 +2,18 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from support.programs.plan_command import plan as command
 
 import simgpu
+import simgpu as sim
 from simgpu.plan.plans import parse
 from simgpu.plan.request import make_request
 from simgpu.plan.simulate import run, simulate
 from simgpu.plan.step.job import Model, PlanError
+from simgpu.plan.step.recipe import losses, names, optimizers
 from simgpu.search.bounds import bounds_of, probe, probe_key
 
 # So many weights that nothing else counts when the optimizer runs.
@@ -20,6 +23,12 @@ SMALL = Model(1024, 8, 8, 1024, 8192, gated=True, tied=False)
 STATES = {"adamw": 8, "adam": 8, "sgd": 0, "sgd-momentum": 4, "adamw-8bit": 2 + 8 / 256}
 LOW_STATES = STATES | {"adamw": 4, "adam": 4, "sgd-momentum": 2}
 SPLITS = {"one GPU": (1, 0), "DDP": (8, 0), "ZeRO-1": (8, 1), "FSDP2": (8, 3)}
+
+
+def test_what_can_be_named_is_what_there_is():
+    assert tuple(optimizers.OPTIMIZERS) == names.OPTIMIZERS
+    assert tuple(losses.OF_LOGITS) == names.WHOLE_LOSSES
+    assert tuple(losses.OF_HIDDEN) == names.PARTIAL_LOSSES
 
 
 def job_of(gpus=1, shard=0, model=WIDE, gpu="h100", **options):
@@ -42,6 +51,35 @@ def test_an_optimizer_keeps_its_states(optimizer, weights, split):
     found = bytes_of_weight(gpus=gpus, shard=shard, optimizer=optimizer, weights=weights)
     states = (STATES if weights == "float32" else LOW_STATES)[optimizer]
     assert found == pytest.approx(states / (gpus if shard else 1), abs=0.02)
+
+
+@pytest.mark.parametrize("split", ["one GPU", "DDP"])
+def test_optimizers_of_matrices_keep_less(split):
+    """Adafactor a number for a row and for a column, Muon one for each of a hidden layer."""
+    gpus, shard = SPLITS[split]
+
+    def bytes_of_more_layers(optimizer):
+        few, many = (
+            run(job_of(gpus, shard, replace(WIDE, layers=n), optimizer=optimizer)) for n in (4, 8)
+        )
+        return (many.memory - few.memory) / (4 * WIDE.layer_parameters)
+
+    plain = bytes_of_more_layers("sgd")
+    for optimizer, states in (("adafactor", 0), ("muon", 4), ("adamw", 8)):
+        assert bytes_of_more_layers(optimizer) - plain == pytest.approx(states, abs=0.15)
+
+
+def test_muon_multiplies_matrices_of_hidden_layers_alone():
+    """Five times a matrix by itself, that by itself, and the sum of both by the matrix."""
+    flops = {}
+    for name in ("adamw", "muon"):
+        run(job_of(model=SMALL, optimizer=name))
+        flops[name] = sum(span.flops for span in sim.trace())
+    h, inner = SMALL.hidden, SMALL.width
+    shapes = [(3 * h, h), (h, h), (2 * inner, h), (h, inner)]
+    each = [2 * min(shape) ** 2 * (2 * max(shape) + min(shape)) for shape in shapes]
+    # Once more before the step that is measured, to make the states.
+    assert flops["muon"] - flops["adamw"] == pytest.approx(2 * 5 * SMALL.layers * sum(each))
 
 
 @pytest.mark.parametrize(("split", "saved"), [("one GPU", 6), ("DDP", 6), ("FSDP2", 4 / 8)])
@@ -75,11 +113,19 @@ RECIPES = [
     {"optimizer": "sgd"}, {"optimizer": "adamw-8bit"}, {"weights": "bfloat16"},
     {"weights": "bfloat16", "optimizer": "sgd-momentum"},
     {"loss": "chunked"}, {"loss": "fused"}, {"loss": "in-place"}, {"loss": "compiled"},
+    {"dtype": "float32"}, {"dtype": "tf32"},
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=str)
-@pytest.mark.parametrize("split", [*SPLITS.values(), (8, 2)], ids=str)
+WHOLE = [
+    {"optimizer": "adafactor"}, {"optimizer": "muon"}, {"optimizer": "muon", "weights": "bfloat16"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recipe", "split"),
+    [*product(RECIPES, [*SPLITS.values(), (8, 2)]), *product(WHOLE, [(1, 3), (8, 0)])], ids=str,
+)  # fmt: skip
 def test_bounds_of_a_recipe_are_below_what_is_simulated(recipe, split):
     job = job_of(*split, SMALL, micro_batch=2, **recipe)
     step = simulate(job)
@@ -95,10 +141,28 @@ def test_layers_that_are_not_alike_are_extended(recompute, shard):
     extended, full = simulate(job), run(job)
     assert extended.seconds == pytest.approx(full.seconds, rel=0.005)
     assert extended.memory == pytest.approx(full.memory, rel=0.01)
-    bounds = bounds_of(job)
-    assert probe_key(job) is None
-    assert bounds.seconds <= full.seconds
-    assert bounds.memory <= full.memory
+    plain, probed = bounds_of(job), bounds_of(job, probe(probe_key(job)))
+    for bounds in (plain, probed):
+        assert bounds.seconds <= full.seconds
+        assert bounds.memory <= full.memory
+    assert plain.seconds < 0.9 * probed.seconds
+
+
+def test_products_of_rounded_numbers_take_less_time_and_no_less_memory():
+    """TF32 rounds what products read; all numbers that are kept have 32 bits, as without."""
+    plain, rounded, half = (
+        run(job_of(model=SMALL, micro_batch=16, optimizer="sgd", dtype=name))
+        for name in ("float32", "tf32", "bfloat16")
+    )
+    assert rounded.memory == plain.memory
+    assert half.seconds < rounded.seconds < 0.6 * plain.seconds
+    reports = [simgpu.plan("gpt2-124m", gpus=1, dtype=name) for name in ("float32", "tf32")]
+    assert [report.dtype for report in reports] == ["float32", "tf32"]
+    assert [report.kind.numbers for report in reports] == 2 * ["32-bit"]
+    rates = job_of().cluster.gpu.flops
+    assert [job_of(dtype=name).peak for name in ("float32", "tf32")] == [
+        rates["float32"], rates["tf32"]
+    ]  # fmt: skip
 
 
 def test_more_layers_again_take_longer_and_need_less():
@@ -169,7 +233,9 @@ def test_a_search_keeps_the_recipe(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"optimizer": "muon"}, "--optimizer muon: give one of adamw, adam, sgd"),
+        ({"optimizer": "lion"}, "--optimizer lion: give one of adamw, adam, sgd"),
+        ({"optimizer": "muon"}, "--shard splits them; give --shard 0, or another optimizer"),
+        ({"optimizer": "adafactor", "tp": 2, "shard": 0}, "--tp splits them; give --tp 1, or"),
         ({"loss": "chunked:0"}, "--loss chunked:0: give one of eager, compiled, in-place, chunked"),
         ({"loss": "fused:2"}, "--loss fused:2: give one of"),
         ({"loss": "fused", "tp": 2, "gpus": 2}, "which --tp 2 splits; give --tp 1"),
@@ -179,6 +245,8 @@ def test_a_search_keeps_the_recipe(capsys):
         ({"recompute": "first:4", "pp": 4, "gpus": 4}, "first:4: a stage has 3 layers"),
         ({"weights": "float16"}, "--weights float16: give one of float32, bfloat16"),
         ({"weights": "bfloat16", "dtype": "float16"}, "needs products of bfloat16, not of float16"),
+        ({"weights": "bfloat16", "dtype": "tf32"}, "needs products of bfloat16, not of tf32"),
+        ({"dtype": "tf32", "gpu": "v100"}, "--dtype tf32: v100 has no such units"),
         ({"weights": "bfloat16", "gpu": "v100"}, "needs products of bfloat16, not of float16"),
     ],
 )
@@ -207,6 +275,16 @@ def own(tmp_path):
 
 
 @pytest.mark.parametrize("shard", [0, 3])
+def test_a_model_of_ones_own_in_32_bits(own, shard):
+    half, plain, rounded = (
+        simgpu.plan(own, gpus=2, shard=shard, micro_batch=4096, dtype=dtype)
+        for dtype in ("bfloat16", "float32", "tf32")
+    )
+    assert half.step_time_seconds < rounded.step_time_seconds < plain.step_time_seconds
+    assert rounded.peak_memory_bytes == plain.peak_memory_bytes
+
+
+@pytest.mark.parametrize("shard", [0, 3])
 def test_a_model_of_ones_own(own, shard):
     options = {"gpus": 2, "shard": shard}
     adam, sgd, low = (
@@ -217,6 +295,27 @@ def test_a_model_of_ones_own(own, shard):
     assert adam.peak_memory_bytes - sgd.peak_memory_bytes >= 0.9 * states
     assert low.peak_memory_bytes < sgd.peak_memory_bytes
     assert low.step_time_seconds < sgd.step_time_seconds < adam.step_time_seconds
+
+
+def test_a_model_of_ones_own_with_adafactor(own):
+    adam, few = (
+        simgpu.plan(own, gpus=2, shard=0, optimizer=name) for name in ("adamw", "adafactor")
+    )
+    assert adam.peak_memory_bytes - few.peak_memory_bytes > 7 * adam.parameters
+    with pytest.raises(PlanError, match="adafactor needs whole matrices on each rank, and --shard"):
+        simgpu.plan(own, gpus=2, optimizer="adafactor")
+    with pytest.raises(PlanError, match=r"muon comes later for a \.py file"):
+        simgpu.plan(own, gpus=1, optimizer="muon")
+
+
+def test_muon_for_experts_is_refused():
+    with pytest.raises(PlanError, match=r"three dimensions torch\.optim\.Muon refuses"):
+        simgpu.plan("mixtral-8x7b", shard=0, optimizer="muon")
+
+
+def test_a_search_with_muon_splits_no_matrix(capsys):
+    options = ["gpt2-124m", "--gpus", 2, "--global-batch", 4, "--optimizer", "muon", "--search"]
+    assert "zero0" in command(capsys, *options)[1]
 
 
 def test_a_model_of_ones_own_has_no_states_of_8_bits(own):

@@ -26,6 +26,7 @@ EXPERTS = replace(LLAMA, inner=2048, experts=8, active=2)
 BUFFERED = Program("none", adds=True)  # gradients are added up in 32 bits
 # The parameters themselves are changed, all in 16 bits.
 LOW = Program("none", weights="bfloat16", reduce_bytes=2)
+WHOLE = Program("none", dtype="float32")
 SEQUENCE = replace(BUFFERED, sequence_parallel=True, loss="in place")
 # What is trained how: script, GPUs, and model, program and sizes of the plan.
 CASES = {
@@ -65,7 +66,13 @@ CASES = {
             f"recipe.py --optimizer {name}", 1, LLAMA, replace(LOW, optimizer=name),
             {"micro_batch": 8},
         )
-        for name in ("adamw", "sgd", "sgd-momentum", "adamw-8bit")
+        for name in ("adamw", "sgd", "sgd-momentum", "adamw-8bit", "adafactor", "muon")
+    },
+    **{
+        f"DDP, {name}": (
+            f"ddp.py {name}", 8, GPT, replace(LOW, optimizer=name), {"data": 8, "micro_batch": 8},
+        )
+        for name in ("adafactor", "muon")
     },
     **{
         f"loss {name}": (
@@ -80,6 +87,17 @@ CASES = {
         )
         for name, count in (("every", 2), ("every", 3), ("first", 3))
     },
+    **{
+        f"all in {name}": (
+            f"recipe.py --dtype {name}", 1, LLAMA, replace(WHOLE, tf32=name == "tf32"),
+            {"micro_batch": 8},
+        )
+        for name in ("float32", "tf32")
+    },
+    "FSDP2, all in TF32": (
+        "fsdp.py --tf32", 8, LLAMA, replace(WHOLE, shard="full", tf32=True),
+        {"data": 8, "micro_batch": 8},
+    ),
     "FSDP2, bfloat16 weights": (
         "fsdp.py --bfloat16", 8, LLAMA, replace(LOW, shard="full"), {"data": 8, "micro_batch": 8},
     ),
@@ -96,6 +114,7 @@ def run(script, gpus):
     return found["step_time_seconds"], max(found["peak_memory_bytes"].values())
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.sample(3)

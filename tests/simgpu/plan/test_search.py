@@ -12,6 +12,7 @@ from support.programs.plan_command import plan as command
 
 import simgpu as sim
 from simgpu.bands.find import find_band
+from simgpu.command_line import progress
 from simgpu.network.cluster import build_cluster
 from simgpu.plan import errors
 from simgpu.plan.plans import Plan, parse
@@ -154,6 +155,7 @@ def test_plans_train_the_same_batch_in_the_same_type():
     assert fixed.keys() == {p for p in jobs if p.tp == 2 and p.recompute == "full"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "hardware"),
@@ -210,6 +212,7 @@ def test_the_search_finds_what_an_exhaustive_one_finds(monkeypatch):
         assert all(one.step.memory <= ROOM * 4 * 2**30 for one in found.tried)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_tiny_search_finds_the_exhaustive_winner():
     """On four GPUs with so little memory that the plan that is fastest with more does not fit."""
@@ -347,13 +350,14 @@ def test_a_terminal_sees_how_far_the_search_is(monkeypatch, capsys, terminal):
     monkeypatch.setattr(best_first, "simulate", made_up(lambda job: 1.5, lambda job: 1.0))
     monkeypatch.setattr(best_first, "probe_key", lambda job: None)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(progress, "EVERY", 1e-3)
     search(jobs_of()[0])
     said = capsys.readouterr().err
     assert bool(said) == terminal
     if terminal:
-        *_, progress, _, blanks, end = said.split("\r")
-        assert re.fullmatch(r"\d+ plans simulated, \d+ to decide on", progress.strip())
-        assert (blanks, end) == (" " * len(progress), ""), "nothing of it is left"
+        *_, last, _, blanks, end = said.split("\r")
+        assert re.fullmatch(r"plan \d+ of \d+, 0:00, at most 0:00 left", last.strip())
+        assert (blanks, end) == (" " * len(last), ""), "nothing of it is left"
 
 
 def test_a_plan_that_splits_contexts_is_never_said_to_be_slower():
@@ -433,6 +437,7 @@ def small(tmp_path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_command(small, capsys):
     machine = ("--gpus", 4, "--gpu", "h100", "--batch", 8, "--recompute", "none",
@@ -499,6 +504,7 @@ def own(tmp_path):
     return path
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_model_of_ones_own_is_searched_in_the_same_way(own, capsys):
     machine = (own, "--gpus", 2, "--gpu", "a100", "--memory", "200MB", "--batch", 8)

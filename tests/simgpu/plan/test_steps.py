@@ -54,6 +54,7 @@ def test_the_peak_of_a_deep_model_is_the_full_one(program):
     assert extended.reserved == pytest.approx(full.reserved, rel=0.15)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("context", [2, 8])
 def test_a_long_sequence_reserves_what_the_full_step_does_to_a_few_percent(context):
@@ -100,6 +101,7 @@ def test_stages_are_extended_too(kind):
         assert seconds == pytest.approx(full.causes[cause], abs=0.03 * full.seconds), cause
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
@@ -425,3 +427,25 @@ def test_causes_add_up_to_the_step():
     found = simulate(Job(SMALL, PLAIN, NODE, 2, 2, 2, 1, 8))
     assert sum(found.causes.values()) == pytest.approx(found.seconds)
     assert found.causes["waiting for others"] > 0.1 * found.seconds  # the bubble
+
+
+@pytest.mark.parametrize("program", [PLAIN, Program("optimizer"), Program()])
+def test_an_odd_vocabulary_is_multiplied_as_on_one_gpu(program):
+    """Data parallel ranks have all columns; 50,257 of them are multiplied at a slower rate."""
+    alone, split = (
+        [
+            run(Job(replace(SMALL, layers=1, vocabulary=v), kind, cluster, data=ranks)).seconds
+            for v in (50_257, 50_304)
+        ]
+        for kind, cluster, ranks in ((PLAIN, CORE.cluster, 1), (program, NODE, 8))
+    )
+    assert alone[0] > 1.2 * alone[1]
+    assert split[0] - split[1] == pytest.approx(alone[0] - alone[1], rel=0.05)
+
+
+def test_tensor_parallel_ranks_have_equal_parts_of_a_vocabulary():
+    odd, padded = (
+        run(Job(replace(SMALL, layers=1, vocabulary=v), PLAIN, NODE, tensor=8))
+        for v in (50_257, 50_264)
+    )
+    assert (odd.seconds, odd.memory) == (padded.seconds, padded.memory)

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import subprocess
+import sys
 from collections import defaultdict
 
 import pytest
@@ -49,12 +51,40 @@ def test_the_device_times_are_those_of_the_timeline(activities):
                 seconds[name] += span.duration
         shown = {e.key: e for e in averages}
         assert set(seconds) == {"mm", "ncclDevKernel_AllReduce"}
+        if rank < 2:  # it waits for the last one
+            del seconds["ncclDevKernel_AllReduce"]
         for name, expected in seconds.items():
             assert shown[name].self_device_time_total == pytest.approx(1e6 * expected, abs=0.01)
         assert shown["aten::mm"].count == shown["mm"].count == rank + 1  # and of no other rank
         assert shown["aten::mm"].device_time_total == shown["mm"].self_device_time_total
         launches = sum(s.duration for s in spans if s.engine == "launch" and s.name == "mm")
         assert shown["aten::mm"].cpu_time_total == pytest.approx(1e6 * launches, abs=0.01)
+
+
+def test_the_kernel_of_a_collective_waits_for_the_rank_that_joins_last(tmp_path):
+    def program(rank):
+        dist.init_process_group()
+        x, y = torch.ones(2, 512, 512, device="sim")
+        sim.synchronize()
+        with profile() as found:
+            for _ in range(3 if rank == 1 else 1):
+                y = y @ y
+            dist.all_reduce(x)
+            sim.synchronize()
+        found.export_chrome_trace(str(tmp_path / f"{rank}.json"))
+        return {e.key: e.device_time_total for e in found.key_averages()}
+
+    found = sim.spawn(program, nprocs=3)
+    shown = [times["ncclDevKernel_AllReduce"] for times in found]
+    assert shown[0] == shown[2]
+    (span,) = [s for s in sim.trace() if s.device == "rank 1 sim:1" and s.engine == "comm"]
+    assert shown[1] == pytest.approx(1e6 * span.duration, abs=0.01)
+    product = found[0]["mm"]
+    assert 1.5 * product < shown[0] - shown[1] <= 2 * product  # launches hide the rest
+    for rank in range(3):
+        events = json.loads((tmp_path / f"{rank}.json").read_text())["traceEvents"]
+        (end,) = [e["ts"] + e["dur"] for e in events if e["name"] == "ncclDevKernel_AllReduce"]
+        assert end == pytest.approx(1e6 * (span.start + span.duration), abs=0.01)
 
 
 def test_either_activity_alone():
@@ -227,6 +257,12 @@ assert {{"ProfilerStep*", "forward", "inside 7"}} & {{e.key for e in p.key_avera
     (first, *_) = [e for e in events["kernel"] if e["name"] == "ncclDevKernel_AllReduce"]
     assert first["args"]["Group size"] == 4
     assert first["args"]["Collective name"] == "allreduce"
+    assert first["args"]["Process Group Name"] == "0"
+    assert first["args"]["Process Group Description"] == "default_pg"
+    assert first["args"]["dtype"] == "Byte"
+    streams = {e["args"]["stream"] for e in events["kernel"] if "nccl" not in e["name"]}
+    assert streams == {7}  # Kineto's number of the default stream
+    assert first["args"]["stream"] == first["tid"] > 7
     assert first["args"]["In msg nelems"] == 4 * (64 * 64 + 64)
     assert first["args"]["Seq"] >= 6
     calls = {e["args"]["correlation"]: e for e in events["cuda_runtime"]}
@@ -238,3 +274,62 @@ assert {{"ProfilerStep*", "forward", "inside 7"}} & {{e.key for e in p.key_avera
     last = [file for i, file in enumerate(files) if i % 2]  # of each rank
     lanes = {span.device for span in Timeline.from_chrome(last).spans}
     assert {"rank 0 host", "rank 3 cuda:3"} <= lanes
+
+
+def test_a_share_of_what_is_gathered_or_scattered_is_given_or_filled(tmp_path):
+    def program(rank):
+        dist.init_process_group()
+        one, four = torch.ones(1000, device="sim"), torch.ones(4000, device="sim")
+        with profile() as found:
+            dist.all_gather_into_tensor(four, one)
+            dist.reduce_scatter_tensor(one, four)
+        found.export_chrome_trace(str(tmp_path / f"{rank}.json"))
+
+    sim.spawn(program, nprocs=4)
+    events = json.loads((tmp_path / "1.json").read_text())["traceEvents"]
+    shown = [
+        [e["args"][f] for f in ("Collective name", "In msg nelems", "Out msg nelems", "Group size")]
+        for e in events
+        if e.get("cat") == "kernel"
+    ]
+    assert shown == [
+        ["_allgather_base", 4000, 16000, 4],
+        ["_reduce_scatter_base", 16000, 4000, 4],
+    ]
+
+
+@pytest.mark.process
+def test_holistic_trace_analysis_reads_the_traces_of_all_ranks(simgpu_run, tmp_path):
+    pytest.importorskip("hta", reason="HolisticTraceAnalysis is not installed")
+    code, _out, err = simgpu_run(
+        SCRIPT
+        + f"""
+model = torch.nn.Sequential(*[torch.nn.Linear(2048, 2048) for _ in range(4)]).cuda()
+model = torch.nn.parallel.DistributedDataParallel(model)
+x = torch.randn(512, 2048)
+ready = torch.profiler.tensorboard_trace_handler({str(tmp_path / "traces")!r})
+with profile(schedule=schedule(wait=1, warmup=1, active=3), on_trace_ready=ready) as p:
+    for _ in range(5):
+        model(x.cuda()).sum().backward()
+        p.step()
+""",
+        "--nproc-per-node", "4", "--shapes-only", "--slow", "2:1.5x",
+    )  # fmt: skip
+    assert code == 0, err
+    text = f"""
+from hta.trace_analysis import TraceAnalysis
+found = TraceAnalysis(trace_dir={str(tmp_path / "traces")!r})
+assert len(found.get_profiler_steps()) == 2  # it leaves out the last one
+computing = found.get_temporal_breakdown(visualize=False).compute_time_pctg
+assert computing.idxmax() == 2, computing  # the slow one
+overlap = found.get_comm_comp_overlap(visualize=False).comp_comm_overlap_pctg
+assert (overlap > 10).all() and overlap.idxmax() == 2, overlap
+kinds = found.get_gpu_kernel_breakdown(visualize=False)[0].set_index("kernel_type")["sum"]
+assert {{"COMPUTATION", "COMMUNICATION", "MEMORY"}} <= {{*kinds.index}}, kinds
+events = found.t.get_trace(0)
+kernels = events[events.stream >= 0]
+assert (kernels.index_correlation > 0).all()  # each has the call that has launched it
+assert (kernels.iteration >= 2).all()  # and the step of that
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

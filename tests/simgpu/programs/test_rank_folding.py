@@ -80,6 +80,7 @@ def pipeline(rank, device, stages):
         )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "args", "k", "nodes", "network", "ranks"),

@@ -104,3 +104,33 @@ def test_which_rank_comes_first_does_not_matter(order):
             work.wait()
 
     assert "may hang" in failing(program, 3)
+
+
+def make_alone(bound, everyone=False, **options):
+    """Make a group by its members alone, and use it."""
+
+    def program(rank):
+        device = torch.device("sim", rank)
+        dist.init_process_group(**({"device_id": device} if bound else {}))
+        if rank == 2 and not everyone:
+            return None
+        group = dist.new_group([0, 1], **options)
+        x = torch.ones(1, device=device)
+        if rank < 2:
+            dist.all_reduce(x, group=group)
+        return x.item()
+
+    return sim.spawn(program, nprocs=3, gpu="a100", link="nvlink3")
+
+
+def test_a_group_that_its_members_alone_make():
+    """NCCL splits the communicator of all ranks, if that has been made, and then needs all."""
+    assert make_alone(bound=False) == [2.0, 2.0, None]
+    assert make_alone(bound=True, use_local_synchronization=True) == [2.0, 2.0, None]
+    assert make_alone(bound=True, everyone=True) == [2.0, 2.0, 1.0]
+    with pytest.raises(sim.RanksError) as caught:
+        make_alone(bound=True)
+    text = str(caught.value)
+    assert "rank 0 waits in new_group([0, 1]) (test_rank_group_order.py:" in text
+    assert "for rank 2: with device_id=, all ranks must make all groups" in text
+    assert "use_local_synchronization=True" in text

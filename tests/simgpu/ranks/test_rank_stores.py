@@ -133,20 +133,29 @@ def test_time_limits_of_pytorch_itself_do_not_count():
         sim.spawn(program, nprocs=2)
 
 
-def test_a_limit_that_the_program_sets_holds_for_get():
+def test_a_limit_that_the_program_sets_holds_for_get(make):
+    """C++ sets that of a `PrefixStore`, without calling Python."""
+
     def program(rank):
-        store = tcp_store(rank, timeout=timedelta(seconds=3))
-        starts = [sim.now()]
-        with pytest.raises(dist.DistStoreError, match="3000ms"):
-            store.get("absent")
-        starts.append(sim.now())
-        store.set_timeout(timedelta(seconds=1))
-        with pytest.raises(dist.DistStoreError, match="1000ms"):
-            store.get("absent")
-        starts.append(sim.now())
+        store, starts = make(rank), [sim.now()]
+        for seconds in (3, 1):
+            store.set_timeout(timedelta(seconds=seconds))
+            with pytest.raises(dist.DistStoreError, match=f"{seconds}000ms.*absent"):
+                store.multi_get(["absent", "too"])
+            starts.append(sim.now())
         return [after - before for before, after in pairwise(starts)]
 
     assert sim.spawn(program, nprocs=2) == [pytest.approx([3, 1])] * 2
+
+
+def test_a_limit_that_a_store_is_made_with_holds_for_get():
+    def program(rank):
+        start = sim.now()
+        with pytest.raises(dist.DistStoreError, match="3000ms"):
+            tcp_store(rank, timeout=timedelta(seconds=3)).get("absent")
+        return sim.now() - start
+
+    assert sim.spawn(program, nprocs=2) == [pytest.approx(3)] * 2
 
 
 @pytest.mark.slow
@@ -216,3 +225,19 @@ def test_afterwards_stores_are_pytorch_s():
         assert type(store).__module__ == "torch._C._distributed_c10d"
         store.set("key", "value")
         assert store.get("key") == b"value"
+
+
+def test_values_that_are_compared_and_deleted(make):
+    """As in PyTorch's stores: a missing key equals nothing that is expected."""
+
+    def program(rank):
+        store = make(rank)
+        if rank:
+            return None
+        found = [store.compare_set("key", "other", "new"), store.check(["key"])]
+        found += [store.compare_set("key", "", "new"), store.compare_set("key", "other", "newer")]
+        found += [store.compare_set("key", "new", "newer"), store.get("key")]
+        return [*found, store.delete_key("key"), store.delete_key("key")]
+
+    found = sim.spawn(program, nprocs=2)[0]
+    assert found == [b"other", False, b"new", b"new", b"newer", b"newer", True, False]

@@ -113,6 +113,60 @@ def test_a_rank_waits_for_a_thread_of_its_own():
     assert [value for _, value in sim.spawn(program, nprocs=2)] == [0, 1]
 
 
+def in_a_thread(call, *args):
+    thread = threading.Thread(target=call, args=args, name="sender")
+    thread.start()
+    thread.join()
+
+
+def test_a_thread_communicates_while_its_rank_waits_for_it():
+    def program(rank):
+        dist.init_process_group()
+        x = torch.ones(2, device="sim")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(dist.all_reduce, x).result()
+        if rank == 1:
+            in_a_thread(dist.all_reduce, x)
+        else:
+            dist.all_reduce(x)
+        return x.tolist()
+
+    assert sim.spawn(program, nprocs=3) == [[9.0, 9.0]] * 3
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_communicates_while_another_rank_runs_is_named():
+    """That of rank 1 is told to go on by rank 0, which runs."""
+    begin = threading.Event()
+
+    def send(x, done):
+        begin.wait()
+        try:
+            dist.all_reduce(x)
+        finally:
+            done.set()
+
+    def program(rank):
+        dist.init_process_group()
+        x = torch.ones(2, device="sim")
+        if rank == 1:
+            threading.Thread(target=send, args=(x, ended), name="sender").start()
+            dist.barrier()
+        else:
+            dist.barrier()
+            begin.set()
+            while not ended.is_set():
+                time.sleep(0.001)
+        dist.barrier()
+
+    ended = threading.Event()
+    with pytest.raises(sim.RanksError) as caught:
+        sim.spawn(program, nprocs=2)
+    text = str(caught.value)
+    assert "thread 'sender' of rank 1 communicates (test_rank_threads.py:" in text
+    assert "while rank 0 runs" in text
+
+
 def test_an_event_that_nobody_sets():
     event = threading.Event()
 

@@ -23,6 +23,7 @@ def lines_of(output):
     return [NUMBER.sub("", line) for line in lines], numbers
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "has_snapshot"),

@@ -151,6 +151,16 @@ def test_a_killed_rank_does_nothing_more_and_the_others_wait_for_it(simgpu_run):
     assert re.fullmatch(waits.format(2), lines[3])
 
 
+def test_the_others_write_what_they_have_called_and_the_killed_rank_does_not(
+    simgpu_run, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "10")
+    monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", str(tmp_path / "rank_"))
+    _, _, err = simgpu_run(KILLED, "--nproc-per-node", "3", "--kill", "1@step3")
+    assert f"flight recorder: 2 files, up to {tmp_path}/rank_2;" in err
+    assert not (tmp_path / "rank_1").exists()
+
+
 def test_a_rank_that_nobody_needs_any_more_is_missed_all_the_same(simgpu_run):
     code, _, err = simgpu_run(PLAIN, "--nproc-per-node", "2", "--kill", "1@step4")
     assert code == 137

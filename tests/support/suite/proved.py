@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.suite.imports import modules_in, reached
 
-REASON = "unchanged since all of it passed; make test AGAIN=1 runs it"
+REASON = "unchanged since all of it passed; make test FULL=1 runs it"
 STARTS = "subprocess"  # who imports it may start any script and command
 SETTINGS = ("D2LMINI_", "OMP_", "CUDA_")
 

@@ -7,7 +7,7 @@ from benchmarks.compiled.table import GOAL, cells, largest_error, median_error, 
 from benchmarks.published.shared.markdown import plain, table
 from simgpu.hardware import host
 
-HEAD = ("program", "ratio", "error", "eager, ms", "compiled, ms", "eager, GiB", "compiled, GiB")
+HEAD = ("program", "gain", "error", "eager, ms", "compiled, ms", "eager, GiB", "compiled, GiB")
 SHORT, LONG = 256, 1024  # tokens of the passes of the course's models whose ratio is far off
 FITTED = "--size small --seq 128"  # the passes to which the host's seconds were fitted
 HOST_MATTERS = 1.1  # a stated host matters for a pass that it makes longer by this factor

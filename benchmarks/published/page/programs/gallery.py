@@ -36,7 +36,7 @@ def tables() -> str:
 def _cells(row, before):
     run = row.run
     peaks = (f"{run.gib:.1f}", f"{row.peak / GIB:.1f}") if run.memory else ("", "")
-    times = (_ms(run.seconds), _ms(row.seconds), f"{row.ratio:.2f}")
+    times = (_ms(run.seconds), _ms(row.seconds), f"{1 / row.ratio:.2f}")
     return plain(run.what), f"`{_added(run, before)}`", *times, *peaks
 
 

@@ -91,19 +91,3 @@ def _fused(x, table, program):
 
 # Of what the output layer gets, (tokens, hidden), its weights, and a program.
 OF_HIDDEN = {"chunked": _chunked, "fused": _fused}
-CHUNKS = 8  # torchtune's default
-
-
-def parse_loss(text):
-    """Return `Program.loss` and `Program.loss_chunks` of an option's value; None if it has none.
-
-    Examples
-    --------
-    >>> parse_loss("chunked:4"), parse_loss("in-place"), parse_loss("chunked:0")
-    (('chunked', 4), ('in place', 8), None)
-    """
-    name, colon, count = text.replace("-", " ").partition(":")
-    if colon:
-        known = name == "chunked" and count.isdigit() and int(count) > 0
-        return (name, int(count)) if known else None
-    return (name, CHUNKS) if name in OF_LOGITS or name in OF_HIDDEN else None

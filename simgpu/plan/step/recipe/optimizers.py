@@ -1,157 +1,31 @@
-"""Optimizers, on a rank's own part of the parameters: what each launches, and what it keeps.
+"""The optimizers that a plan can name, on a rank's own part of the parameters."""
 
-Adam runs as one kernel for all parameters (``fused=True``, as torchtitan, nanoGPT and Megatron have
-it), SGD as kernels for lists of them (``foreach=True``, PyTorch's default on GPUs), and Adam with
-states of 8 bits as one kernel for each parameter, as in bitsandbytes and torchao.
-"""
-
-import torch
 from torch.distributed.tensor import DTensor
 
-import simgpu as sim
-
-BLOCK = 256  # numbers of 8 bits that share a scale
-SMALL = 4096  # a parameter with fewer numbers keeps states of 32 bits (bitsandbytes' default)
-
-
-class Adam:
-    """Adam in one kernel, its moments in the parameters' type: ``torch.optim.Adam(fused=True)``.
-
-    Parameters
-    ----------
-    parameters : list of torch.Tensor
-        A rank's own part of each.
-    """
-
-    kernel = torch._fused_adam_
-    decay = 0.0
-
-    def __init__(self, parameters):
-        self.parameters = parameters
-        self.moments = [[torch.empty_like(p) for p in parameters] for _ in range(2)]
-        self.steps = [torch.zeros((), device=p.device) for p in parameters]
-
-    def step(self, gradients):
-        """Change the parameters; those without a gradient (None) stay."""
-        used = _used(gradients)
-        lists = self.parameters, gradients, *self.moments, self.steps
-        *tensors, steps = ([each[i] for i in used] for each in lists)
-        torch._foreach_add_(steps, 1)
-        type(self).kernel(
-            *tensors, [], steps, lr=1e-4, beta1=0.9, beta2=0.95, weight_decay=self.decay, eps=1e-8,
-            amsgrad=False, maximize=False,
-        )  # fmt: skip
-
-
-class AdamW(Adam):
-    """The same with weights that decay: ``torch.optim.AdamW(fused=True)``."""
-
-    kernel = torch._fused_adamw_
-    decay = 0.1
-
-
-class SGD:
-    """Gradient descent without a state: ``torch.optim.SGD(foreach=True)``.
-
-    Parameters
-    ----------
-    parameters
-        As for `Adam`.
-    """
-
-    def __init__(self, parameters):
-        self.parameters = parameters
-
-    def step(self, gradients):
-        """Change the parameters; those without a gradient (None) stay."""
-        used = _used(gradients)
-        torch._foreach_add_(
-            [self.parameters[i] for i in used], self._changes(gradients, used), alpha=-1e-2
-        )
-
-    def _changes(self, gradients, used):
-        return [gradients[i] for i in used]
-
-
-class Momentum(SGD):
-    """The same with one number for each parameter's: ``momentum=0.9``."""
-
-    def __init__(self, parameters):
-        super().__init__(parameters)
-        self.buffers = [torch.empty_like(p) for p in parameters]
-
-    def _changes(self, gradients, used):
-        buffers = [self.buffers[i] for i in used]
-        torch._foreach_mul_(buffers, 0.9)
-        torch._foreach_add_(buffers, super()._changes(gradients, used))
-        return buffers
-
-
-class AdamW8bit:
-    """AdamW whose moments are numbers of 8 bits, with a scale of 32 bits for each `BLOCK` of them.
-
-    One kernel reads a parameter, its gradient, and moments with their scales, and writes all but
-    the gradient: bandwidth decides. Small parameters have moments of 32 bits.
-
-    Parameters
-    ----------
-    parameters
-        As for `Adam`.
-    """
-
-    def __init__(self, parameters):
-        self.parameters = parameters
-        self.states = [_moment(p) + _moment(p) for p in parameters]
-
-    def step(self, gradients):
-        """Change the parameters; those without a gradient (None) stay."""
-        for i in _used(gradients):
-            adamw_8bit(self.parameters[i], gradients[i], self.states[i])
-
-
-def _moment(parameter):
-    """Return the tensors of one moment of a parameter."""
-    count, device = parameter.numel(), parameter.device
-    if count < SMALL:
-        return [torch.empty(count, device=device)]
-    scales = torch.empty(-(-count // BLOCK), device=device)
-    return [torch.empty(count, dtype=torch.uint8, device=device), scales]
-
-
-@torch.library.custom_op("simgpu_plan::adamw_8bit", mutates_args=("parameter", "state"))
-def adamw_8bit(parameter: torch.Tensor, gradient: torch.Tensor, state: list[torch.Tensor]) -> None:
-    """Change a parameter and its state, in one kernel; nothing is computed here."""
-
-
-@adamw_8bit.register_fake
-def _(parameter, gradient, state):
-    pass
-
-
-def _bytes(parameter, gradient, state):
-    return 2 * (parameter.nbytes + sum(x.nbytes for x in state)) + gradient.nbytes
-
-
-sim.register_kernel("simgpu_plan::adamw_8bit", bytes=_bytes)
+from simgpu.plan.step.recipe.elementwise import BLOCK, SGD, Adam, AdamW, AdamW8bit, Momentum
+from simgpu.plan.step.recipe.matrices import Adafactor, Muon
 
 OPTIMIZERS = {
     "adamw": AdamW, "adam": Adam, "sgd": SGD, "sgd-momentum": Momentum, "adamw-8bit": AdamW8bit,
+    "adafactor": Adafactor, "muon": Muon,
 }  # what `Program.optimizer` can name  # fmt: skip
-STATES = {"adamw": 2, "adam": 2, "sgd": 0, "sgd-momentum": 1}  # in the parameters' type
+# Numbers in the parameters' type, at least: Adafactor's are few, and Muon has AdamW's of tables.
+STATES = {"adamw": 2, "adam": 2, "sgd": 0, "sgd-momentum": 1, "adafactor": 0, "muon": 1}
 
 
 def state_bytes(name, weight_bytes):
-    """Return the bytes that an optimizer keeps for each number of a parameter."""
+    """Return the bytes that an optimizer keeps for each number of a parameter, at least."""
     return 2 * (1 + 4 / BLOCK) if name == "adamw-8bit" else STATES[name] * weight_bytes
 
 
-def _used(gradients):
-    return [i for i, gradient in enumerate(gradients) if gradient is not None]
+def make_optimizer(name, parameters, hidden):
+    """Return the optimizer of that name; `hidden` says which parameters are a hidden layer's."""
+    return Muon(parameters, hidden) if name == "muon" else OPTIMIZERS[name](parameters)
 
 
-def changing(name, parameters):
+def changing(name, parameters, hidden):
     """Return a function that changes parameters, sharded or not, by the optimizer of that name."""
-    optimizer = OPTIMIZERS[name]([_own(p) for p in parameters])
+    optimizer = make_optimizer(name, [_own(p) for p in parameters], hidden)
 
     def step():
         optimizer.step([None if p.grad is None else _own(p.grad) for p in parameters])

@@ -50,6 +50,10 @@ class Queues:
         """Return whether nothing is before it in any of its streams."""
         return not any(map(self._before, collective.participants.values()))
 
+    def is_first_part(self, participant) -> bool:
+        """Return whether nothing is before the part of a rank in its stream."""
+        return self._before(participant) is None
+
     def _before(self, participant):
         """Return the part that is first in the stream of another one; None: that is first."""
         first = self._of[participant.stream][0]

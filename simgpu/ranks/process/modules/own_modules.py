@@ -52,6 +52,7 @@ class OwnModules:
         """
         rank = self._running
         if rank.has_left and self._is_watched(rank) and len(self._ranks) > 1:
+            self._patches.add_suspects(lambda: self._own_of(rank))
             found = self._patches.find(self._own_of(rank), is_late=True)
             self._patches.undo(found)
             for (owner, name), (before, value) in found.items():
@@ -69,8 +70,12 @@ class OwnModules:
         """Return to the caller's values of the names that the rank has assigned to."""
         if self._patches is None:
             return
-        if self._is_watched(rank) and (rank.has_new or not rank.has_left):
-            self._patches.add(self._patches.find(self._own_of(rank)))
+        if self._is_watched(rank):
+            if rank.has_new or not rank.has_left:
+                own = self._own_of(rank)
+                self._patches.add(self._patches.find(own))
+                self._patches.suspect(own)
+            self._patches.add_suspects(lambda: self._own_of(rank))
         rank.patches, rank.has_left, rank.has_new = self._patches.leave(), True, False
 
     def watch(self) -> None:

@@ -5,19 +5,25 @@ its own copy of the library. So each rank has its own value of such a name: Note
 `simgpu.ranks`.
 """
 
-import dis
+import builtins
 import functools
+import gc
 import sys
+from itertools import chain, repeat
 from operator import is_
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 
-from simgpu.ranks.process import torch_internals
+from simgpu.ranks.process import python_settings, torch_internals
 from simgpu.ranks.process.modules.find_state import is_class
+from simgpu.ranks.process.modules.shared_modules import is_installed
+from simgpu.ranks.process.modules.stored_names import stored_names
 
 NOT_THERE = object()
 _ELSEWHERE = {"sys", "builtins", "warnings", "logging", "os"}  # in ``rank_local_state.py``
+_KEPT = {"sys": {"argv", "path", "modules"}, "os": {"environ"}, "warnings": {"filters"}}
+for _module, _name in python_settings.REPLACED:
+    _KEPT.setdefault(_module.__name__, set()).add(_name)
 _TOP_LEVELS = sys.stdlib_module_names | {"torch", "numpy"}
-_STORES = {dis.opmap["STORE_GLOBAL"], dis.opmap["STORE_ATTR"]}
 
 
 class PatchedNames:
@@ -40,7 +46,11 @@ class PatchedNames:
             owner: ((*vars(owner),), (*vars(owner).values(),)) for owner in self._modules
         }
         self._kept = {(owner, name) for owner, name, _ in torch_internals.owners()}
-        self._stored_names = {}
+        self._stored_names = {}  # by the name and the file of a module, of which ranks have copies
+        self._elsewhere = {modules[name]: {**vars(modules[name])} for name in _ELSEWHERE}
+        self._searched, self._suspected = set(), set()  # modules, and names that they assign to
+        self._suspects = {}  # (owner, name): the first value, as long as no rank has changed it
+        self._watched = [], ()  # for each of them, the dictionary of its owner, and the name
         self.names = {}  # (owner, name): the caller's value
 
     def find(self, own, is_late=False) -> dict:
@@ -73,6 +83,53 @@ class PatchedNames:
                     found[owner, name] = before, value
         return found
 
+    def suspect(self, own) -> None:
+        """From now on, watch the names to which the user's code in `own` modules assigns."""
+        new = set()
+        for module in own.values():
+            if (key := _key(module)) not in self._searched:
+                self._searched.add(key)
+                new |= set() if is_installed(module) else self._stored(module)
+        new -= self._suspected
+        self._suspected |= new
+        for owner, first in self._first_by_owner() if new else ():
+            there = new if owner is builtins else new.intersection(_names_in(owner))
+            for name in there - _KEPT.get(owner.__name__, set()):
+                if (owner, name) not in self._kept:
+                    self._suspects[owner, name] = first.get(name, NOT_THERE)
+        self._watch()
+
+    def _first_by_owner(self):
+        yield from self._elsewhere.items()
+        for owner, (names, values) in self._first.items():
+            yield owner, dict(zip(names, values, strict=True))
+
+    def add_suspects(self, own_of) -> None:
+        """Give each rank its own values of the watched names to which the running one has assigned.
+
+        This takes microseconds, so it may be done whenever a rank waits.
+
+        Parameters
+        ----------
+        own_of : callable
+            Returns what `find` calls `own`.
+        """
+        now = [*map(dict.get, *self._watched, repeat(NOT_THERE))]
+        if all(map(is_, now, self._suspects.values())):
+            return
+        own = own_of()
+        for (key, first), value in zip([*self._suspects.items()], now, strict=True):
+            if value is not first and self._is_programs(own, *key, value):
+                self.names[key] = self._suspects.pop(key)
+        self._watch()
+
+    def _watch(self):
+        owners, names = zip(*self._suspects, strict=True) if self._suspects else ((), ())
+        self._watched = [*map(_dict_of, owners)], names
+
+    def _is_programs(self, own, owner, name, value):
+        return _home(value) in own or name not in self._stored(self._modules.get(owner, owner))
+
     def _is_set(self, own, owner, name, is_late):
         if is_late and name in self._stored(self._modules[owner]):
             return False
@@ -80,9 +137,10 @@ class PatchedNames:
 
     def _stored(self, module):
         """Return the names of globals and attributes to which the code of a module assigns."""
-        if module not in self._stored_names:
-            self._stored_names[module] = _stored_names(module)
-        return self._stored_names[module]
+        key = _key(module)
+        if key not in self._stored_names:
+            self._stored_names[key] = stored_names(module)
+        return self._stored_names[key]
 
     def add(self, found) -> None:
         """Give each rank its own values of the names that `find` has returned."""
@@ -107,6 +165,21 @@ class PatchedNames:
         """Set the values of a rank."""
         for (owner, name), value in values.items():
             _assign(owner, name, value)
+
+
+def _key(module):
+    return module.__name__, getattr(module, "__file__", None)
+
+
+def _names_in(owner):
+    """Yield the names in a module, or in a class and those that it inherits from."""
+    return chain.from_iterable(map(vars, owner.__mro__ if isinstance(owner, type) else [owner]))
+
+
+def _dict_of(owner):
+    """Return the dictionary of a module or a class, where that is behind a slow proxy."""
+    names = vars(owner)
+    return names if isinstance(names, dict) else gc.get_referents(names)[0]
 
 
 def _may_be_patched(name):
@@ -141,24 +214,3 @@ def _home(value):
 
 def _is_plain(value):
     return value is None or type(value) in (bool, int, float, str, bytes, tuple)
-
-
-def _stored_names(module):
-    spec, loader = getattr(module, "__spec__", None), getattr(module, "__loader__", None)
-    try:
-        if spec is not None:
-            left = [spec.loader.get_code(spec.name)]
-        else:  # the script
-            left = [loader.source_to_code(loader.get_data(module.__file__), module.__file__)]
-    except (AttributeError, ImportError, OSError, SyntaxError):
-        left = []  # no source, such as a notebook
-    found = set()
-    while left:
-        code = left.pop()
-        if code is None:
-            continue
-        left += [value for value in code.co_consts if isinstance(value, CodeType)]
-        found |= {step.argval for step in dis.get_instructions(code) if step.opcode in _STORES}
-        if "setattr" in code.co_names:
-            found |= {value for value in code.co_consts if isinstance(value, str)}
-    return found

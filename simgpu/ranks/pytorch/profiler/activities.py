@@ -67,6 +67,7 @@ class Activities:
             self._add(ANNOTATION, one.name, one.start, one.end)
         host, device = recording.machine.host_row, recording.device.row
         trace, groups = recording.machine.trace, defaultdict(int)
+        self._joined = trace.joined
         for row, span in trace.rows((host, device), recording.last):
             sequence = groups[span.group]
             groups[span.group] += span.engine == ENGINES[COMM] and bool(span.collective)
@@ -112,7 +113,8 @@ class Activities:
             operation = self.found[link - 1]
             operation.name = f"nccl:{operation.name}"
         name = kernel_of_collective(span.collective or span.name)
-        self._add(KERNEL, name, span.start, span.end, link, span=span, sequence=sequence)
+        start = self._joined.get(row, span.start)  # from then on NCCL's kernel waits for the others
+        self._add(KERNEL, name, start, span.end, link, span=span, sequence=sequence)
 
 
 def _queue(span):

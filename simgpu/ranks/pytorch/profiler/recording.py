@@ -84,6 +84,8 @@ class Recording:
         self.device = device = machine.devices[rank.index]
         self.first, self.last = len(machine.trace), None
         self.start, self.end = machine.host, None
+        if machine.trace.joined is None:
+            machine.trace.joined = {}
         self.ranges, self.changes, self.details, self._open = [], [], {}, []
         self._sink = None
         if options.shapes or options.stack:

@@ -89,7 +89,7 @@ class Result:
             correlation_id=activity.number, linked_correlation_id=activity.link,
             device_type=self._device_type if on_device else DeviceType.CPU,
             device_index=self._recording.rank.local if on_device else -1,
-            device_resource_id=span.stream if on_device else 1,
+            device_resource_id=trace_file.stream(span.stream) if on_device else 1,
             is_user_annotation=activity.kind == ANNOTATION,
             scope=_USER_SCOPE if activity.kind == ANNOTATION else 0,
             shapes=activity.shapes, stack=activity.stack,

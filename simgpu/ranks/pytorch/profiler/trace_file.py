@@ -12,6 +12,11 @@ from simgpu.ranks.pytorch.profiler.activities import (
 
 _PID, _THREAD = 1, 1  # of the host: a rank is a process with one thread
 _GROUP = "default_pg"
+_DEFAULT_STREAM = 7  # as Kineto numbers it; HolisticTraceAnalysis leaves out a stream 0
+_NAMES = {
+    "all_reduce": "allreduce", "all_gather": "_allgather_base",
+    "reduce_scatter": "_reduce_scatter_base",
+}  # fmt: skip
 
 
 def write(path, recording, activities) -> None:
@@ -46,6 +51,11 @@ def _properties(recording):
     return {"id": number, "name": gpu.name, "totalGlobalMem": int(gpu.memory)}
 
 
+def stream(number) -> int:
+    """Return the number that Kineto has for the stream of a device."""
+    return _DEFAULT_STREAM + number
+
+
 def _names(recording):
     """Return the events that name processes and threads."""
     number = recording.rank.local
@@ -55,7 +65,9 @@ def _names(recording):
     found += [("thread_name", _PID, _THREAD, {"name": f"rank {recording.rank.number}"})]
     found += [("process_name", _pid(number), 0, {"name": "python"})]
     found += [("process_labels", _pid(number), 0, {"labels": f"GPU {number}"})]
-    found += [("thread_name", _pid(number), s, {"name": f"stream {s}"}) for s in streams]
+    found += [
+        ("thread_name", _pid(number), stream(s), {"name": f"stream {stream(s)}"}) for s in streams
+    ]
     return [
         {"ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": args}
         for what, pid, tid, args in found
@@ -71,7 +83,7 @@ def _event(recording, one):
     return {
         "ph": "X", "cat": one.kind, "name": one.name,
         "pid": _pid(number) if on_device else _PID,
-        "tid": one.span.stream if on_device else _THREAD,
+        "tid": stream(one.span.stream) if on_device else _THREAD,
         "ts": one.start * 1e6, "dur": (one.end - one.start) * 1e6,
         "args": _args(one, number),
     }  # fmt: skip
@@ -86,7 +98,8 @@ def _args(one, number):
     args = {"External id": one.link, "correlation": one.link or one.number}
     if one.kind == CALL:
         return args | {"cbid": 0}
-    args |= {"device": number, "context": 1, "stream": one.span.stream, "bytes": one.span.bytes}
+    args |= {"device": number, "context": 1, "stream": stream(one.span.stream)}
+    args["bytes"] = one.span.bytes
     if one.kind == MEMCPY:
         seconds = one.span.duration
         return args | {"memory bandwidth (GB/s)": one.span.bytes / seconds / 1e9 if seconds else 0}
@@ -96,9 +109,12 @@ def _args(one, number):
 def _of_collective(one):
     """Return the arguments of a collective; its elements are bytes, whatever the tensors were."""
     span = one.span
+    share = span.bytes // max(1, span.ranks)  # what one rank gives, or gets
+    given = share if span.collective == "all_gather" else span.bytes
+    filled = share if span.collective == "reduce_scatter" else span.bytes
     return {
-        "Collective name": span.collective.replace("_", ""),
-        "In msg nelems": span.bytes, "Out msg nelems": span.bytes, "dtype": "Byte",
+        "Collective name": _NAMES.get(span.collective, span.collective),
+        "In msg nelems": given, "Out msg nelems": filled, "dtype": "Byte",
         "Group size": span.ranks, "Process Group Name": span.group or "0",
         "Process Group Description": span.group or _GROUP, "Seq": one.sequence,
     }  # fmt: skip

@@ -80,6 +80,7 @@ def real(tmp_path_factory):
     return results(path)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_modules_that_ranks_import(real, launch, tmp_path):
     code, errors = launch(JOB, tmp_path / "found")
@@ -252,7 +253,7 @@ def patch(when):
         torch.nn.ReLU.forward = counted
         torch.nn.ReLU.own_name = 1
     else:
-        torch.nn.functional.relu6 = counted
+        setattr(torch.nn.functional, f"relu{when}", counted)
 """
 PATCHED = """
 import os, tempfile
@@ -267,7 +268,7 @@ for _ in range(2):
     torch.nn.ReLU()(torch.ones(1, device="sim"))
     dist.barrier()
 if rank == {late}:
-    library.patch("late")
+    library.patch(6)
 report.report(library.calls, tempfile.tempdir, hasattr(torch.nn.ReLU, "own_name"))
 """
 
@@ -297,6 +298,64 @@ def test_a_conflict_in_a_shared_module_is_named(late, run_files):
         errors,
     )
     assert torch.nn.functional.relu6 is relu6
+
+
+FOR_A_WHILE = """
+import builtins, json, os
+from contextlib import contextmanager
+from unittest import mock
+import torch, torch.distributed as dist, torch.nn as nn, torch.nn.functional as F
+import report
+dist.init_process_group()
+rank, found = dist.get_rank(), []
+
+def among_waits(call):
+    dist.barrier()
+    found.append(call())
+    dist.barrier()
+
+@contextmanager
+def replaced(owner, name, new):
+    before = getattr(owner, name)
+    setattr(owner, name, new)
+    yield
+    setattr(owner, name, before)
+
+dist.barrier()
+relu, F.relu = F.relu, lambda x: f"relu of {rank}"
+among_waits(lambda: F.relu(1))
+F.relu = relu
+dumps, json.dumps = json.dumps, lambda x: f"dumps of {rank}"
+among_waits(lambda: json.dumps(1))
+json.dumps = dumps
+with mock.patch("torch.nn.functional.gelu", lambda x: f"gelu of {rank}"):
+    among_waits(lambda: F.gelu(1))
+with mock.patch.object(nn.Linear, "forward", lambda self, x: f"forward of {rank}"):
+    among_waits(lambda: nn.Linear(2, 2)(1))
+with mock.patch.multiple(F, silu=mock.MagicMock(return_value=f"silu of {rank}")):
+    among_waits(lambda: F.silu(1))
+with replaced(torch.Tensor, "mul", lambda self, x: f"mul of {rank}"):  # an inherited name
+    among_waits(lambda: torch.ones(1).mul(2))
+if rank:
+    F.elu = F.selu
+among_waits(lambda: "of 1" if F.elu is F.selu else "of 0")
+os.getpid = lambda: f"getpid of {rank}"
+among_waits(lambda: os.getpid())
+builtins.own_rank = f"builtin of {rank}"
+among_waits(lambda: own_rank)
+del builtins.own_rank
+among_waits(lambda: "left of 0" if hasattr(builtins, "own_rank") else f"gone of {rank}")
+report.report([text.rpartition(" ")[2] for text in found], "left of 0" in found)
+"""
+
+
+def test_what_a_rank_replaces_for_a_while_is_its_own(run_files, tmp_path):
+    before = torch.nn.functional.elu, os.getpid, json.dumps
+    code, errors = run_files(report=REPORT, main=FOR_A_WHILE, ranks=3)
+    assert code == 0, errors
+    own = [["0"] * 10, ["1"] * 10, ["2"] * 6 + ["1", "2", "2", "2"]]
+    assert results(tmp_path / "found", 3) == [[texts, False] for texts in own]
+    assert (torch.nn.functional.elu, os.getpid, json.dumps) == before
 
 
 def test_a_namespace_package_in_one_that_is_gone(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import urllib.request
 
 import nbformat
 import pytest
+from nbformat.v4 import new_markdown_cell
 from support.browser import wait_for
 from support.live import STATUS, below, checkout, edit, end, is_alive, press, shown, start
 from support.paths import ROOT
@@ -32,6 +33,16 @@ sphinx:
 """
 
 
+def exercise_with_a_checker():
+    """Return the cells of an exercise that a checker of the book judges."""
+    solution = "# Solution\ndef share_of_wire(): ...\n\n\nchecks.check_share_of_wire(share_of_wire)"
+    return [
+        new_markdown_cell("### Exercise 3: Check\n\nWrite `share_of_wire`."),
+        small_book.code("from d2lmini.checks import wires as checks", tags=["remove-cell"]),
+        small_book.code(solution, tags=["hide-cell", "solution"]),
+    ]
+
+
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     """Write the small book, in a folder where make works and builds it; return the folder."""
@@ -41,6 +52,8 @@ def book(tmp_path_factory):
         intro.write("\n```{bibliography}\n```\n")
     for path in root.glob("chapters/*.ipynb"):
         notebook = nbformat.read(path, as_version=4)
+        if path.stem == "one":
+            notebook.cells += exercise_with_a_checker()
         notebook.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
         nbformat.write(notebook, path)
     return checkout(root)
@@ -142,7 +155,11 @@ def test_interrupt_and_restart(page, live):
 
 def test_an_exercise_has_an_empty_cell_and_drafts_are_kept(page, live):
     names = "[...document.querySelectorAll('.d2l-live-answer textarea')].map(e => e.ariaLabel)"
-    assert page.ask(names) == ["Your answer to exercise 1", "Your answer to exercise 2"]
+    assert page.ask(names) == [
+        "Your answer to exercise 1",
+        "Your answer to exercise 2",
+        "Your answer to exercise 3",
+    ]
     before = "document.querySelector('.d2l-live-answer').nextElementSibling.textContent"
     assert "# Solution" in page.ask(before)
     edit(page, "", "def add(a, b):\n    return a - b")
@@ -150,6 +167,40 @@ def test_an_exercise_has_an_empty_cell_and_drafts_are_kept(page, live):
     page.wait("document.querySelector('.d2l-live-answer textarea')?.value.includes('a - b')")
     coloured = "document.querySelector('.d2l-live-answer pre .k')?.textContent"
     assert page.ask(coloured) == "def"
+
+
+def test_an_answer_names_its_checker_and_runs_only_what_it_needs(page):
+    call = "checks.check_share_of_wire(share_of_wire)"
+    hint = f"# Your solution. Then check it:\n# {call}"
+    cell = edit(page, "# Your solution", f"share_of_wire = lambda *names: 2\n{call}")
+    page.ask(f"{cell}.querySelector('.d2l-live-row button:not(.d2l-live-run)').click(), null")
+    assert page.ask(f"{cell}.querySelector('textarea').value") == hint
+    edit(page, "# Your solution", f"share_of_wire = lambda *names: 2\n{call}")
+    press(page, cell)
+    page.wait(f"{STATUS}.includes('the checker says')")  # and no NameError of the cells above
+    verdict = page.ask(f"{cell}.querySelector('.d2l-live-verdict').textContent")
+    assert verdict.startswith("ring, 8 GPUs")
+    assert "\n" not in verdict
+    assert page.ask(f"!{cell}.querySelector('.d2l-live-traceback').open")
+    assert "d2lmini/checks" in shown(page, cell), "in the fold"
+    said = f"{cell}.querySelector('.d2l-live-said').textContent"
+    edit(page, "share_of_wire", "checks.check_share_of_wire.__name__")
+    press(page, cell)
+    page.wait(f"{STATUS} === 'Ready.'")
+    assert page.ask(said).startswith("Ran for"), "the imports have run"
+    assert "after" not in page.ask(said)
+
+
+def test_control_and_brackets_indent_lines(page):
+    cell = edit(page, "run()", "a = 1\nb = 2")
+    area = f"{cell}.querySelector('textarea')"
+    press_bracket = (
+        f"key => {area}.dispatchEvent(new KeyboardEvent('keydown', {{key, ctrlKey: true}}))"
+    )
+    page.ask(f"{area}.focus(), {area}.setSelectionRange(7, 9), ({press_bracket})(']')")
+    assert page.ask(f"{area}.value") == "a = 1\n    b = 2"
+    page.ask(f"{area}.setSelectionRange(0, 14), ({press_bracket})('[')")
+    assert page.ask(f"{area}.value") == "a = 1\nb = 2"
 
 
 def test_a_page_that_is_left_ends_its_kernel(page, live):

@@ -8,6 +8,8 @@ from simgpu.nearest import nearest
 class Parser(argparse.ArgumentParser):
     """A parser without abbreviations, whose errors do not repeat all options."""
 
+    remedy = ""  # what an error about unknown arguments says besides
+
     def __init__(self, **kwargs):
         super().__init__(allow_abbrev=False, **kwargs)
 
@@ -15,7 +17,8 @@ class Parser(argparse.ArgumentParser):
         """Parse arguments; of unknown ones all are named, each with the nearest option."""
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(map(self._with_nearest, unknown))}")
+            words = " ".join(map(self._with_nearest, unknown))
+            self.error(f"unrecognized arguments: {words}{self.remedy}")
         return found
 
     def _with_nearest(self, word):

@@ -8,9 +8,7 @@ from simgpu.backend.pytorch import register
 from simgpu.backend.routing import Routing
 from simgpu.clock.current import refuse_in_a_rank, state
 from simgpu.clock.machine import Machine
-from simgpu.hardware.default import find_gpu_and_link
-
-MAX_DEVICES = 128
+from simgpu.hardware.default import MAX_DEVICES, find_gpu_and_link
 
 
 def configure(
