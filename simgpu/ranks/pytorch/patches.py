@@ -14,12 +14,12 @@ from simgpu.clock.hooks import hooks
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import own_stores, signals, threads, torch_internals
+from simgpu.ranks.process.modules import operators
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import (
     batches,
     flight_recorder,
     groups,
-    operators,
     pipelines,
     saving,
     silent_mistakes,
