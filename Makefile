@@ -33,7 +33,8 @@ book: setup  ## build the book: _build/html/index.html (in Korean: make book LAN
 pdf: book  ## the book as one file: _build/pdf/book.pdf
 	$(RUN) $(IN) -m tools.chromium.pdf $(ARGS)
 
-# JupyterLab does not ask whether it may fetch news.
+# JupyterLab does not ask whether it may fetch news, and starts for root, as in containers: loopback and
+# a token are what protects it.
 lab edit: export JUPYTER_CONFIG_PATH := $(CURDIR)/tools/readers/lab$(if $(JUPYTER_CONFIG_PATH),:$(JUPYTER_CONFIG_PATH))
 
 lab: setup  ## JupyterLab on the notebooks for readers; what you change is kept

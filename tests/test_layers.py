@@ -153,7 +153,13 @@ def test_imports_stand_at_the_top_except_those_that_are_slow():
 
 
 PUBLIC = ["simgpu", "simgpu.hardware", "simgpu.network", "simgpu.timeline", "simgpu.run"]
-PUBLIC += ["simgpu.units", "simgpu.naming", "simgpu.plan", "simgpu.compare"]
+PUBLIC += [
+    "simgpu.units",
+    "simgpu.rates_and_sizes",
+    "simgpu.naming",
+    "simgpu.plan",
+    "simgpu.compare",
+]
 OUTSIDE = [path for name, path in MODULES.items() if name.startswith(("d2lmini", "chapters"))]
 OUTSIDE += sorted((ROOT / "chapters").glob("*.ipynb"))
 

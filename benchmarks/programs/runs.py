@@ -53,10 +53,10 @@ def run(program, sources) -> dict:
 
 def outcome(code, stdout, stderr) -> dict:
     """Return what has become of a run: its step, or the error that ended it."""
-    summary = next((line for line in stdout.splitlines() if line.startswith('{"hardware"')), None)
-    if code or summary is None:
+    _, begins, summary = stdout.rpartition('{"hardware"')
+    if code or not begins:
         return {"result": _error(stderr), "step_seconds": None, "peak_bytes": None}
-    found = json.loads(summary)
+    found, _ = json.JSONDecoder().raw_decode(begins + summary)
     return {
         "result": "ran",
         "step_seconds": float(f"{found['step_time_seconds']:.4g}"),

@@ -151,7 +151,7 @@ def _candidates(request):
 
 def _changes_in_words(changes):
     if changes is None:
-        return ["--try simulates changes of the options"]
+        return ["note: --try simulates what other options would take, too"]
     if not changes:
         return ["to try: no change that was simulated is faster"]
     return ["to try, as simulated:", *(

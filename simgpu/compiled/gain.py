@@ -1,6 +1,8 @@
 """What the launcher says about compiled code: what it gained, and what broke its graphs."""
 
 from collections import Counter
+from functools import reduce
+from operator import or_
 
 from simgpu.compiled.record import total
 from simgpu.units import quantity
@@ -43,7 +45,10 @@ def _gain(records, steps):
 
 
 def _breaks(records):
-    found = sum((record.breaks for record in records), Counter())
+    each = {}
+    for record in records:
+        each.setdefault(record.device, Counter()).update(record.breaks)
+    found = reduce(or_, each.values(), Counter())  # of the rank with the most
     if not found:
         return
     lines = [

@@ -14,6 +14,8 @@ class Record:
         How often each `Plan` was charged, the first that was made first.
     breaks : Counter
         How often a line of the user's program needed results inside a region.
+    device : int
+        Where that was last.
     call_seconds : float
         What calls of graphs took the host, beside launches.
     buffers : dict
@@ -22,6 +24,7 @@ class Record:
 
     plans: Counter = field(default_factory=Counter)
     breaks: Counter = field(default_factory=Counter)
+    device: int = 0
     call_seconds: float = 0.0
     buffers: dict = field(default_factory=dict)
 

@@ -139,6 +139,7 @@ class Tape:
         broken = broken and self._entries
         if broken:
             self.record.breaks[user_frame.line()] += 1
+            self.record.device = current.find_device().index
         self.flush()
         if broken:
             self._called = False  # what follows is another graph

@@ -111,4 +111,5 @@ def int4_weights(args, out):
 
 def flops(products) -> int:
     """Return the FLOPs of products; a multiplication and an addition are two."""
-    return sum(2 * m * n * k * batch for m, n, k, batch, *_ in products)
+    # While torch.jit.trace records, sizes are tensors.
+    return int(sum(2 * m * n * k * batch for m, n, k, batch, *_ in products))

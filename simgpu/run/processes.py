@@ -99,6 +99,7 @@ class Driver:
         steps : Steps
         """
         self._failures, self._time, self._steps = Failures(self._script), time, steps
+        self.left = self._failures.left
         node, process = self.cluster, RankLocalState()
         sim.configure(node.gpus_per_node, node.gpu, node.link, **self._values)
         process.save()

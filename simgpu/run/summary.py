@@ -29,7 +29,7 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
   a batch of data or waits for one; ``loader/`` says what is modelled.
 - **How sure**: how many times the predicted time published steps of the same kind took. The kind is
   that of `simgpu.bands.kinds`; a program with all-to-alls is taken for a mixture of experts, and
-  whether ranks split sequences is not seen.
+  one that sends along an axis of a mesh called ``cp`` splits sequences (``causes/splits.py``).
 
 ``--summary json`` prints the same numbers in one line, the last one, with the keys of
 `Summary.to_dict`.
@@ -56,6 +56,7 @@ from simgpu.run.causes.shares import (
     communicating,
     shares,
 )
+from simgpu.run.causes.splits import sends_to_experts, splits_sequences
 from simgpu.run.causes.waited import Waited, waited_for
 from simgpu.run.faults import NONE
 from simgpu.run.loader.report import Input
@@ -368,7 +369,9 @@ def summarize(
         hidden_communication=max(0.0, communication - causes["communication"]),
         shares=causes,
         gpu=gpu,
-        kind=kind_of(cluster, peak_type, causes, compiled, _sends_to_experts(spans)),
+        kind=kind_of(
+            cluster, peak_type, causes, compiled, sends_to_experts(spans), splits_sequences(spans)
+        ),
         work=work,
         kernels=steps.kernels() if durations else {},
         launches=steps.launches() if durations else {},
@@ -387,11 +390,6 @@ def _work(ranks, start, end):
         )
         for rank, own in ranks.items()
     }  # fmt: skip
-
-
-def _sends_to_experts(spans):
-    """Return whether ranks exchange all-to-alls, as experts do."""
-    return any(span.engine == "comm" and span.name.startswith("all_to_all") for span in spans)
 
 
 def _devices():

@@ -7,6 +7,7 @@ should never exceed what is simulated; that is not proved, but tests compare the
 """
 
 import math
+import operator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -68,10 +69,10 @@ def bounds_of(job, layer=None) -> Bounds:
 def probe_key(job):
     """Return the job that `probe` simulates parts of; jobs with the same one share a probe.
 
-    None if there is none: a Python file makes the model, layers are not alike, or the probe's
-    ranks would fill a node only in part, unlike those of the whole job.
+    None if there is none: a Python file makes the model, or the probe's ranks would fill a node
+    only in part, unlike those of the whole job.
     """
-    if not job.model.has_sizes or job.program.recomputes_some:
+    if not job.model.has_sizes:
         return None
     experts = job.expert * job.expert_split
     data = math.lcm(job.context, experts // math.gcd(experts, job.tensor))
@@ -83,9 +84,10 @@ def probe_key(job):
     name = f"{nodes} x {each} {cluster.gpu.name} of {cluster.name}"
     cluster = replace(cluster, nodes=nodes, gpus_per_node=each, name=name)
     program = replace(job.program, shard="none", chunks=1, schedule="1f1b")
+    layers = job.model.layers // job.stages if program.recomputes_some else 1
     return replace(
         job, program=program, cluster=cluster, data=data, pipeline=1, micro_batches=1,
-        model=replace(job.model, layers=1),
+        model=replace(job.model, layers=layers),
     )  # fmt: skip
 
 
@@ -95,6 +97,8 @@ def probe(job) -> LayerBounds:
 
     What a step does once, such as summing gradients, is not in it.
     """
+    if job.program.recomputes_some:
+        return _mean_of_layers(job)
     steps = {
         (layers, count): run(
             replace(job, micro_batches=count, model=replace(job.model, layers=layers))
@@ -115,6 +119,22 @@ def probe(job) -> LayerBounds:
     temporary = steps[1, 1].memory - kept - each * (_weights(job, 1) + _rows(job))
     values = SURE * seconds, kept, SURE * outer, temporary
     return LayerBounds(*(max(value, 0.0) for value in values))
+
+
+def _mean_of_layers(job):
+    """Return the mean of a stage's layers, of which only some are recomputed."""
+    model, depth = replace(job.model, layers=1), job.model.layers
+    each = [job.program.of_layer(i).recompute for i in range(depth)]
+    shares, parts = [], []
+    for recompute in set(each):
+        program = replace(job.program, recompute=recompute, recompute_every=1, recompute_first=0)
+        shares.append(each.count(recompute) / depth)
+        parts.append(probe(replace(job, model=model, program=program)))
+    return LayerBounds(
+        *(sum(map(operator.mul, shares, column))
+          for column in ([p.seconds for p in parts], [p.kept for p in parts])),
+        min(p.outer_seconds for p in parts), min(p.temporary for p in parts),
+    )  # fmt: skip
 
 
 def _addition(job, weights):

@@ -157,6 +157,7 @@ RIGHT_BLOCKS = [
     ("tr", "GPUs 1 to 3 send.", "1, 2 ve 3 numaralı GPU'lar gönderir."),
     ("ko", "About 60 million parameters.", "파라미터 약 6000만 개."),
     ("zh", "About 60 million parameters.", "约6000万个参数。"),
+    ("ko", "In A (June 2026) it hung.", "A(2026년 6월)에서 멈췄습니다."),
     ("zh", "Two GPUs share it.", "2块GPU分担它。"),
     ("ko", "2 GPUs share it.", "GPU 두 개가 나눕니다."),
     ("zh", "2 GPUs share it.", "两块GPU分担它。"),
@@ -221,6 +222,7 @@ WRONG_NUMBERS = [
     ("tr", "$a$ has 12,288 rows.", "$a$ 12,288 satırlıdır.", "missing 12,288"),
     ("zh", "About 60 million of them.", "约600万个。", "missing 60"),
     ("ko", "It is a sum.", "합 7개입니다.", "added 7"),
+    ("ko", "In A (June 2026) it hung.", "A(2026년 7월)에서 멈췄습니다.", "added 7"),
 ]
 
 

@@ -1,7 +1,8 @@
 """The package as people install it: its wheel, in an environment that has nothing else.
 
-PyTorch is the version in requirements.txt, or that in ``TORCH``: ``TORCH=2.14.1 make test-all
-PARTS=tests/readers/test_installed.py``. That may be the build with CUDA, of 5 GB.
+PyTorch is the version in requirements.txt, or that in ``TORCH``, and Python is that of the tests,
+or ``WITH``: ``TORCH=2.15.0 WITH=python3.13 make test-all PARTS=tests/readers/test_installed.py``.
+That may be the build with CUDA, of 5 GB.
 """
 
 import os
@@ -29,7 +30,8 @@ def installed(tmp_path_factory):
     """Return the folder of the commands of an environment with the wheel."""
     folder = tmp_path_factory.mktemp("installed")
     wheel = folder / build_wheel(ROOT, folder)
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    python = os.environ.get("WITH", sys.executable)
+    subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
     python = folder / "venv" / "bin" / "python"
     subprocess.run(
         [python, "-m", "pip", "install", "-q", wheel, f"torch=={wanted()}"],

@@ -75,6 +75,11 @@ class SimProcessGroup(dist.ProcessGroup):
         """Return the number of members."""
         return self._size
 
+    @property
+    def num_calls(self):
+        """The number of collectives that this rank has called in the group."""
+        return self._count
+
     getSize, getRank = size, rank  # noqa: N815
 
     def abort(self):

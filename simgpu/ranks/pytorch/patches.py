@@ -14,20 +14,19 @@ from simgpu.clock.hooks import hooks
 from simgpu.naming import NAME, SLOT, device_type, is_accelerator
 from simgpu.ranks.communication.process_group import SimProcessGroup
 from simgpu.ranks.process import own_stores, signals, threads, torch_internals
+from simgpu.ranks.process.modules import operators
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import (
     batches,
-    chunks,
-    dtensor,
     flight_recorder,
     groups,
-    operators,
     pipelines,
     saving,
-    sharding,
+    silent_mistakes,
     sync_batch_norm,
     unsupported,
 )
+from simgpu.ranks.pytorch.dtensors import chunks, dtensor, sharding
 from simgpu.ranks.pytorch.profiler import patches as profiler
 
 _INIT = "torch.distributed:init_process_group", f"{torch_internals.C10D}:init_process_group"
@@ -68,6 +67,7 @@ def patched():
                 **saves.replacements(),
                 **sharding.replacements(),
                 **signals.replacements(),
+                **silent_mistakes.replacements(),
                 **sync_batch_norm.replacements(),
                 **threads.replacements(),
                 **unsupported.replacements(),

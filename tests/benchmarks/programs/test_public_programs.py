@@ -27,7 +27,7 @@ def test_a_command_has_folders_and_variables():
 
 
 def test_what_a_run_came_to():
-    out = f"epoch 1\n{json.dumps(SUMMARY)}\n"
+    out = f"epoch 1\n50 %{json.dumps(SUMMARY)}\nend\n"
     found = runs.outcome(0, out, "")
     assert found == {"result": "ran", "step_seconds": 0.01234, "peak_bytes": 7}
     errors = "[rank0]: Traceback\n[rank1]: TypeError: not so\n[rank1]: on rank 1, at x.py:3\n"

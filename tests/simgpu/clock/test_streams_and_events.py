@@ -127,3 +127,11 @@ def test_a_stream_of_another_device_changes_nothing_here():
     assert sim.current_device() == 0
     (span,) = spans(engine="compute")
     assert (span.device, span.stream) == ("sim:0", 0)
+
+
+def test_a_stream_names_its_device_as_those_of_pytorch_do():
+    """FSDP of PyTorch 2.15 asks for all three."""
+    sim.configure(2)
+    stream = sim.Stream("sim:1")
+    number = torch._C._autograd.DeviceType.PrivateUse1.value
+    assert (stream.stream_id, stream.device_index, stream.device_type) == (1, 1, number)

@@ -100,7 +100,7 @@ def test_disabled_it_does_nothing(call, run):
 
 def test_graph_breaks_are_named_by_their_lines(run):
     source = """
-import torch
+import torch, os; torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 @torch.compile
 def function(x):
     y = x * 2
@@ -113,12 +113,13 @@ function(x)
 function(x)
 function(-x)  # nothing is left to do where it prints
 """
-    out, _ = run(source)
-    breaks = next(line for line in out.splitlines() if "graph breaks" in line)
-    assert breaks == (
-        "note: graph breaks, which compiled code does not fuse across: "
-        "train.py:6 (3 times), train.py:8 (2 times)"
-    )
+    for options in ([], ["--nproc-per-node", "2"]):  # counted on one rank
+        out, _ = run(source, *options)
+        breaks = next(line for line in out.splitlines() if "graph breaks" in line)
+        assert breaks == (
+            "note: graph breaks, which compiled code does not fuse across: "
+            "train.py:6 (3 times), train.py:8 (2 times)"
+        )
 
 
 UNTRACED = {

@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import simgpu as sim
 from simgpu.hardware import GPUS, find_gpu
 from simgpu.hardware.matmul_efficiency import BEST, THIN
+from simgpu.kernels import products
 from simgpu.kernels.facts import lookup
 
 A100 = find_gpu("a100")
@@ -256,3 +257,8 @@ def test_rows_of_an_odd_number_of_16_bit_elements_are_slow(columns, rows, dtype,
         assert (odd > 1.8 * even) == slower
         assert odd < 2.6 * even
     assert len(lookup(aten.mm.default).work(wide, {}, wide[0] @ wide[1])[1][0]) == 4
+
+
+def test_flops_are_a_number_while_sizes_are_traced():
+    found = products.flops([(torch.tensor(2), 3, 4, 1)])
+    assert (type(found), found) == (int, 48)

@@ -15,7 +15,7 @@ from simgpu.plan.request import make_request
 from simgpu.plan.simulate import Simulated, run
 from simgpu.plan.step.job import Job, Model, Program
 from simgpu.plan.step.program import step
-from simgpu.ranks.pytorch.chunks import Chunks
+from simgpu.ranks.pytorch.dtensors.chunks import Chunks
 from simgpu.run.causes.shares import CAUSES
 
 TINY = Model(hidden=64, heads=2, layers=2, seq=32, vocabulary=128)

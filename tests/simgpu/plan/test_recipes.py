@@ -141,10 +141,11 @@ def test_layers_that_are_not_alike_are_extended(recompute, shard):
     extended, full = simulate(job), run(job)
     assert extended.seconds == pytest.approx(full.seconds, rel=0.005)
     assert extended.memory == pytest.approx(full.memory, rel=0.01)
-    bounds = bounds_of(job)
-    assert probe_key(job) is None
-    assert bounds.seconds <= full.seconds
-    assert bounds.memory <= full.memory
+    plain, probed = bounds_of(job), bounds_of(job, probe(probe_key(job)))
+    for bounds in (plain, probed):
+        assert bounds.seconds <= full.seconds
+        assert bounds.memory <= full.memory
+    assert plain.seconds < 0.9 * probed.seconds
 
 
 def test_products_of_rounded_numbers_take_less_time_and_no_less_memory():

@@ -9,7 +9,7 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.distributed.tensor.placement_types import _StridedShard
 
 import simgpu as sim
-from simgpu.ranks.pytorch import sharding
+from simgpu.ranks.pytorch.dtensors import sharding
 
 
 @pytest.fixture

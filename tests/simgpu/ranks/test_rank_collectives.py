@@ -295,3 +295,29 @@ def _drawn_after_seed(seed):
     (device,) = sim.configure(1)
     torch.manual_seed(seed)
     return torch.rand(2, device=device).tolist()
+
+
+def test_the_mean_of_integers_is_cut_off_as_by_nccl():
+    def program(rank):
+        dist.init_process_group()
+        x = torch.tensor([-1, 3, -5], device="sim") * (1 + rank)
+        dist.all_reduce(x, op=dist.ReduceOp.AVG)
+        return x.tolist()
+
+    assert sim.spawn(program, nprocs=2) == [[-1, 4, -7]] * 2
+
+
+def test_an_uneven_exchange_takes_as_long_whichever_rank_sends_more():
+    def seconds(*sizes):
+        def program(rank):
+            dist.init_process_group()
+            given = torch.ones(2 * sizes[rank], device="sim")
+            filled = torch.empty(sum(sizes), device="sim")
+            dist.all_to_all_single(filled, given, list(sizes), [sizes[rank]] * 2)
+
+        sim.spawn(program, nprocs=2, gpu="a100", link="nvlink3", numerics=False)
+        return next(span.duration for span in sim.trace() if span.engine == "comm")
+
+    small, large = 2**16, 2**26
+    assert seconds(small, large) == pytest.approx(seconds(large, small))
+    assert seconds(small, large) > 10 * seconds(small, small)

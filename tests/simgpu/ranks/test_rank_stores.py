@@ -225,3 +225,19 @@ def test_afterwards_stores_are_pytorch_s():
         assert type(store).__module__ == "torch._C._distributed_c10d"
         store.set("key", "value")
         assert store.get("key") == b"value"
+
+
+def test_values_that_are_compared_and_deleted(make):
+    """As in PyTorch's stores: a missing key equals nothing that is expected."""
+
+    def program(rank):
+        store = make(rank)
+        if rank:
+            return None
+        found = [store.compare_set("key", "other", "new"), store.check(["key"])]
+        found += [store.compare_set("key", "", "new"), store.compare_set("key", "other", "newer")]
+        found += [store.compare_set("key", "new", "newer"), store.get("key")]
+        return [*found, store.delete_key("key"), store.delete_key("key")]
+
+    found = sim.spawn(program, nprocs=2)[0]
+    assert found == [b"other", False, b"new", b"new", b"newer", b"newer", True, False]

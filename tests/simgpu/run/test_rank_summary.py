@@ -312,6 +312,22 @@ def test_a_program_with_all_to_alls_is_taken_for_experts():
     assert run(at_once).kind.model == "dense"
 
 
+@pytest.mark.parametrize(("axis", "kind"), [
+    ("cp", ("dense", "split")), ("ep", ("experts", "whole")),
+])  # fmt: skip
+def test_ranks_that_send_along_an_axis_of_contexts_split_sequences(axis, kind):
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        mesh = dist.init_device_mesh(device.type, (2, 2), mesh_dim_names=("dp", axis))
+        x = torch.empty(1000, 1000, device=device)
+        for _ in range(STEPS):
+            dist.all_to_all_single(torch.empty_like(x), x, group=mesh.get_group(axis))
+
+    found = measure(program, 4)[0].kind
+    assert (found.model, found.sequences) == kind
+
+
 def test_kernels_are_counted_by_the_part_of_the_step_that_launches_them():
     def program(rank):
         weight = torch.nn.Parameter(torch.empty(100, 100, device="sim"))
@@ -439,3 +455,12 @@ def test_a_rank_that_uses_no_gpu():
     summary, _ = measure(program, 3)
     assert list(summary.peak_memory) == list(summary.uncounted) == [1, 2]
     assert summary.peak_memory[2] == 2 * summary.peak_memory[1] > 0
+
+
+@pytest.mark.parametrize("before", ["", "torch.ones(4, device=f'cuda:{rank}') + 1"])
+def test_ranks_of_a_spawn_that_leave_at_once_are_named(simgpu_run, before):
+    source = f"def work(rank):\n    import torch\n    {before}\n    exit()\n"
+    start = "if __name__ == '__main__':\n    torch.multiprocessing.spawn(work, nprocs=2)\n"
+    code, out, err = simgpu_run(f"import torch.multiprocessing\n{source}{start}")
+    assert code == 0, err
+    assert "2 of 2 ranks left by exit() in train.py:5" in out + err

@@ -21,6 +21,10 @@ VERSION = re.compile(
 )
 SOFTWARE = re.compile(r"\b(?:PyTorch|Python|CUDA|NCCL|Triton|Transformers|Megatron|DeepSpeed)\b")
 RANGE = re.compile(r"(\d+)(?: to | through |–|-)(\d+)")
+MONTHS = (
+    "January February March April May June July August September October November December".split()
+)
+MONTH = re.compile(rf"\b({'|'.join(MONTHS)}) \d{{4}}\b")
 LARGE_WORDS = frozenset(
     "twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands "
     "million millions billion trillion dozen dozens half order".split()
@@ -149,12 +153,13 @@ def differing(language, english, translated, in_code=False):
             yield "error", f"numbers: missing {written}"
     if not there:
         return
+    months = {Decimal(MONTHS.index(name) + 1) for name in MONTH.findall(english)}
     said = set(re.findall(r"[a-z]+", english.lower()))
     ranges = [(int(first), int(last)) for first, last in RANGE.findall(english)]
     for written, value, large in there:
         between = isinstance(large, Decimal) and any(a < large < b for a, b in ranges)
         spelled = said & (LARGE_WORDS | IN_WORDS.get(value, LARGE_WORDS))
-        if value != 1 and not between and not spelled:
+        if value != 1 and value not in months and not between and not spelled:
             yield "error", f"numbers: added {written}"
 
 

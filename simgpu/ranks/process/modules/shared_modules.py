@@ -67,8 +67,16 @@ def _path_of(module):
     spec = getattr(module, "__spec__", None)
     where = getattr(spec, "origin", None) or getattr(module, "__file__", None)
     if where is None:  # a namespace package
-        where = next(iter(getattr(spec, "submodule_search_locations", None) or ()), "")
+        where = _folder(getattr(spec, "submodule_search_locations", None))
     return str(where)
+
+
+def _folder(locations):
+    """Return the first folder of a namespace package."""
+    try:
+        return next(iter(locations or ()), "")
+    except KeyError:  # it asks for the package around it, which is not imported any longer
+        return ""
 
 
 def callers_own(modules) -> list:

@@ -1,4 +1,4 @@
-"""A stand-in for the package flash-attn: its dense functions by PyTorch's own attention.
+"""A stand-in for the package flash-attn: its functions by PyTorch's own attention.
 
 `simgpu run` finds it where the real package is not installed. Tensors are of shape (batch, length,
 heads, size of a head), keys may have fewer heads, and the mask of ``causal`` is aligned to the
@@ -8,6 +8,7 @@ does; other masks cost what PyTorch's attention with a mask does, which is more.
 
 import os
 import sys
+from itertools import pairwise
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -53,12 +54,50 @@ def flash_attn_kvpacked_func(q, kv, *args, **kwargs):
     return flash_attn_func(q, *kv.unbind(2), *args, **kwargs)
 
 
-def flash_attn_varlen_func(*args, **kwargs):
-    """Refuse sequences of several lengths in one tensor."""
+def flash_attn_varlen_func(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0,
+    softmax_scale=None, causal=False, window_size=_NO_WINDOW, **options,
+):  # fmt: skip
+    """Do the same for sequences one after the other, (tokens, heads, size), by where each begins.
+
+    It costs a kernel for each sequence, where the real one has one for all.
+    """
+    parts = []
+    begins = zip(pairwise(_numbers(cu_seqlens_q)), pairwise(_numbers(cu_seqlens_k)), strict=True)
+    for (first, end), (first_key, end_key) in begins:
+        if end > first:
+            sequence = q[first:end], k[first_key:end_key], v[first_key:end_key]
+            parts.append(
+                flash_attn_func(
+                    *(x.unsqueeze(0) for x in sequence), dropout_p, softmax_scale, causal,
+                    window_size, **options,
+                ).squeeze(0)
+            )  # fmt: skip
+    return torch.cat(parts) if parts else torch.empty_like(q)
+
+
+def flash_attn_varlen_qkvpacked_func(qkv, cu_seqlens, max_seqlen, *args, **kwargs):
+    """Do the same for queries, keys and values in one tensor, (tokens, 3, heads, size)."""
+    lengths = cu_seqlens, cu_seqlens, max_seqlen, max_seqlen
+    return flash_attn_varlen_func(*qkv.unbind(1), *lengths, *args, **kwargs)
+
+
+def flash_attn_varlen_kvpacked_func(q, kv, *args, **kwargs):
+    """Do the same for keys and values in one tensor, (tokens, 2, heads, size)."""
+    return flash_attn_varlen_func(q, *kv.unbind(1), *args, **kwargs)
+
+
+def flash_attn_with_kvcache(*args, **kwargs):
+    """Refuse to keep keys and values between calls."""
     raise NotImplementedError(
-        "flash_attn_varlen_func: simgpu's stand-in for flash_attn lacks it; use flash_attn_func "
-        "for each sequence, or torch.nn.attention.flex_attention"
+        "flash_attn_with_kvcache: simgpu's stand-in for flash_attn lacks it; concatenate keys and "
+        "values, and call flash_attn_func"
     )
+
+
+def _numbers(begins):
+    """Return where sequences begin; the GPU's kernel reads that, and the host does not wait."""
+    return getattr(begins, "_data", begins).tolist()
 
 
 def _masking(q, k, causal, window):

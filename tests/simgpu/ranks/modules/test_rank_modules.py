@@ -15,6 +15,7 @@ import torch.distributed as dist
 from support.paths import TESTS
 
 import simgpu as sim
+from simgpu.ranks.process.modules.shared_modules import is_installed
 from simgpu.run.command import main
 
 PROGRAMS = TESTS / "support" / "programs" / "isolation"
@@ -355,3 +356,13 @@ def test_what_a_rank_replaces_for_a_while_is_its_own(run_files, tmp_path):
     own = [["0"] * 10, ["1"] * 10, ["2"] * 6 + ["1", "2", "2", "2"]]
     assert results(tmp_path / "found", 3) == [[texts, False] for texts in own]
     assert (torch.nn.functional.elu, os.getpid, json.dumps) == before
+
+
+def test_a_namespace_package_in_one_that_is_gone(tmp_path, monkeypatch):
+    (tmp_path / "outer_of_test" / "inner").mkdir(parents=True)
+    (tmp_path / "outer_of_test" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    inner = importlib.import_module("outer_of_test.inner")
+    monkeypatch.delitem(sys.modules, "outer_of_test.inner")
+    monkeypatch.delitem(sys.modules, "outer_of_test")
+    assert not is_installed(inner)
