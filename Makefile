@@ -90,7 +90,7 @@ NOTEBOOKS = --nbval --nbval-cell-timeout 300
 TWO = -n 2 --dist loadfile --no-loadscope-reorder
 SCRIPTS = --ignore-glob "*/check/reports/*.py" --ignore-glob "*_plain.py" --ignore-glob "*/scripts/ddp_*.py" \
   --ignore-glob "*/scripts/pipeline.py" --ignore-glob "*/scripts/tensor_parallel.py" \
-  --ignore-glob "*/scripts/mesh.py"
+  --ignore-glob "*/scripts/mesh.py" --ignore-glob "*/stand_ins/*"
 
 check: lint  ## less than a minute, for every save: lint and unit tests
 	$(PYTEST) $(TWO) -p no:nbval -m "not (process or slow or long or browser or exhaustive)" tests $(ARGS)

@@ -3,7 +3,7 @@
 They import PyTorch, which takes seconds; ``simgpu --help`` needs neither.
 """
 
-from simgpu import saving
+import simgpu.saving  # noqa: F401  it registers simulated devices with torch.load
 from simgpu.backend.check_races import check_races
 from simgpu.backend.operations.host_ops import host_ops
 from simgpu.backend.pinned import empty_pinned, is_pinned, pin_memory
@@ -49,8 +49,6 @@ from simgpu.naming import device_name, is_simulated, torch_device
 from simgpu.races.detector import RaceError
 from simgpu.ranks.process.scheduler import RanksError
 from simgpu.ranks.spawn import spawn
-
-saving.register()
 
 __all__ = [
     "CPU",

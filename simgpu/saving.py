@@ -145,7 +145,7 @@ def _rebuild_at_location(rebuild):
     return rebuild_and_move
 
 
-def register() -> None:
+def _register() -> None:
     """Register simulated devices with `torch.save` and `torch.load`."""
     for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3"):
         setattr(torch._utils, name, _rebuild_at_location(getattr(torch._utils, name)))
@@ -153,3 +153,6 @@ def register() -> None:
     copyreg.pickle(SimTensor, _reduce)
     torch.serialization.register_package(9, _tag, restore)
     torch.serialization.add_safe_globals([_rebuild, _rebuild_shape])
+
+
+_register()

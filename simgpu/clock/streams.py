@@ -6,7 +6,7 @@ from simgpu.clock import current
 from simgpu.naming import CUDA, device_type
 from simgpu.races import detector as races
 
-_CUDA_NUMBER, _SLOT_NUMBER = 1, 20  # of c10::DeviceType: CUDA and PrivateUse1
+_NUMBERS = {"cuda": 1, "other": 20}  # of c10::DeviceType: CUDA and PrivateUse1
 
 
 class Stream:
@@ -84,7 +84,7 @@ class Stream:
     @property
     def device_type(self) -> int:
         """Number of the type of its device in PyTorch."""
-        return _CUDA_NUMBER if device_type() == CUDA else _SLOT_NUMBER
+        return _NUMBERS["cuda" if device_type() == CUDA else "other"]
 
     @staticmethod
     def priority_range() -> tuple:

@@ -15,14 +15,14 @@ CHAPTERS |= {"R": "rules-of-thumb", "W": "wires"}
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$\n]+)\$", re.DOTALL)
 TIME = re.compile(r"\be\^|(?<!\\)\bt(?:\([^)]*\)|_(?:\w|\\text\{[^}]*\}|\{[^}]*\}))")
 WORDS = re.compile(r"\\(?:text|mathrm)\{[^}]*\}|\\(?:begin|end)\{\w+\}")
-SYMBOL = re.compile(r"\\mathcal\{\w\}|\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{[^}]*\}))?")
+SYMBOL = re.compile(r"\\[A-Za-z]+|[A-Za-z](?:_(?:\w|\{[^}]*\}))?")
 GREEK = {"\\alpha", "\\eta", "\\lambda", "\\beta", "\\gamma", "\\ell", "\\delta", "\\pi", "\\Pi"}
-GREEK |= {"\\rho", "\\tau", "\\sigma", "\\varphi", "\\epsilon", "\\mathcal{L}", "\\mathcal{B}"}
+GREEK |= {"\\rho", "\\tau", "\\sigma", "\\varphi", "\\epsilon"}
 INDICES = {"i", "j"}
 MATRICES = {"W", "X", "Q", "K", "V", "O", "Z"}
 LOCAL = {  # letters that one formula or paragraph explains
     "auto-parallelism": {"y"},
-    "multiple-gpus": {"\\varphi", "\\mathcal{B}", "y"},
+    "multiple-gpus": {"\\varphi", "I", "y"},
     "tensor-parallelism": {"y", "z", "\\epsilon", "p"},
     "pipeline-parallelism": {"y"},
     "long-sequences": {"o", "v", "z", "\\pi", "\\Pi", "\\delta"},

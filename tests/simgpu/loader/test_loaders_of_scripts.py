@@ -300,4 +300,4 @@ def test_a_loader_in_a_thread_of_the_script_counts_for_nothing(summary):
     )
     before = threading.active_count()
     assert summary(source, "--loader", "measured")["loader"] is None
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # those of tests before may end meanwhile
