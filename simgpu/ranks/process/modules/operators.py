@@ -52,6 +52,7 @@ class _Library:
 
     def __init__(self, kind, namespace, key, *where):
         self.rank = current.ranks.rank
+        self._kind = "IMPL" if kind == "IMPL" else "FRAGMENT"  # a fragment has no key
         self._namespace, self._key, self._where, self._has = namespace, key, where, set()
 
     def define(self, schema, *args):
@@ -103,7 +104,7 @@ class _Library:
     def _add(self, names, function, register):
         names = self._namespace, *names
         if names not in _entries:
-            table = _new_library("FRAGMENT", self._namespace, self._key, *self._where)
+            table = _new_library(self._kind, self._namespace, self._key, *self._where)
             entry = _Entry()
             undo = register(table, entry)
             entry.undo = undo if callable(undo) else table.reset
