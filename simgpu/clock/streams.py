@@ -1,12 +1,11 @@
 """Streams and events of simulated GPUs, with the names and rules of `torch.cuda`."""
 
 import torch
+from torch.autograd import DeviceType
 
 from simgpu.clock import current
 from simgpu.naming import CUDA, device_type
 from simgpu.races import detector as races
-
-_NUMBERS = {"cuda": 1, "other": 20}  # of c10::DeviceType: CUDA and PrivateUse1
 
 
 class Stream:
@@ -84,7 +83,7 @@ class Stream:
     @property
     def device_type(self) -> int:
         """Number of the type of its device in PyTorch."""
-        return _NUMBERS["cuda" if device_type() == CUDA else "other"]
+        return int(DeviceType.CUDA if device_type() == CUDA else DeviceType.PrivateUse1)
 
     @staticmethod
     def priority_range() -> tuple:

@@ -73,6 +73,6 @@ def describe(found) -> str:
     others = f" ({len(found) - 1} more files, too)" if len(found) > 1 else ""
     return (
         f"{path}, which an earlier run of this check has written, is read again at {line}{others}: "
-        "a script that goes on from its own checkpoint does not do the same twice; let it start "
-        "afresh here, and remove the file before the next check"
+        "a script that goes on from its own checkpoint does not do the same twice "
+        f"(--before 'rm -f {path}' runs a command before each run)"
     )

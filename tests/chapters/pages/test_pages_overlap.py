@@ -1,17 +1,16 @@
 """What the chapter on overlap runs and looks at: the summary, the last step, its messages."""
 
-import re
-import subprocess
 import sys
 
 import pytest
 import torch
 import torch.distributed as dist
 from support.paths import CHAPTERS
+from support.scripts import losses_and_norms
 from torch import nn
 
 from d2lmini import sim
-from d2lmini.ddp import launcher_environment, torchrun_command
+from d2lmini.ddp import torchrun_command
 from d2lmini.pages.overlap_and_scaling import (
     bucket_bytes,
     gradients_ready,
@@ -24,20 +23,13 @@ from d2lmini.pages.overlap_and_scaling import (
 SCRIPT = str(CHAPTERS / "scripts" / "ddp_resnet.py")
 
 
-def losses_of(command):
-    how = {"capture_output": True, "text": True, "timeout": 250}
-    done = subprocess.run(command, env=launcher_environment(), **how)
-    assert done.returncode == 0, done.stderr
-    return [float(loss) for loss in re.findall(r"loss (\S+)", done.stdout)]
-
-
 @pytest.mark.long
 @pytest.mark.process
 def test_the_script_has_the_same_losses_on_gloo_and_simulated():
     slim = ["--width", "16", "--steps", "6"]
-    real = losses_of(torchrun_command(SCRIPT, "--cpu", *slim, nproc_per_node=2))
+    real = losses_and_norms(torchrun_command(SCRIPT, "--cpu", *slim, nproc_per_node=2))
     launcher = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", "2"]
-    assert losses_of([*launcher, SCRIPT, *slim]) == pytest.approx(real, abs=1e-4)
+    assert losses_and_norms([*launcher, SCRIPT, *slim]) == pytest.approx(real, abs=1e-4)
     assert len(real) == 6
     assert real[-1] < real[0]
 

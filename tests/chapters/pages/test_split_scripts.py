@@ -1,20 +1,13 @@
 """The scripts that share sequences and experts train as one process does, on gloo and simulated."""
 
-import re
 import subprocess
 import sys
 
 import pytest
 from support.paths import CHAPTERS
+from support.scripts import losses_and_norms
 
 from d2lmini.ddp import launcher_environment, torchrun_command
-
-
-def losses_of(command):
-    how = {"capture_output": True, "text": True, "timeout": 250}
-    done = subprocess.run(command, env=launcher_environment(), **how)
-    assert done.returncode == 0, done.stderr
-    return [float(loss) for loss in re.findall(r"loss (\S+)", done.stdout)]
 
 
 @pytest.mark.long
@@ -22,14 +15,14 @@ def losses_of(command):
 @pytest.mark.parametrize("name", ["ring", "experts"])
 def test_four_ranks_have_the_losses_of_one(name):
     script = str(CHAPTERS / "scripts" / f"{name}.py")
-    alone = losses_of(torchrun_command(script, "--cpu", nproc_per_node=1))
+    alone = losses_and_norms(torchrun_command(script, "--cpu", nproc_per_node=1))
     assert len(alone) == 5
     assert alone[-1] < alone[0] - 0.3
-    assert losses_of(torchrun_command(script, "--cpu", nproc_per_node=4)) == pytest.approx(
+    assert losses_and_norms(torchrun_command(script, "--cpu", nproc_per_node=4)) == pytest.approx(
         alone, abs=2e-4
     )
     launcher = [sys.executable, "-m", "simgpu", "run", "--nproc-per-node", "4", script]
-    assert losses_of(launcher) == pytest.approx(alone, abs=2e-4)
+    assert losses_and_norms(launcher) == pytest.approx(alone, abs=2e-4)
 
 
 @pytest.mark.process

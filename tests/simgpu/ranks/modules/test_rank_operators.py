@@ -63,6 +63,20 @@ def test_an_operator_goes_with_the_last_rank_that_has_it():
     assert sim.spawn(program, nprocs=2) == [1, 1]
 
 
+def test_a_rank_registers_by_a_dispatch_key():
+    """As PyTorch does when a rank is the first to use `vmap`."""
+    torch.library.define("test_key::one", "(Tensor x) -> Tensor")
+
+    def program(rank):
+        dist.init_process_group()
+        library = torch.library.Library("test_key", "IMPL", "CompositeExplicitAutograd")
+        library.impl("one", lambda x: x + rank)
+        dist.barrier()
+        return torch.ops.test_key.one(torch.ones(1)).item()
+
+    assert sim.spawn(program, nprocs=2) == [1, 2]
+
+
 def test_a_library_without_ranks_is_pytorchs_own():
     library = torch.library.Library("test_alone", "DEF")
     library.define("one(Tensor x) -> Tensor")
