@@ -162,6 +162,21 @@ def test_losses_equal_those_on_the_cpu(name, tmp_path):
     assert found == pytest.approx(expected, rel=case.tolerance, abs=case.tolerance * 1e-2)
 
 
+CHECKS = {  # simgpu check: arguments on both GPUs, on one
+    "transformers": ("hf_trainer.py", "{folder} --batch-size 4", "{folder} --batch-size 8"),
+    "lightning": ("lightning_train.py", "--batch-size 8", "--batch-size 16 --devices 1"),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_of_a_trainer_finds_nothing(name, tmp_path):
+    need(name)
+    script, both, one = (text.format(folder=tmp_path) for text in CHECKS[name])
+    words = ["-m", "simgpu", "check", script, "--nproc-per-node", "2", "--steps", "6"]
+    output = run([sys.executable, *words, "--one", one, "--", *both.split()])
+    assert output.startswith(f"equal: {script} on one GPU and on 2, in 6 steps")
+
+
 def test_a_trainer_resumes_from_the_snapshot_of_real_processes(tmp_path):
     whole = on_cpu(f"ddp_trainer.py 3 {tmp_path}/whole.pt", 2)
     on_cpu(f"ddp_trainer.py 2 {tmp_path}/snapshot.pt", 2)

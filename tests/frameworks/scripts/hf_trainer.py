@@ -6,7 +6,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments, set_seed
 
 
-def main(output_dir, use_cpu, bf16):
+def main(output_dir, use_cpu, bf16, batch_size):
     set_seed(0)
     model = GPT2LMHeadModel(
         GPT2Config(
@@ -16,7 +16,7 @@ def main(output_dir, use_cpu, bf16):
     )  # fmt: skip
     data = [{"input_ids": row, "labels": row} for row in torch.randint(96, (48, 24))]
     arguments = TrainingArguments(
-        output_dir, per_device_train_batch_size=4, gradient_accumulation_steps=2,
+        output_dir, per_device_train_batch_size=batch_size, gradient_accumulation_steps=2,
         num_train_epochs=2, learning_rate=1e-3, logging_steps=1, save_strategy="no",
         report_to="none", disable_tqdm=True, use_cpu=use_cpu, bf16=bf16,
     )  # fmt: skip
@@ -35,4 +35,5 @@ if __name__ == "__main__":
     parser.add_argument("output_dir")
     parser.add_argument("--use-cpu", action="store_true")
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--batch-size", type=int, default=4)
     main(**vars(parser.parse_args()))

@@ -29,7 +29,7 @@ class Classifier(lightning.LightningModule):
         return torch.optim.AdamW(self.parameters(), lr=1e-2)
 
 
-def main(precision, devices):
+def main(precision, devices, batch_size):
     lightning.seed_everything(0)
     data = TensorDataset(torch.randn(96, 12), torch.randint(4, (96,)))
     model = Classifier()
@@ -38,7 +38,7 @@ def main(precision, devices):
         precision=precision, max_epochs=3, logger=False, enable_checkpointing=False,
         enable_progress_bar=False, gradient_clip_val=1.0,
     )  # fmt: skip
-    trainer.fit(model, DataLoader(data, 8))
+    trainer.fit(model, DataLoader(data, batch_size))
     total = sum(p.detach().double().sum().item() for p in model.parameters())
     model.print(f"parameters {total!r}", flush=True)
 
@@ -47,4 +47,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--precision", default="32-true")
     parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=8)
     main(**vars(parser.parse_args()))
