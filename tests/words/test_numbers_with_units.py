@@ -37,7 +37,6 @@ WORKED_OUT = {ast.Mult: operator.mul, ast.Pow: operator.pow, ast.Div: operator.t
 SIZES = {1, 2, 4, 8, 12, 16}  # bytes of a number, or of a parameter with its states
 
 STATED = {
-    "feeding": {"2 ms": "an example: suppose that an image takes so long"},
     "overlap-and-scaling": {
         "9 MiB": "512 x 512 x 3 x 3 weights of four bytes",
         "1000 MiB": "the cell's bucket_cap_mb, which is in MiB",
