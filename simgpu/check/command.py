@@ -63,7 +63,8 @@ def check(args, one_job, many_job) -> int:
         return _could_not_run(many, f"{size} GPUs", "simgpu run shows more")
     allowed = tolerance.choose(one, again, args.tolerance)
     result = compare(one, many, allowed, args.any_data)
-    if again_read := describe((again.files if again else {}) | many.files):
+    again_read = describe((again.files if again else {}) | many.files)
+    if again_read and args.before is None:  # else it has put there what is to be read
         result.notes.insert(0, again_read)
     steps = min(one.num_steps, many.num_steps)
     given = result, allowed, one_job.script.name, steps, size

@@ -62,8 +62,7 @@ def _why(i, mine, theirs, size):
     if b == size * a:
         return (
             f"{counts}, since the script's batch size is that of a GPU. Give the run on one GPU "
-            f"arguments with {size} times the batch (or {size} times as many micro-batches): "
-            "--one 'ARGUMENTS'"
+            f"arguments with {size} times the batch, in one micro-batch: --one 'ARGUMENTS'"
         )
     if a != b:
         return f"{counts}: give arguments by which both have as many, with --one for one GPU"

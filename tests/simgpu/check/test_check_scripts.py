@@ -299,7 +299,10 @@ def test_a_script_that_resumes_needs_the_same_files_before_each_run(simgpu_check
     code, printed, _ = simgpu_check(source)
     assert code == 2
     assert "the script resumes from what it has written" in printed.err
-    assert simgpu_check(source, "--before", f"rm {saved}")[0] == 0
+    assert simgpu_check(source, "--before", f"mv {saved} {saved}.kept")[0] == 0
+    code, _, found = simgpu_check(source, "--before", f"cp {saved}.kept {saved}")
+    assert code == 0
+    assert "earlier run" not in str(found["notes"])  # it is put there on purpose
     code, printed, _ = simgpu_check(source, "--before", "exit 3")
     assert code == 2
     assert "--before: exit 3 failed (exit code 3)" in printed.err
