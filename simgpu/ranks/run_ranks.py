@@ -50,6 +50,7 @@ def run_ranks(
     """
     current.refuse_in_a_rank("sim.spawn()", "start all ranks by one call")
     torch_internals.check()
+    torch_internals.set_device_guard()
     functional.register()
     sync_batch_norm.register()
     register_backend()

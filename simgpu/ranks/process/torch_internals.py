@@ -92,6 +92,15 @@ def missing() -> list[str]:
     return [name for name in (*NAMES, *(name for name, _ in GLOBALS)) if not exists(name)]
 
 
+def set_device_guard() -> None:
+    """Set in a thread that stays what `FakeTensorMode` sets in the first one that uses it.
+
+    Where a PyTorch for CUDA finds no GPU, version 2.11 takes a guard that belongs to that thread:
+    ranks that start when the thread has ended would read memory that is no longer there.
+    """
+    getattr(torch._C, "_ensureCUDADeviceGuardSet", lambda: None)()
+
+
 def check() -> None:
     """Raise an error if this PyTorch lacks a name.
 

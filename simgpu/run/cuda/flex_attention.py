@@ -17,6 +17,10 @@ from simgpu.kernels.facts import aten, lookup
 
 NAME = f"{of_torch.__name__}:flex_attention"
 NOTE = "flex_attention is not compiled here: it runs as products and a softmax, and takes longer"
+FUSED = (
+    "flex_attention: what is said of eager code counts it as one kernel, too; there (--eager) it "
+    "runs as products and a softmax, and takes longer"
+)
 ASSUMED = (
     "flex_attention: the mask depends on values that --shapes-only has not; assumed: half of all "
     "blocks"
@@ -40,6 +44,7 @@ def make(warn):
             return attend(query, key, value)
         if not is_known(query._data):  # a mask of large sequences would take the host's memory
             attend = functools.partial(attend, mask=None)
+        warn(FUSED)
         return _as_one_kernel(attend, query, key, value, block_mask, warn)
 
     return flex_attention

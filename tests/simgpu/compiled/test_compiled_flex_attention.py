@@ -99,7 +99,11 @@ def test_flops_are_those_of_the_blocks_that_a_mask_shows(name, numerics):
     assert flops_of(device, function) == blocks * FLOPS
 
 
-def flops_of(device, function, warn=pytest.fail):
+def only_fused(note):
+    assert note == flex_attention.FUSED
+
+
+def flops_of(device, function, warn=only_fused):
     mask = function and create_block_mask(function, None, None, LENGTH, LENGTH, device=device)
     q, k, v = parts(device, LENGTH, requires_grad=False)
     sim.reset()
@@ -112,7 +116,7 @@ def test_a_mask_that_depends_on_unknown_values_is_assumed_to_show_half():
     document, notes = torch.randint(9, (LENGTH,), device=device), []
     found = flops_of(device, lambda b, h, i, j: document[i] == document[j], notes.append)
     assert found == BLOCKS**2 // 2 * FLOPS
-    assert notes == [flex_attention.ASSUMED]
+    assert notes == [flex_attention.FUSED, flex_attention.ASSUMED]
 
 
 def test_no_square_matrix_takes_memory():

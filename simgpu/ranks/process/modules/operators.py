@@ -15,6 +15,8 @@ from simgpu.clock import current
 
 _NEW = "torch._C:_dispatch_library"
 _RULE = "torch.library:Library._register_torch_dispatch_rule"
+_FAKE = "torch._library.fake_impl:FakeImplHolder.register"
+_IMPL = "torch.library:Library.impl"
 _OF_CUSTOM_OP = "torch._library.custom_ops:get_library_allowing_overwrite"
 _new_library = find(_NEW)
 _entries: dict = {}  # what is in the table because of ranks, by its names
@@ -118,9 +120,15 @@ def _make(kind, namespace, key, *where):
     return new(kind, namespace, key, *where)
 
 
+def _after_others(library):
+    """Return how PyTorch 2.11 lets a rank register what others have: the default of later ones."""
+    return {"allow_override": True} if isinstance(library.m, _Library) else {}
+
+
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
     find_library, register, libraries = find(_OF_CUSTOM_OP), find(_RULE), {}
+    register_fake, impl = find(_FAKE), find(_IMPL)
 
     def library_of(namespace, name):
         """Leave the library of another rank alone, which has an operator of the same name."""
@@ -132,8 +140,19 @@ def replacements() -> dict:
         libraries[key] = torch.library.Library(namespace, "FRAGMENT")
         return libraries[key]
 
+    @functools.wraps(impl)
+    def add_impl(library, *args, **how):
+        return impl(library, *args, **_after_others(library) | how)
+
+    @functools.wraps(register_fake)
+    def add_fake(holder, function, source, lib, **how):
+        return register_fake(holder, function, source, lib, **how | _after_others(lib))
+
     def add_rule(library, *rule):
         is_of_rank = isinstance(library.m, _Library)
         return library.m.add_rule(*rule) if is_of_rank else register(library, *rule)
 
-    return {_NEW: _make, _OF_CUSTOM_OP: library_of, _RULE: functools.wraps(register)(add_rule)}
+    return {
+        _NEW: _make, _IMPL: add_impl, _FAKE: add_fake, _OF_CUSTOM_OP: library_of,
+        _RULE: functools.wraps(register)(add_rule),
+    }  # fmt: skip
