@@ -1,6 +1,6 @@
 """Editions in other languages: blocks, the files that hold them, the copy that is written."""
 
-# ruff: noqa: RUF001, RUF002
+# ruff: noqa: RUF001
 
 import shutil
 import subprocess
