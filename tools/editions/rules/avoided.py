@@ -1,8 +1,8 @@
 """Words that a language's texts avoid, `editions/LANG/avoided.csv`, and what to say instead.
 
-Columns: a regular expression (in lower case; but in Chinese, of whole words, `*` for any ending),
-what to say, and an expression of the English in whose blocks the word is right, such as "lane" for
-*şerit*.
+Columns: a regular expression (in lower case; but in Korean and Chinese, of whole words, `*` for
+any ending), what to say, and an expression of the English in whose blocks the word is right, such
+as "lane" for *şerit*.
 """
 
 import csv
@@ -14,7 +14,7 @@ from tools.editions.rules.terms import LOWER
 
 ROOT = Path(__file__).parents[3]
 ENDING = r"[^\W\d]*"
-WITHOUT_SPACES = {"zh"}  # between whose words nothing stands
+WITHOUT_SPACES = {"ko", "zh"}  # where words go on without a space
 
 
 @cache
