@@ -9,7 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -18,6 +20,7 @@ import yaml
 from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
+from tools.editions.rules import suffixes
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
@@ -47,6 +50,8 @@ class Translation:
         Blocks that have no translation, and stay English.
     headings : dict
         English headings, by what stands in their place.
+    value_of : callable, optional
+        Takes what a role names, returns the glued number.
     """
 
     language: str
@@ -54,6 +59,7 @@ class Translation:
     used: set = field(default_factory=set)
     missing: list = field(default_factory=list)
     headings: dict = field(default_factory=dict)
+    value_of: Callable = None
 
     def translated(self, block):
         """Return the translation of a block, None where there is none."""
@@ -62,7 +68,8 @@ class Translation:
             self.missing.append(block)
             return None
         self.used.add(key)
-        return self.table[key]
+        new = self.table[key]
+        return suffixes.put(new, self.value_of) if self.value_of else new
 
     def page(self, notebook):
         """Translate a page, in place."""
@@ -143,6 +150,19 @@ def glued(value, language, table):
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
 
 
+def glued_value(notebook, root, role):
+    """Return the number that a role shows in Turkish: ``name`` here, ``page::name:s`` elsewhere."""
+    page, _, name = role.rpartition("::")
+    if page:
+        notebook = nbformat.read(root / page, as_version=4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.get("metadata", {}).get("scrapbook", {}).get("name") == name.split(":")[0]:
+                value = output["data"]["application/papermill.record/text/plain"]
+                return (glued(value, "tr", {}) if page else value).strip("'")
+    raise KeyError(role)
+
+
 def write(language, root=ROOT, place=None, *, unreviewed=False):
     """Write the copy of a language; what was built in it stays.
 
@@ -215,6 +235,8 @@ def write_page(name, translation, table, root, place):
     notebook = pages.read_page(root, name).notebook
     if translation.table:
         convert_glued(notebook, translation.language, table)
+        if translation.language == "tr":
+            translation.value_of = partial(glued_value, notebook, root)
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():
