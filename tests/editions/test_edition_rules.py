@@ -151,6 +151,7 @@ RIGHT_BLOCKS = [
     ("tr", "Of {glue:text}`x` s.", "%{glue:text}`x` oranında."),
     ("tr", "On GPUs, $k$ of them.", "GPU'larda, $k$'sında."),
     ("tr", "In {glue:text}`x` of the time.", "Sürenin {glue:text}`x`'sinde."),
+    ("tr", "$2000 \\cdot 0.004 = 8$ ms.", "$2000 \\cdot 0{,}004 = 8$ ms."),
     ("tr", "The launches' lane is full.", "Başlatmaların şeridi doludur."),
     ("tr", "PyTorch 2.11 takes 0.5 s.", "PyTorch 2.11 ile 0,5 s sürer."),
     ("tr", "It is so from 2.13 on, in PyTorch.", "PyTorch'ta 2.13'ten beri böyledir."),
