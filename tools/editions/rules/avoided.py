@@ -1,7 +1,8 @@
 """Words that a language's texts avoid, `editions/LANG/avoided.csv`, and what to say instead.
 
-Columns: a regular expression (of whole words, in lower case, `*` for any ending), what to say, and
-an expression of the English in whose blocks the word is right, such as "lane" for *şerit*.
+Columns: a regular expression (in lower case; in Turkish of whole words, `*` for any ending), what
+to say, and an expression of the English in whose blocks the word is right, such as "lane" for
+*şerit*.
 """
 
 import csv
@@ -13,6 +14,7 @@ from tools.editions.rules.terms import LOWER
 
 ROOT = Path(__file__).parents[3]
 ENDING = r"[^\W\d]*"
+OF_LETTERS = {"ko", "zh"}  # where a word does not end at a space
 
 
 @cache
@@ -21,10 +23,16 @@ def read(language, root=ROOT):
     path = root / "editions" / language / "avoided.csv"
     if not path.exists():
         return ()
+
+    def pattern(avoided):
+        if language in OF_LETTERS:
+            return re.compile(avoided)
+        return re.compile(rf"(?<!\w)(?:{avoided.replace('*', ENDING)})(?!\w)")
+
     with open(path, encoding="utf-8", newline="") as lines:
         return tuple(
             (
-                re.compile(rf"(?<!\w)(?:{row['avoided'].replace('*', ENDING)})(?!\w)"),
+                pattern(row["avoided"]),
                 row["say"],
                 re.compile(row["right_for"] or "(?!)", re.IGNORECASE),
             )
