@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 import nbformat
@@ -18,6 +19,7 @@ import yaml
 from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
+from tools.readers.text import glued as stored
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
@@ -25,6 +27,9 @@ ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not trans
 MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
     r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |(?:.*\n)+  )"
 )
+LARGE = re.compile(
+    r"\{glue:text\}`(\w+)`(백만|십억)"
+)  # a glued number, and the unit of the English
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
 
@@ -47,6 +52,8 @@ class Translation:
         Blocks that have no translation, and stay English.
     headings : dict
         English headings, by what stands in their place.
+    values : dict
+        Glued values of the page, by name.
     """
 
     language: str
@@ -54,6 +61,7 @@ class Translation:
     used: set = field(default_factory=set)
     missing: list = field(default_factory=list)
     headings: dict = field(default_factory=dict)
+    values: dict = field(default_factory=dict)
 
     def translated(self, block):
         """Return the translation of a block, None where there is none."""
@@ -66,6 +74,7 @@ class Translation:
 
     def page(self, notebook):
         """Translate a page, in place."""
+        self.values = stored(notebook)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = self.markdown(cell.source)
@@ -92,6 +101,7 @@ class Translation:
         new = self.translated(block)
         if new is None:
             return f"{ENGLISH}\n{block}" if MARKED.match(block) else block
+        new = LARGE.sub(lambda match: in_myriads(self.values[match[1]], match[2]), new)
         if block.startswith("#"):
             self.headings[new.lstrip("# ")] = block.lstrip("# ")
         return new
@@ -136,11 +146,26 @@ def glued(value, language, table):
     value = re.sub(
         rf"\(({'|'.join(pages.CLOCKS)})\)", lambda word: f"({table.get(word[1], word[1])})", value
     )
+    if language == "ko":
+        return re.sub(r"(?<=\d) %", "%", value)
     if language != "tr":
         return value
     swap = str.maketrans(".,", ",.")
     value = re.sub(r"\d[\d.,]*\d", lambda number: number[0].translate(swap), value)
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
+
+
+def in_myriads(value, unit):
+    """Return a Korean number of millions or billions, which Korean counts in 10^4 and 10^8.
+
+    Examples
+    --------
+    >>> in_myriads("6.7", "십억"), in_myriads("604", "백만"), in_myriads("38", "백만")
+    ('67억', '6억 400만', '3800만')
+    """
+    number = int(Decimal(str(value).strip("'")) * {"백만": 10**6, "십억": 10**9}[unit])
+    parts = ((number // 10**8, "억"), (number % 10**8 // 10**4, "만"))
+    return " ".join(f"{count}{name}" for count, name in parts if count)
 
 
 def write(language, root=ROOT, place=None, *, unreviewed=False):
