@@ -1,8 +1,8 @@
 """Words that a language's texts avoid, `editions/LANG/avoided.csv`, and what to say instead.
 
-Columns: a regular expression (in lower case; in Turkish of whole words, `*` for any ending), what
-to say, and an expression of the English in whose blocks the word is right, such as "lane" for
-*şerit*.
+Columns: a regular expression (in lower case; but in Korean and Chinese, of whole words, `*` for
+any ending), what to say, and an expression of the English in whose blocks the word is right, such
+as "lane" for *şerit*.
 """
 
 import csv
@@ -14,7 +14,7 @@ from tools.editions.rules.terms import LOWER
 
 ROOT = Path(__file__).parents[3]
 ENDING = r"[^\W\d]*"
-OF_LETTERS = {"ko", "zh"}  # where a word does not end at a space
+WITHOUT_SPACES = {"ko", "zh"}  # where words go on without a space
 
 
 @cache
@@ -25,7 +25,7 @@ def read(language, root=ROOT):
         return ()
 
     def pattern(avoided):
-        if language in OF_LETTERS:
+        if language in WITHOUT_SPACES:
             return re.compile(avoided)
         return re.compile(rf"(?<!\w)(?:{avoided.replace('*', ENDING)})(?!\w)")
 
