@@ -19,7 +19,6 @@ import yaml
 from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
-from tools.readers.text import glued as stored
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
@@ -52,8 +51,6 @@ class Translation:
         Blocks that have no translation, and stay English.
     headings : dict
         English headings, by what stands in their place.
-    values : dict
-        Glued values of the page, by name.
     """
 
     language: str
@@ -61,7 +58,6 @@ class Translation:
     used: set = field(default_factory=set)
     missing: list = field(default_factory=list)
     headings: dict = field(default_factory=dict)
-    values: dict = field(default_factory=dict)
 
     def translated(self, block):
         """Return the translation of a block, None where there is none."""
@@ -74,7 +70,6 @@ class Translation:
 
     def page(self, notebook):
         """Translate a page, in place."""
-        self.values = stored(notebook)
         for cell in notebook.cells:
             if cell.cell_type == "markdown":
                 cell.source = self.markdown(cell.source)
@@ -101,7 +96,7 @@ class Translation:
         new = self.translated(block)
         if new is None:
             return f"{ENGLISH}\n{block}" if MARKED.match(block) else block
-        new = LARGE.sub(lambda match: in_myriads(self.values[match[1]], match[2]), new)
+        new = LARGE.sub(lambda match: match[0].removesuffix(match[2]), new)
         if block.startswith("#"):
             self.headings[new.lstrip("# ")] = block.lstrip("# ")
         return new
@@ -153,6 +148,19 @@ def glued(value, language, table):
     swap = str.maketrans(".,", ",.")
     value = re.sub(r"\d[\d.,]*\d", lambda number: number[0].translate(swap), value)
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
+
+
+def count_in_myriads(notebook, texts):
+    """Write glued millions and billions as Korean does, where the texts have their unit behind.
+
+    The text loses the unit, so all uses of such a number must have it.
+    """
+    units = {name: unit for text in texts for name, unit in LARGE.findall(text)}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if unit := units.get(output.get("metadata", {}).get("scrapbook", {}).get("name")):
+                data = output["data"]
+                data.update({kind: f"'{in_myriads(value, unit)}'" for kind, value in data.items()})
 
 
 def in_myriads(value, unit):
@@ -240,6 +248,7 @@ def write_page(name, translation, table, root, place):
     notebook = pages.read_page(root, name).notebook
     if translation.table:
         convert_glued(notebook, translation.language, table)
+        count_in_myriads(notebook, translation.table.values())
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():
