@@ -29,7 +29,7 @@ RIGHT = {
     "zh": """\
 **数据并行**（data parallelism）切分小批量。两块A100需要\
 {glue:text}`two_epoch`秒（{numref}`fig-one`），\
-比`to`在[峰值](devices.ipynb#peak)的80%下处理12,288个样例多0.108秒。为什么？""",
+比`to`在[峰值](devices.ipynb#peak)的80%下处理12,288个样本多0.108秒。为什么？""",
 }
 
 
@@ -79,6 +79,23 @@ def test_another_word_for_a_term_is_found(language, old, new, said):
     assert found == [f"warning: term: {said}"]
 
 
+AVOIDED = [
+    ("One job runs.", "一个作业在运行。", "一个任务在运行。", "作业, say 任务"),
+    ("It fits into memory.", "内存放得下。", "显存放得下。", "内存, say 显存"),
+    ("It is in host memory.", "它在显存或内存里。", "它在主机内存里。", None),
+    ("The host launches it.", "主机启动之后继续。", "主机提交之后继续。", "启动, say 提交"),
+    ("torchrun launches two.", "torchrun提交两个。", "torchrun启动两个进程。", None),
+    ("Two examples.", "两个样例。", "两个样本。", "样例, say 样本"),
+]
+
+
+@pytest.mark.parametrize(("english", "wrong", "right", "said"), AVOIDED)
+def test_a_word_that_misleads_is_found_where_it_does(english, wrong, right, said):
+    found = [text for text in reports("zh", english, wrong) if "avoided" in text]
+    assert found == ([f"error: avoided: {said}"] if said else [])
+    assert not any("avoided" in text for text in reports("zh", english, right))
+
+
 LEFT_OVER = [
     ("tr", "The host waits for each of the GPUs.", "Ana makine waits for each of the GPUs."),
     ("tr", "Most messages are hidden.", "Ana most messages gizlenir."),
@@ -101,6 +118,7 @@ TYPOGRAPHY = [
     ("tr", "Fewer than {n}", "{n}'den az", "a suffix at a role"),
     ("tr", "80 % of it.", "80%'i.", "% goes in front"),
     ("tr", "Yes: it does.", "Evet：öyle.", "full width"),
+    ("zh", "80 % of it.", "它的80 %。", "space"),
     ("zh", "A GPU computes.", "GPU 。", "space"),
     ("zh", "A GPU computes.", "ＧＰＵ计算。", "full width"),
     ("zh", "And so on...", "等等...", "…… for an ellipsis"),

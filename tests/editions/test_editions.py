@@ -1,5 +1,7 @@
 """Editions in other languages: blocks, the files that hold them, the copy that is written."""
 
+# ruff: noqa: RUF001
+
 import shutil
 import subprocess
 
@@ -184,7 +186,9 @@ def test_both_texts_beside_each_other(book):
         ("'438 ms (simulated)'", "tr", "'438 ms (W)'"),
         ("'1.5 ms (simulated)'", "ko", "'1.5 ms (W)'"),
         ("'98 %'", "ko", "'98%'"),
-        ("'host cpu'", "zh", "'host cpu'"),
+        ("'438 ms (simulated)'", "zh", "'438 ms（W）'"),
+        ("'98 % (measured)'", "zh", "'98%（measured）'"),
+        ("'host cpu (2)'", "zh", "'host cpu (2)'"),
     ],
 )
 def test_glued_numbers(value, language, shown):

@@ -3,6 +3,8 @@
 All tools run unchanged in the copy, since each takes the folder that it stands in for the book's.
 """
 
+# ruff: noqa: RUF001, RUF002
+
 import json
 import os
 import re
@@ -135,14 +137,19 @@ def glued(value, language, table):
     --------
     >>> glued("1,234.5 ms (simulated)", "tr", {"simulated": "simüle"}), glued("12%", "tr", {})
     ('1.234,5 ms (simüle)', '%12')
+    >>> glued("1,234.5 ms (simulated)", "zh", {"simulated": "模拟"}), glued("12 %", "zh", {})
+    ('1,234.5 ms（模拟）', '12%')
     """
     if not isinstance(value, str):
         return value
+    start, end = (" ?", "（{}）") if language == "zh" else ("", "({})")
     value = re.sub(
-        rf"\(({'|'.join(pages.CLOCKS)})\)", lambda word: f"({table.get(word[1], word[1])})", value
+        rf"{start}\(({'|'.join(pages.CLOCKS)})\)",
+        lambda word: end.format(table.get(word[1], word[1])),
+        value,
     )
-    if language == "ko":
-        return re.sub(r"(?<=\d) %", "%", value)
+    if language in ("ko", "zh"):
+        value = re.sub(r"(?<=\d) %", "%", value)
     if language != "tr":
         return value
     swap = str.maketrans(".,", ",.")

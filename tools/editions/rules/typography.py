@@ -50,6 +50,7 @@ RULES = {
         (rf"[{HAN}] +[A-Za-z0-9\x01-\x03]|[A-Za-z0-9\x01-\x03%] +[{HAN}]", "space"),
         (rf"[{HAN}] +[{HAN}]|[，。；：？！、）]+ +[{HAN}A-Za-z0-9\x01-\x03]", "space"),
         (rf"[{HAN}\x01-\x03A-Za-z0-9] +[，。；：？！、（）]", "space"),
+        (r"[\d\x02] +%(?!\w)", "space"),
         (rf"(?<=[{HAN}，。])[\"']|[\"'](?=[{HAN}])", "straight quotation mark"),
         (r"您|(?<![申邀])请(?!求)", "the reader is 你, without 请"),
         (r"[０-９Ａ-Ｚａ-ｚ]", "full width"),
