@@ -113,4 +113,13 @@ for step in range(begin, args.steps):
 
 if args.save:
     dcp.save(state(args.steps), checkpoint_id=args.save)  # 7
+
+model.eval()
+X, y = (t[rank::world_size].to(device) for t in batch(10_000))  # to test
+with torch.no_grad():
+    hits = model(X).argmax(dim=1) == y.flatten()  # 8
+counts = torch.stack([hits.sum(), (y != NOTHING).sum()])
+dist.all_reduce(counts)  # 8
+if rank == 0:
+    print(f"tested: {counts[0]} of {counts[1]} tokens are right")
 dist.destroy_process_group()

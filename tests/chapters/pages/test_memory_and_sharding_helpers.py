@@ -116,18 +116,22 @@ def test_ranks_have_equal_weights_and_other_data():
 
 
 @pytest.mark.process
-def test_ddp_and_hsdp_train_on_the_data_of_all_ranks():
+@pytest.mark.parametrize(
+    "optimizer", [partial(torch.optim.AdamW, lr=1e-3), partial(torch.optim.SGD, lr=0.5)]
+)
+def test_ddp_and_hsdp_train_on_the_data_of_all_ranks(optimizer):
     model = network(16, 4)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    update = optimizer(model.parameters())
     for parts in zip(*(batches(rank, 16) for rank in range(4)), strict=True):
         (model(torch.cat(parts)) - 1).square().mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        update.step()
+        update.zero_grad()
     alone = [p.detach() for p in model.parameters()]
-    weights, calls = hsdp_weights((2, 2))
-    for trained in ddp_weights(4), weights:
-        for a, b in zip(trained, alone, strict=True):
+    weights, calls = hsdp_weights((2, 2), optimizer=optimizer)
+    for trained in ddp_weights(4, optimizer=optimizer), weights:
+        for a, b, start in zip(trained, alone, network(16, 4).parameters(), strict=True):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
+            assert (b - start).abs().max() > 1e-4
     assert calls["all_reduce"] == 4 * 3 * 4  # layers, steps, ranks
     assert calls["reduce_scatter"] == 4 * 3 * 4
 
@@ -207,6 +211,7 @@ args = parser.parse_args()
 dist.init_process_group("gloo")
 if dist.get_rank() == 0:
     print(f"step 0: loss {args.loss}, norm {dist.get_world_size()}")
+    print("tested: 3 of 4")
 if args.loss == "nan":
     raise ValueError("no loss")
 """
@@ -219,6 +224,6 @@ def test_a_script_is_started_and_its_losses_are_read(tmp_path, simulated):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     found = train_script(script, 2, "--loss", "2.5", simulated=simulated)
-    assert found == [(2.5, 2.0)]
+    assert found == ([(2.5, 2.0)], "tested: 3 of 4")
     with pytest.raises(RuntimeError, match="no loss"):
         train_script(script, 1, "--loss", "nan", simulated=simulated)
