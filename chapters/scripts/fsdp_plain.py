@@ -117,9 +117,10 @@ if args.save:
 model.eval()
 X, y = (t[rank::world_size].to(device) for t in batch(10_000))  # to test
 with torch.no_grad():
-    hits = model(X).argmax(dim=1) == y.flatten()  # 8
-counts = torch.stack([hits.sum(), (y != NOTHING).sum()])
-dist.all_reduce(counts)  # 8
+    logits = model(X)  # 8
+    loss = cross_entropy(logits.float(), y.flatten(), reduction="sum")
+sums = torch.stack([loss, (y != NOTHING).sum()])
+dist.all_reduce(sums)  # 8
 if rank == 0:
-    print(f"tested: {counts[0]} of {counts[1]} tokens are right")
+    print(f"tested: loss {sums[0] / sums[1]:.8f}")
 dist.destroy_process_group()

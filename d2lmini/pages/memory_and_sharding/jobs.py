@@ -100,8 +100,8 @@ def train_script(script, nprocs, *options, simulated=False):
     -------
     steps : list of (float, float)
         The loss and the norm of each step that the script prints.
-    tested : str
-        Its line about tests, if there is one.
+    tested : float or None
+        The loss that it says it tested, if it does.
     """
     command = torchrun_command(script, *options, nproc_per_node=nprocs)
     if simulated:
@@ -114,5 +114,5 @@ def train_script(script, nprocs, *options, simulated=False):
         raise RuntimeError(f"{script} ended with status {done.returncode}: {done.stderr}")
     found = re.findall(r"loss (\S+), norm (\S+)", done.stdout)
     steps = [(float(loss), float(norm)) for loss, norm in found]
-    tested = re.search(r"^tested: .*", done.stdout, re.MULTILINE)
-    return steps, tested[0] if tested else ""
+    tested = re.search(r"^tested: loss (\S+)", done.stdout, re.MULTILINE)
+    return steps, float(tested[1]) if tested else None
