@@ -1,12 +1,14 @@
-"""The chapter on devices: updates of its two networks, and the kernels of a timeline."""
+"""The chapter on devices: updates of its networks, compiled functions, a timeline's kernels."""
 
 import torch
+from torch.nn import functional
 
 from d2lmini.devices import gpus
 from d2lmini.language_model import LanguageModel
 from d2lmini.recording import record
 from d2lmini.training import get_params, init_params, train_batch, train_networks
 from simgpu import device_name
+from simgpu.run.cuda.tracing import Compiled
 
 A100S = {"gpu": "a100", "link": "nvlink3", "numerics": False, "quiet": True}
 
@@ -49,6 +51,46 @@ def lenet_update(k, images=256):
     with record(*devices) as recording:
         train_batch(X, y, replicas, devices, lr=0.1)
     return recording.timeline
+
+
+def compiled(function, **options):
+    """Return what `torch.compile` makes of a function or module on simulated GPUs.
+
+    ``simgpu run`` puts it in the place of `torch.compile`; in a notebook it has this name.
+
+    Parameters
+    ----------
+    function : callable or torch.nn.Module
+    **options
+        Of `torch.compile`, such as ``mode="reduce-overhead"`` or ``fullgraph=True``.
+    """
+    return Compiled(lambda note: None, eager=False).compile(function, **options)
+
+
+def language_step(device):
+    """Return the language model, and its forward and backward pass on 16 texts in 16-bit products.
+
+    Parameters
+    ----------
+    device : torch.device
+        A simulated one, which needs no values.
+
+    Returns
+    -------
+    net : LanguageModel
+    step : callable
+        Its argument is the network, or what a compiler has made of it.
+    """
+    net = LanguageModel(width=768, heads=12, layers=12, length=1024).to(device)
+    X = torch.zeros(16, 1024, dtype=torch.int64, device=device)
+
+    def step(net):
+        with torch.autocast(device.type, torch.bfloat16):
+            logits = net(X).flatten(0, 1)
+        functional.cross_entropy(logits, X.flatten()).backward()
+        net.zero_grad()
+
+    return net, step
 
 
 def seconds(timeline):
