@@ -1,4 +1,4 @@
-"""The chapter on devices: updates of its networks, compiled functions, a timeline's kernels."""
+"""The chapter on devices: updates of its networks, and the kernels of a timeline."""
 
 import torch
 from torch.nn import functional
@@ -8,7 +8,6 @@ from d2lmini.language_model import LanguageModel
 from d2lmini.recording import record
 from d2lmini.training import get_params, init_params, train_batch, train_networks
 from simgpu import device_name
-from simgpu.run.cuda.tracing import Compiled
 
 A100S = {"gpu": "a100", "link": "nvlink3", "numerics": False, "quiet": True}
 
@@ -53,20 +52,6 @@ def lenet_update(k, images=256):
     return recording.timeline
 
 
-def compiled(function, **options):
-    """Return what `torch.compile` makes of a function or module on simulated GPUs.
-
-    ``simgpu run`` puts it in the place of `torch.compile`; in a notebook it has this name.
-
-    Parameters
-    ----------
-    function : callable or torch.nn.Module
-    **options
-        Of `torch.compile`, such as ``mode="reduce-overhead"`` or ``fullgraph=True``.
-    """
-    return Compiled(lambda note: None, eager=False).compile(function, **options)
-
-
 def language_step(device):
     """Return the language model, and its forward and backward pass on 16 texts in 16-bit products.
 
@@ -79,14 +64,14 @@ def language_step(device):
     -------
     net : LanguageModel
     step : callable
-        Its argument is the network, or what a compiler has made of it.
+        Its argument is the network, or what a compiler makes of it.
     """
     net = LanguageModel(width=768, heads=12, layers=12, length=1024).to(device)
     X = torch.zeros(16, 1024, dtype=torch.int64, device=device)
 
-    def step(net):
+    def step(call):
         with torch.autocast(device.type, torch.bfloat16):
-            logits = net(X).flatten(0, 1)
+            logits = call(X).flatten(0, 1)
         functional.cross_entropy(logits, X.flatten()).backward()
         net.zero_grad()
 
