@@ -23,7 +23,8 @@ _graph_task = torch._C._current_graph_task_id  # the number of the backward pass
 _next_node = torch._C._autograd._get_sequence_nr  # the number of the next node that autograd makes
 
 
-ONE_LAUNCH = "reduce-overhead", "max-autotune"  # modes whose kernels are launched together
+MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
+ONE_LAUNCH = MODES[1:3]  # the kernels of a graph are launched together
 _OF_MODULES = vars(torch.nn.Module()).keys() - {"_buffers"}  # what all modules have
 _LONGEST = 1000  # list that is searched for tensors
 
@@ -174,6 +175,8 @@ def compile(function, *, mode=None, fullgraph=False):
     >>> sim.trace()[-1].name
     'triton_poi_fused_mul_relu'
     """
+    if mode not in (None, *MODES):
+        raise ValueError(f"mode={mode!r} is none of {', '.join(MODES)}")
     return Region(function, Settings(mode in ONE_LAUNCH, fullgraph))
 
 

@@ -15,6 +15,7 @@ from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
 from simgpu.compiled.regions import (
+    MODES,
     ONE_LAUNCH,
     Region,
     Settings,
@@ -27,7 +28,6 @@ from simgpu.run.cuda import flex_attention, refused
 
 NOTE = "torch.compile takes no time here: times are those once everything is compiled"
 EAGER_NOTE = "what the script compiles runs as eager code (--eager)"
-_MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _LIMIT = "torch._dynamo.config:recompile_limit"
 _DISABLE = "torch.compiler:disable", "torch._dynamo:disable"
@@ -104,8 +104,8 @@ def _check(backend, mode, options):
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    if mode is not None and mode not in _MODES:
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     if backend != "inductor":
         find("torch._dynamo.backends.registry:lookup_backend")(backend)  # raises InvalidBackend
 
