@@ -11,15 +11,19 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import nbformat
 import yaml
 
-from tools import words
+from tools import notebooks, words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
+from tools.editions.rules import suffixes
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
@@ -27,6 +31,9 @@ ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not trans
 MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
     r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |(?:.*\n)+  )"
 )
+LARGE = re.compile(
+    r"\{glue:text\}`(\w+)`(백만|십억)"
+)  # a glued number, and the unit of the English
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
 
@@ -49,6 +56,8 @@ class Translation:
         Blocks that have no translation, and stay English.
     headings : dict
         English headings, by what stands in their place.
+    value_of : callable, optional
+        Takes what a role names, returns the glued number.
     """
 
     language: str
@@ -56,6 +65,7 @@ class Translation:
     used: set = field(default_factory=set)
     missing: list = field(default_factory=list)
     headings: dict = field(default_factory=dict)
+    value_of: Callable = None
 
     def translated(self, block):
         """Return the translation of a block, None where there is none."""
@@ -64,7 +74,8 @@ class Translation:
             self.missing.append(block)
             return None
         self.used.add(key)
-        return self.table[key]
+        new = self.table[key]
+        return suffixes.put(new, self.value_of) if self.value_of else new
 
     def page(self, notebook):
         """Translate a page, in place."""
@@ -76,6 +87,7 @@ class Translation:
             info = cell.metadata.get("mystnb", {})
             if alt := pages.alternative_text(cell):
                 info["image"]["alt"] = self.translated(alt) or alt
+                notebooks.describe_timeline(cell)
             for name in {"code_prompt_hide", "code_prompt_show"} & set(info):
                 info[name] = cell.source.partition("\n")[0][2:]
 
@@ -94,6 +106,7 @@ class Translation:
         new = self.translated(block)
         if new is None:
             return f"{ENGLISH}\n{block}" if MARKED.match(block) else block
+        new = LARGE.sub(lambda match: match[0].removesuffix(match[2]), new)
         if block.startswith("#"):
             self.headings[new.lstrip("# ")] = block.lstrip("# ")
         return new
@@ -143,13 +156,52 @@ def glued(value, language, table):
         lambda word: end.format(table.get(word[1], word[1])),
         value,
     )
-    if language == "zh":
+    if language in ("ko", "zh"):
         value = re.sub(r"(?<=\d) %", "%", value)
     if language != "tr":
         return value
     swap = str.maketrans(".,", ",.")
     value = re.sub(r"\d[\d.,]*\d", lambda number: number[0].translate(swap), value)
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
+
+
+def glued_value(notebook, root, role):
+    """Return the number that a role shows in Turkish: ``name`` here, ``page::name:s`` elsewhere."""
+    page, _, name = role.rpartition("::")
+    if page:
+        notebook = nbformat.read(root / page, as_version=4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.get("metadata", {}).get("scrapbook", {}).get("name") == name.split(":")[0]:
+                value = output["data"]["application/papermill.record/text/plain"]
+                return (glued(value, "tr", {}) if page else value).strip("'")
+    raise KeyError(role)
+
+
+def count_in_myriads(notebook, texts):
+    """Write glued millions and billions as Korean does, where the texts have their unit behind.
+
+    The text loses the unit, so all uses of such a number must have it.
+    """
+    units = {name: unit for text in texts for name, unit in LARGE.findall(text)}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if unit := units.get(output.get("metadata", {}).get("scrapbook", {}).get("name")):
+                data = output["data"]
+                data.update({kind: f"'{in_myriads(value, unit)}'" for kind, value in data.items()})
+
+
+def in_myriads(value, unit):
+    """Return a Korean number of millions or billions, which Korean counts in 10^4 and 10^8.
+
+    Examples
+    --------
+    >>> in_myriads("6.7", "십억"), in_myriads("604", "백만"), in_myriads("38", "백만")
+    ('67억', '6억 400만', '3800만')
+    """
+    number = int(Decimal(str(value).strip("'")) * {"백만": 10**6, "십억": 10**9}[unit])
+    parts = ((number // 10**8, "억"), (number % 10**8 // 10**4, "만"))
+    return " ".join(f"{count}{name}" for count, name in parts if count)
 
 
 def write(language, root=ROOT, place=None, *, unreviewed=False):
@@ -224,6 +276,9 @@ def write_page(name, translation, table, root, place):
     notebook = pages.read_page(root, name).notebook
     if translation.table:
         convert_glued(notebook, translation.language, table)
+        if translation.language == "tr":
+            translation.value_of = partial(glued_value, notebook, root)
+        count_in_myriads(notebook, translation.table.values())
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():
