@@ -22,6 +22,13 @@ LAUNCHES = 0.04
 BITS = {"float8": "8-bit", "int8": "8-bit", "bfloat16": "16-bit", "float16": "16-bit"}
 ANY = ""
 STATED = "stated launches"
+# What is said of `Kind.limit`. It is not the largest share, which reports call "limited by".
+LIMITS = {
+    "launches": f"launches take {100 * LAUNCHES:g} % or more",
+    STATED: f"stated launches take {100 * LAUNCHES:g} % or more",
+    "wires": "wires take more than kernels",
+    "kernels": "kernels take more than wires",
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class Kind:
             self.gpu.upper() or "any GPU", self.numbers, self.code, self.place,
             "experts" if self.model == "experts" else "",
             "split sequences" if self.sequences == "split" else "",
-            self.limit and f"limited by {self.limit}",
+            self.limit and LIMITS[self.limit],
         ]  # fmt: skip
         return ", ".join(word for word in words if word)
 

@@ -31,16 +31,16 @@ def _gain(records, steps):
     if not after.kernels:
         return
     made = steps.count() or 1
-    each = "a step" if steps.count() else "the run"
+    whose = "a step's" if steps.count() else "its"
     (times, own_times), (launches, own_launches) = (
         [quantity(seconds / made, "s") for seconds in pair]
         for pair in ((before.device, after.device), (before.host, after.host))
     )
     yield (
-        f"compiled: {before.seconds / after.seconds:.2f} times as fast as eager code (--eager); on "
-        f"a rank {each} has {after.kernels / made:,.0f} kernels instead of "
-        f"{before.kernels / made:,.0f}, which take {own_times} instead of {times}, and their "
-        f"launches {own_launches} instead of {launches}"
+        f"compiled: {before.seconds / after.seconds:.2f} times as fast as eager code (--eager); "
+        f"{after.kernels / made:,.0f} of {whose} kernels on a rank are compiled, instead of "
+        f"{before.kernels / made:,.0f} eager ones, which take {own_times} instead of {times}, and "
+        f"their launches {own_launches} instead of {launches}"
     )
 
 

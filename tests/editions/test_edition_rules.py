@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from support.paths import ROOT
 
-from tools.editions.rules import block, first_uses, problems, read_terms, terms
+from tools.editions.rules import avoided, block, first_uses, problems, read_terms, suffixes, terms
 
 TERMS = {language: read_terms(language) for language in ("tr", "ko", "zh")}
 
@@ -29,7 +29,7 @@ RIGHT = {
     "zh": """\
 **数据并行**（data parallelism）切分小批量。两块A100需要\
 {glue:text}`two_epoch`秒（{numref}`fig-one`），\
-比`to`在[峰值](devices.ipynb#peak)的80%下处理12,288个样例多0.108秒。为什么？""",
+比`to`在[峰值](devices.ipynb#peak)的80%下处理12,288个样本多0.108秒。为什么？""",
 }
 
 
@@ -79,6 +79,23 @@ def test_another_word_for_a_term_is_found(language, old, new, said):
     assert found == [f"warning: term: {said}"]
 
 
+AVOIDED = [
+    ("One job runs.", "一个作业在运行。", "一个任务在运行。", "作业, say 任务"),
+    ("It fits into memory.", "内存放得下。", "显存放得下。", "内存, say 显存"),
+    ("It is in host memory.", "它在显存或内存里。", "它在主机内存里。", None),
+    ("The host launches it.", "主机启动之后继续。", "主机提交之后继续。", "启动, say 提交"),
+    ("torchrun launches two.", "torchrun提交两个。", "torchrun启动两个进程。", None),
+    ("Two examples.", "两个样例。", "两个样本。", "样例, say 样本"),
+]
+
+
+@pytest.mark.parametrize(("english", "wrong", "right", "said"), AVOIDED)
+def test_a_word_that_misleads_is_found_where_it_does(english, wrong, right, said):
+    found = [text for text in reports("zh", english, wrong) if "avoided" in text]
+    assert found == ([f"error: avoided: {said}"] if said else [])
+    assert not any("avoided" in text for text in reports("zh", english, right))
+
+
 LEFT_OVER = [
     ("tr", "The host waits for each of the GPUs.", "Ana makine waits for each of the GPUs."),
     ("tr", "Most messages are hidden.", "Ana most messages gizlenir."),
@@ -96,11 +113,12 @@ def test_english_that_was_left_is_found(language, english, translated):
 
 TYPOGRAPHY = [
     ("tr", "In {numref}`fig-a`.", "{numref}`fig-a`'da.", "a suffix at a role"),
-    ("tr", "Of {glue:text}`x`.", "{glue:text}`x`'in.", "a suffix at a role"),
-    ("tr", "Of {glue:text}`x`.", "{glue:text}`x`lik.", "a suffix at a role"),
+    ("tr", "Of {glue:text}`x`.", "{glue:text}`x`'in.", "a suffix at a glued number"),
+    ("tr", "Of {glue:text}`x`.", "{glue:text}`x`lik.", "a suffix at a glued number"),
     ("tr", "Fewer than {n}", "{n}'den az", "a suffix at a role"),
     ("tr", "80 % of it.", "80%'i.", "% goes in front"),
     ("tr", "Yes: it does.", "Evet：öyle.", "full width"),
+    ("zh", "80 % of it.", "它的80 %。", "space"),
     ("zh", "A GPU computes.", "GPU 。", "space"),
     ("zh", "A GPU computes.", "ＧＰＵ计算。", "full width"),
     ("zh", "And so on...", "等等...", "…… for an ellipsis"),
@@ -132,6 +150,25 @@ def test_a_slip_of_typography_is_found(language, english, translated, said):
     assert any(text.startswith(f"error: typography: {said}") for text in found)
 
 
+AVOIDED_IN_KOREAN = [  # what a reader stumbles over, and what is right
+    ("랭크마다 제 토큰이 있다.", "랭크마다 자기 토큰이 있다."),
+    ("시뮬레이션한 GPU에서 실행합니다.", "GPU를 시뮬레이션한 것입니다."),
+    ("커널의 실행을 요청합니다.", "커널을 론치합니다."),
+    ("큰 곱은 빠릅니다.", "큰 행렬 곱셈은 빠르고, 두 크기의 곱은 같습니다."),
+    ("많은 독자를 위해.", "GPU가 더 많다면."),
+    ("식 {eq}`eq-a`가 그렇습니다.", "식 {eq}`eq-a`의 값이 그렇습니다."),
+    ("$$\na\n$$\n의 비율이 쉽니다.", "$$\na\n$$\n이 비율은 작습니다."),
+    ("올게더와 `a`.", "[올개더](올게더.md)와 `올게더`."),
+]
+
+
+@pytest.mark.parametrize(("wrong", "right"), AVOIDED_IN_KOREAN)
+def test_what_jars_in_korean_is_found(wrong, right):
+    said = re.compile("error: (?:avoided|typography: a particle at a formula)")
+    assert sum(bool(said.match(text)) for text in reports("ko", "It is.", wrong)) == 1
+    assert not any(said.match(text) for text in reports("ko", "It is.", right))
+
+
 SHOWN_ASTERISKS = [
     ("zh", "It reached **{glue:text}`x` TFLOP/s** then.", "达到了**{glue:text}`x` TFLOP/s**。"),
     ("zh", "Here **(a)** is right.", "这里**(a)**是对的。"),
@@ -150,6 +187,9 @@ RIGHT_BLOCKS = [
     ("tr", "## In {numref}`fig-a`", "## {numref}`fig-a` içinde"),
     ("tr", "Of {glue:text}`x` s.", "%{glue:text}`x` oranında."),
     ("tr", "On GPUs, $k$ of them.", "GPU'larda, $k$'sında."),
+    ("tr", "In {glue:text}`x` of the time.", "Sürenin {glue:text}`x`'sinde."),
+    ("tr", "$2000 \\cdot 0.004 = 8$ ms.", "$2000 \\cdot 0{,}004 = 8$ ms."),
+    ("tr", "The launches' lane is full.", "Başlatmaların şeridi doludur."),
     ("tr", "PyTorch 2.11 takes 0.5 s.", "PyTorch 2.11 ile 0,5 s sürer."),
     ("tr", "It is so from 2.13 on, in PyTorch.", "PyTorch'ta 2.13'ten beri böyledir."),
     ("tr", "It is in chapter 3.", "Bu, 3. bölümdedir."),
@@ -332,3 +372,54 @@ def test_the_english_of_a_page_agrees_with_itself_in_all_rules_of_form():
         marks, _ = block.take_apart(part)
         assert block.differing(marks, block.take_apart(part)[0]) == []
         assert list(block.stars(part, part)) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "suffixed"),
+    [
+        ("%24", "ünü ü te ün lük"),
+        ("59", "unu u da un luk"),
+        ("%6", "sını sı da nın lık"),
+        ("40", "ını ı ta ın lık"),
+        ("1.300", "ünü ü de ün lük"),
+        ("3.000", "ini i de in lik"),
+        ("0,05", "ini i te in lik"),
+        ("1,20", "sini si de nin lik"),
+        ("2,0", "ını ı da ın lık"),
+        ("7,3 ms", "sini si de nin lik"),
+        ("13 milyon", "unu u da un luk"),
+    ],
+)
+def test_a_suffix_follows_the_number_as_it_is_read(value, suffixed):
+    after_two = ["sini", "si", "de", "nin", "lik"]
+    assert [suffixes.harmonised(value, suffix) for suffix in after_two] == suffixed.split()
+
+
+def test_suffixes_are_put_at_glued_numbers_alone():
+    text = "{glue:text}`a`'sinde, {glue:text}`p.ipynb::b:s`'den çok, `a`'da"
+    shown = {"a": "%24", "p.ipynb::b:s": "40"}
+    put = suffixes.put(text, shown.__getitem__)
+    assert put == "{glue:text}`a`'ünde, {glue:text}`p.ipynb::b:s`'tan çok, `a`'da"
+    with pytest.raises(ValueError, match="put a noun there"):
+        suffixes.harmonised("0,5 s (simüle)", "de")
+
+
+@pytest.mark.parametrize(
+    ("english", "translated", "said"),
+    [
+        ("The others wait.", "Ötekiler bekler.", "ötekiler, say diğer"),
+        ("It is too large.", "Üç kat fazla büyük.", "kat fazla, say olması gerekenin ... katı"),
+        ("Four stripes are a sum.", "Dört şerit toplamdır.", "şerit, say çizgi"),
+    ],
+)
+def test_an_avoided_word_is_found(english, translated, said):
+    assert any(
+        text.startswith(f"error: avoided: {said}") for text in reports("tr", english, translated)
+    )
+
+
+def test_each_avoided_word_is_one():
+    for path in (ROOT / "editions").glob("*/avoided.csv"):
+        rows = avoided.read(path.parent.name)
+        assert rows
+        assert len({pattern.pattern for pattern, _, _ in rows}) == len(rows)

@@ -58,7 +58,7 @@ WORDS = {
         "流": "chapters/auto-parallelism",
         "时间线": "chapters/devices",
         "数据并行": "chapters/multiple-gpus",
-        "内存": "chapters/devices",
+        "显存": "chapters/devices",
         "小批量": "chapters/multiple-gpus",
         "时钟": "chapters/devices",
         "all-reduce": "chapters/multiple-gpus",

@@ -1,45 +1,53 @@
 """The package as people install it: its wheel, in an environment that has nothing else.
 
-PyTorch is the version in requirements.txt, or that in ``TORCH``, and Python is that of the tests,
-or ``WITH``: ``TORCH=2.15.0 WITH=python3.13 make test-all PARTS=tests/readers/test_installed.py``.
-That may be the build with CUDA, of 5 GB.
+PyTorch is the version in requirements.txt, and in another environment the newest that the wheel's
+metadata allow, which may be the build with CUDA, of 5 GB. ``TORCH`` names one version instead, and
+``WITH`` another Python than that of the tests:
+``TORCH=2.14.1 WITH=python3.13 make test-all PARTS=tests/readers/test_installed.py``.
 """
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
+from packaging.version import Version
 from support.paths import ROOT
 
 from tools.readers.downloads import build_wheel
 
 README = (ROOT / "simgpu" / "README.md").read_text(encoding="utf-8")
 pytestmark = [pytest.mark.process, pytest.mark.exhaustive, pytest.mark.timeout(1800)]
+PINNED = re.search(r"^torch==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)[1]
+NEWEST = "newest"
+RELEASES = [os.environ["TORCH"]] if "TORCH" in os.environ else [PINNED, NEWEST]
 
 
-def wanted():
-    """Return the version of PyTorch."""
-    pinned = re.search(r"^torch==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    return os.environ.get("TORCH", pinned[1])
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """Return the folder of the commands of an environment with the wheel."""
+@pytest.fixture(scope="module", params=RELEASES)
+def installed(request, tmp_path_factory):
+    """Yield the folder of the commands of an environment with the wheel."""
     folder = tmp_path_factory.mktemp("installed")
     wheel = folder / build_wheel(ROOT, folder)
     python = os.environ.get("WITH", sys.executable)
     subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
     python = folder / "venv" / "bin" / "python"
+    of_torch = [] if request.param == NEWEST else [f"torch=={request.param}"]
     subprocess.run(
-        [python, "-m", "pip", "install", "-q", wheel, f"torch=={wanted()}"],
+        [python, "-m", "pip", "install", "-q", wheel, *of_torch],
         check=True,
         cwd=folder,
         env=environment(),
     )
-    return python.parent
+    program = "import torch; print(torch.__version__.partition('+')[0])"
+    release = output_of(python, "-c", program, cwd=folder).strip()
+    if request.param == NEWEST:
+        assert Version(release) > Version(PINNED)
+    else:
+        assert release == request.param
+    yield python.parent
+    shutil.rmtree(folder)  # up to 5 GB
 
 
 def environment():

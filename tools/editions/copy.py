@@ -3,13 +3,18 @@
 All tools run unchanged in the copy, since each takes the folder that it stands in for the book's.
 """
 
+# ruff: noqa: RUF001, RUF002
+
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -18,6 +23,7 @@ import yaml
 from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
+from tools.editions.rules import suffixes
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
@@ -25,6 +31,9 @@ ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not trans
 MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
     r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |(?:.*\n)+  )"
 )
+LARGE = re.compile(
+    r"\{glue:text\}`(\w+)`(백만|십억)"
+)  # a glued number, and the unit of the English
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
 
@@ -47,6 +56,8 @@ class Translation:
         Blocks that have no translation, and stay English.
     headings : dict
         English headings, by what stands in their place.
+    value_of : callable, optional
+        Takes what a role names, returns the glued number.
     """
 
     language: str
@@ -54,6 +65,7 @@ class Translation:
     used: set = field(default_factory=set)
     missing: list = field(default_factory=list)
     headings: dict = field(default_factory=dict)
+    value_of: Callable = None
 
     def translated(self, block):
         """Return the translation of a block, None where there is none."""
@@ -62,7 +74,8 @@ class Translation:
             self.missing.append(block)
             return None
         self.used.add(key)
-        return self.table[key]
+        new = self.table[key]
+        return suffixes.put(new, self.value_of) if self.value_of else new
 
     def page(self, notebook):
         """Translate a page, in place."""
@@ -92,6 +105,7 @@ class Translation:
         new = self.translated(block)
         if new is None:
             return f"{ENGLISH}\n{block}" if MARKED.match(block) else block
+        new = LARGE.sub(lambda match: match[0].removesuffix(match[2]), new)
         if block.startswith("#"):
             self.headings[new.lstrip("# ")] = block.lstrip("# ")
         return new
@@ -130,17 +144,63 @@ def glued(value, language, table):
     --------
     >>> glued("1,234.5 ms (simulated)", "tr", {"simulated": "simüle"}), glued("12%", "tr", {})
     ('1.234,5 ms (simüle)', '%12')
+    >>> glued("1,234.5 ms (simulated)", "zh", {"simulated": "模拟"}), glued("12 %", "zh", {})
+    ('1,234.5 ms（模拟）', '12%')
     """
     if not isinstance(value, str):
         return value
+    start, end = (" ?", "（{}）") if language == "zh" else ("", "({})")
     value = re.sub(
-        rf"\(({'|'.join(pages.CLOCKS)})\)", lambda word: f"({table.get(word[1], word[1])})", value
+        rf"{start}\(({'|'.join(pages.CLOCKS)})\)",
+        lambda word: end.format(table.get(word[1], word[1])),
+        value,
     )
+    if language in ("ko", "zh"):
+        value = re.sub(r"(?<=\d) %", "%", value)
     if language != "tr":
         return value
     swap = str.maketrans(".,", ",.")
     value = re.sub(r"\d[\d.,]*\d", lambda number: number[0].translate(swap), value)
     return re.sub(r"([\d,.]*\d) ?%", r"%\1", value)
+
+
+def glued_value(notebook, root, role):
+    """Return the number that a role shows in Turkish: ``name`` here, ``page::name:s`` elsewhere."""
+    page, _, name = role.rpartition("::")
+    if page:
+        notebook = nbformat.read(root / page, as_version=4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if output.get("metadata", {}).get("scrapbook", {}).get("name") == name.split(":")[0]:
+                value = output["data"]["application/papermill.record/text/plain"]
+                return (glued(value, "tr", {}) if page else value).strip("'")
+    raise KeyError(role)
+
+
+def count_in_myriads(notebook, texts):
+    """Write glued millions and billions as Korean does, where the texts have their unit behind.
+
+    The text loses the unit, so all uses of such a number must have it.
+    """
+    units = {name: unit for text in texts for name, unit in LARGE.findall(text)}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if unit := units.get(output.get("metadata", {}).get("scrapbook", {}).get("name")):
+                data = output["data"]
+                data.update({kind: f"'{in_myriads(value, unit)}'" for kind, value in data.items()})
+
+
+def in_myriads(value, unit):
+    """Return a Korean number of millions or billions, which Korean counts in 10^4 and 10^8.
+
+    Examples
+    --------
+    >>> in_myriads("6.7", "십억"), in_myriads("604", "백만"), in_myriads("38", "백만")
+    ('67억', '6억 400만', '3800만')
+    """
+    number = int(Decimal(str(value).strip("'")) * {"백만": 10**6, "십억": 10**9}[unit])
+    parts = ((number // 10**8, "억"), (number % 10**8 // 10**4, "만"))
+    return " ".join(f"{count}{name}" for count, name in parts if count)
 
 
 def write(language, root=ROOT, place=None, *, unreviewed=False):
@@ -215,6 +275,9 @@ def write_page(name, translation, table, root, place):
     notebook = pages.read_page(root, name).notebook
     if translation.table:
         convert_glued(notebook, translation.language, table)
+        if translation.language == "tr":
+            translation.value_of = partial(glued_value, notebook, root)
+        count_in_myriads(notebook, translation.table.values())
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():

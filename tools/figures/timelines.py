@@ -88,7 +88,7 @@ def kernel_start() -> Canvas:
     top = 46
     for heading, names, launch, decides in cases:
         canvas.text(14, top - 22, heading, LARGE, "start", bold=True, fit=410)
-        lanes = Lanes(canvas, left=84, top=top, unit=38)
+        lanes = Lanes(canvas, left=102, top=top, unit=38)
         for name in names:
             lanes.lane(name)
         for kernel, start in ("A", 0), ("B", launch):

@@ -44,7 +44,8 @@ def test_the_kind_of_a_run():
     assert many == Kind("h100", "8-bit", "kernels", "compiled", "several nodes", "experts",
                         "split")  # fmt: skip
     assert str(many) == (
-        "H100, 8-bit, compiled, several nodes, experts, split sequences, limited by kernels"
+        "H100, 8-bit, compiled, several nodes, experts, split sequences, "
+        "kernels take more than wires"
     )
 
 

@@ -29,8 +29,9 @@ for step in range(3):
     print("loss", loss.item())
 """
 GAIN = re.compile(
-    r"note: compiled: (\d+\.\d\d) times as fast as eager code \(--eager\); on a rank a step has "
-    r"(\d+) kernels instead of (\d+), which take \d.* instead of \d.*, and their launches \d.*"
+    r"note: compiled: (\d+\.\d\d) times as fast as eager code \(--eager\); (\d+) of a step's "
+    r"kernels on a rank are compiled, instead of (\d+) eager ones, which take \d.* instead "
+    r"of \d.*, and their launches \d.*"
 )
 
 

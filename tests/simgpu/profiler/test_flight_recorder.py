@@ -1,5 +1,6 @@
 """The flight recorder: what a rank has called, and files after a hang that PyTorch's tool reads."""
 
+import gc
 import json
 import pickle
 
@@ -43,6 +44,7 @@ def analyse(folder):
     """Return what PyTorch's analyser finds: calls that are not as they should be."""
     args = JobConfig().parse_args([str(folder)])
     details, version = read_dir(args)
+    gc.enable()  # it leaves the collector off
     collectives = build_db(details, args, version).collectives
     return [c for c in collectives if c.missing_ranks or not c.pass_check]
 

@@ -1,7 +1,7 @@
 """What programs can check in one translated block: markup, numbers, sentences and length.
 
-`problems` also asks `typography` and `terms`. Programs see the form and never the sense: a
-negation that got lost passes all of it.
+`problems` also asks `typography`, `avoided` and `terms`. Programs see the form and never the
+sense: a negation that got lost passes all of it.
 """
 
 # ruff: noqa: RUF001
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 
-from tools.editions.rules import numbers, typography
+from tools.editions.rules import avoided, numbers, typography
 from tools.editions.rules import terms as words
 from tools.editions.rules.marks import FORMULA, HIDDEN, ITEM, take_apart
 
@@ -67,6 +67,7 @@ def problems(language, english, translated, terms):
     found += [("error", text) for text in stars(english, translated)]
     found += numbers.differing(language, source, prose, in_code=not marks and "**" not in english)
     found += [("error", f"typography: {text}") for text in typography.slips(language, translated)]
+    found += [("error", text) for text in avoided.found(language, source, prose)]
     found += [("warning", text) for text in numbers.names(source, prose)]
     found += [("warning", text) for text in lengths(language, source, prose)]
     found += [("warning", text) for text in typography.doubts(language, prose)]

@@ -32,7 +32,7 @@ HEADING = re.compile(r"^(#{1,6}) ", re.MULTILINE)
 
 NO_TITLE = {None, "{figure}", "{figure-md}", "{image}", "{include}", "{raw}", "{code-cell}"}
 OPTIONS_WITH_WORDS = {"answer", "alt", "title", "caption"}
-THOUSANDS = re.compile(r"(?<=\d)\{,\}(?=\d{3}(?!\d))")
+THOUSANDS = re.compile(r"(?<=\d)(?<!\b0)\{,\}(?=\d{3}(?!\d))")
 FORMULA_WORDS = re.compile(r"\\(?:text|textbf|mathrm)\{[^{}]*\}")
 PIECE_OF_FORMULA = re.compile(r"\\\w+|.")
 WORDS_OF_TAGS = re.compile(r"\b(?:alt|title|aria-label)=(\"[^\"]*\"|'[^']*')")

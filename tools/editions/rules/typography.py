@@ -5,26 +5,34 @@
 import re
 from operator import and_
 
+from tools.editions.rules.suffixes import AFTER_TWO
+
 HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 HANGUL = "\uac00-\ud7a3"
 SKIPPED = re.compile(  # one letter stands for each of these, so that what is beside it is seen
-    r"(?P<glue>\{(?:glue|numref|eq)[\w:]*\}`[^`]*`)|(?P<field>\{[a-z_]*\}(?!`))"
+    r"(?P<number>\{glue[\w:]*\}`[^`]*`)|(?P<glue>\{(?:numref|eq)[\w:]*\}`[^`]*`)|(?P<field>\{[a-z_]*\}(?!`))"
     r"|(?P<role>\{[\w:+-]+\}`[^`]*`)"
-    r"|(?P<code>(?<!`)(`+)(?!`).+?(?<!`)\5(?!`)|\$\$.+?\$\$|(?<!\\)\$[^$]+\$|<https?:[^<>]*>)"
+    r"|(?P<code>(?<!`)(`+)(?!`).+?(?<!`)\6(?!`)|\$\$.+?\$\$|(?<!\\)\$[^$]+\$|<https?:[^<>]*>)"
     r"|(?P<link>(?<=\])\([^()\s]*\)|</?[A-Za-z][^<>:]*(?:\"[^<>]*)?>|&\w+;)",
     re.DOTALL,
 )
-STAND_IN = {"glue": "\x02", "field": "\x02", "role": "\x03", "code": "\x01", "link": ""}
+STAND_IN = {
+    "number": "\x02", "glue": "\x02", "field": "\x02", "role": "\x03", "code": "\x01", "link": ""
+}  # fmt: skip
 MACHINE_LINE = re.compile(r"^(?::{3,}\{[\w-]+\}|:[a-z][\w-]*:(?=\s)|#{1,6} )", re.MULTILINE)
 BOLD_END = re.compile(rf"([，。：；？！、）])(\*\*) *(?=[{HAN}A-Za-z0-9\x01-\x03])")
-SHAPE = re.compile(r"\([\d\s,.×\x01-\x03]+\)")  # (10, 20) keeps its half-width brackets
+SHAPE = re.compile(r"\([\d\s,.×\x01-\x04]+\)")  # (10, 20) keeps its half-width brackets
 FENCED = re.compile(r"(?:`{3,}|~{3,})(?!\{glossary)")
 
 RULES = {
     "tr": [
         (r"[\x02\x03]['’]\w*", "a suffix at a role, put a noun there"),
         (r"\x02[a-zçğıöşüâî]+", "a suffix at a role, put a noun there"),
-        (r"(?:\d|\x02) ?%(?!\w)", "% goes in front"),
+        (
+            rf"\x04(?:[a-zçğıöşüâî]|['’](?!(?:{'|'.join(AFTER_TWO)})(?!\w)))\w*",
+            "a suffix at a glued number, write it as after iki",
+        ),
+        (r"(?:\d|[\x02\x04]) ?%(?!\w)", "% goes in front"),
         (
             r"(?<![\w-])(?:GPU|CPU|CUDA|NCCL|LeNet|ResNet|PyTorch|NVLink|PCIe|NVIDIA|DDP|FSDP"
             r"|ZeRO|MFU|[AHV]100)(?:lar|ler|da|de|ta|te|dan|den|ya|ye|yı|yi|yu|yü|nun|nin|ın|in"
@@ -50,6 +58,7 @@ RULES = {
         (rf"[{HAN}] +[A-Za-z0-9\x01-\x03]|[A-Za-z0-9\x01-\x03%] +[{HAN}]", "space"),
         (rf"[{HAN}] +[{HAN}]|[，。；：？！、）]+ +[{HAN}A-Za-z0-9\x01-\x03]", "space"),
         (rf"[{HAN}\x01-\x03A-Za-z0-9] +[，。；：？！、（）]", "space"),
+        (r"[\d\x02] +%(?!\w)", "space"),
         (rf"(?<=[{HAN}，。])[\"']|[\"'](?=[{HAN}])", "straight quotation mark"),
         (r"您|(?<![申邀])请(?!求)", "the reader is 你, without 请"),
         (r"[０-９Ａ-Ｚａ-ｚ]", "full width"),
@@ -60,6 +69,11 @@ RULES = {
     code: [(re.compile(pattern), why) for pattern, why in rules] for code, rules in RULES.items()
 }
 BROKEN_LINE = re.compile(r"(\S)\n(?!\s*(?:[-*+|:>]|\d+\. |#)|\s|\s*$)(\S)")
+AT_FORMULA = re.compile(  # Korean: nobody knows how its number is read, and what ends before it
+    r"\{eq\}`[^`]*`(?:은|는|이|가|을|를|과|와|로|으로)(?![가-힣])"
+    r"|^(?:의|만큼(?:의|이)?|이므로|입니다|이고|이며|을|를|가|은|는)(?=[ ,.])",
+    re.MULTILINE,
+)
 POLITE = re.compile(r"(?:니다|니까|세요|까요|시오|죠|어요|아요|해요)[.?!]")
 PLAIN = re.compile(r"(?<![니시])다\.(?=\s|$)")
 
@@ -95,7 +109,11 @@ def slips(language, block):
     """
     if FENCED.match(block):
         return
-    text = SKIPPED.sub(lambda match: STAND_IN[match.lastgroup], MACHINE_LINE.sub("", block))
+    if language == "ko":
+        for match in AT_FORMULA.finditer(block):
+            yield f"a particle at a formula, put a noun there or end the sentence {match[0]!r}"
+    stand_in = STAND_IN | ({"number": "\x04"} if language == "tr" else {})
+    text = SKIPPED.sub(lambda match: stand_in[match.lastgroup], MACHINE_LINE.sub("", block))
     if language == "zh":
         for match in BOLD_END.finditer(text):
             yield f"punctuation goes behind bold, {match[2] + match[1]!r}"
@@ -103,7 +121,7 @@ def slips(language, block):
     text = SHAPE.sub("\x01", text.replace("**", ""))
     for pattern, why in RULES[language]:
         for match in pattern.finditer(text):
-            shown = re.sub("[\x01-\x03]", "…", match[0])
+            shown = re.sub("[\x01-\x04]", "…", match[0])
             yield f"{why} {shown!r}"
     if language == "zh" and (match := BROKEN_LINE.search(text)) and not text.startswith("|"):
         yield f"one line a paragraph {match[1] + '⏎' + match[2]!r}"
