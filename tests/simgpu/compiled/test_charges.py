@@ -491,3 +491,15 @@ def test_eager_code_in_a_checkpoint_stays_eager_when_it_is_done_again(x):
     forward = [span.name for span in kernels(lambda: layer(y))]
     assert forward[:3] == ["exp", "tanh", "mul"]
     assert sorted(again) == sorted(plain + forward)
+
+
+def halves(x):
+    out = torch.empty_like(x)
+    out[: N // 2] = x[: N // 2].mm(x)
+    out[N // 2 :] = x[N // 2 :].mm(x)
+    return out
+
+
+def test_what_is_written_to_other_parts_of_a_tensor_is_computed(x):
+    names = [span.name for span in kernels(lambda: Region(halves)(x))]
+    assert names.count("mm") == 2

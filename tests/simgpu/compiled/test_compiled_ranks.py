@@ -278,3 +278,21 @@ def test_a_sharded_layer_keeps_what_a_compiler_keeps():
     each = 4 * 8192 * 1024
     assert eager == pytest.approx((4 * 3 + 3) * each, rel=0.05)
     assert compiled == pytest.approx((4 + 3) * each, rel=0.05)  # products, and inputs of layers
+
+
+@pytest.mark.parametrize("as_view", [False, True])
+def test_ddp_computes_all_gradients_of_a_compiled_model(as_view):
+    def run(rank, wraps):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        model = nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(4)]).to(device)
+        if wraps:
+            model = DDP(model, gradient_as_bucket_view=as_view)
+        sim.compile(model)(torch.ones(8, WIDTH, device=device)).sum().backward()
+        sim.synchronize()
+
+    def products(wraps):
+        sim.spawn(run, args=(wraps,), numerics=False)
+        return sum(span.name in ("mm", "addmm") for span in sim.trace())
+
+    assert products(wraps=True) == products(wraps=False) > 8
