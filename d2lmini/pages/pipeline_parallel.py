@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from dataclasses import dataclass
+from functools import partial
 
 import matplotlib.pyplot as plt
 import torch
@@ -357,3 +358,42 @@ def language_on_one(steps=3, max_norm=0.5):
         return [parameter.detach().cpu() for parameter in model.parameters()]
 
     return sim.spawn(train)[0]
+
+
+def mistakes(sum_tied, clip):
+    """Return by name how the chapter's ``train`` is called: once right, and with each mistake.
+
+    Parameters
+    ----------
+    sum_tied, clip : callable
+        ``f(rank, part, ends)``, which sum the gradients of the tied matrix and clip all of them.
+
+    Returns
+    -------
+    dict of str to dict
+    """
+    labels = SMALL[2] // 4 * SMALL[3]  # of one of four micro-batches
+    return {
+        "all right": {"finish": [sum_tied, clip]},
+        "tied parts not summed": {"finish": [clip]},
+        "clipped by stage": {"finish": [sum_tied, partial(_clip, of_stage=True)]},
+        "tied counted twice": {"finish": [sum_tied, partial(_clip, of_stage=False)]},
+        "divided by m twice": {"finish": [sum_tied, clip], "loss_fn": _divided},
+        "labels of i + 1": {"finish": [sum_tied, clip], "shift": labels},
+    }
+
+
+def _clip(rank, part, ends, of_stage, max_norm=0.5):
+    """Clip by the norm of one stage, or by one in which the tied matrix counts twice."""
+    gradients = [parameter.grad for parameter in part.parameters()]
+    is_last = rank == dist.get_world_size() - 1
+    counted = gradients[:-1] if is_last and of_stage else gradients
+    square = sum((gradient**2).sum() for gradient in counted)
+    if not of_stage:
+        dist.all_reduce(square)
+    for gradient in gradients:
+        gradient.mul_((max_norm / square.sqrt()).clamp(max=1))
+
+
+def _divided(out, y):
+    return functional.cross_entropy(out, y) / 4

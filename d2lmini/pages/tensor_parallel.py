@@ -197,7 +197,7 @@ def pass_seconds(make, shape, nprocs=1, forward=None, **machine):
     shape : tuple of int
         Of the rank's input.
     nprocs : int
-        A100s with NVLink, of which one is looked at.
+        GPUs, by default A100s with NVLink, of which one is looked at.
     forward : callable
         ``forward(module, x)``, the pass to be timed; by default forward and backward.
     **machine
@@ -216,15 +216,13 @@ def pass_seconds(make, shape, nprocs=1, forward=None, **machine):
                 timer.stop()
         return timer.times[-1]
 
-    return sim.spawn(on_rank, nprocs=nprocs, **A100S, **machine)[0]
+    return sim.spawn(on_rank, nprocs=nprocs, **A100S | machine)[0]
 
 
-def bus_bandwidth(t, network, nbytes):
-    """Return the bus bandwidth of an all-reduce over t A100s, eight in a node with NVLink."""
+def bus_bandwidth(t, network, nbytes, gpu="a100", link="nvlink3"):
+    """Return the bus bandwidth of an all-reduce over t GPUs, eight in a node with NVLink."""
     nodes = max(t // 8, 1)
-    cluster = build_cluster(
-        t, "a100", "nvlink3", nodes=nodes, network=network if nodes > 1 else None
-    )
+    cluster = build_cluster(t, gpu, link, nodes=nodes, network=network if nodes > 1 else None)
     return cost("all_reduce", nbytes, range(t), cluster).bus_bandwidth
 
 

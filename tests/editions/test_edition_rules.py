@@ -150,6 +150,25 @@ def test_a_slip_of_typography_is_found(language, english, translated, said):
     assert any(text.startswith(f"error: typography: {said}") for text in found)
 
 
+AVOIDED_IN_KOREAN = [  # what a reader stumbles over, and what is right
+    ("랭크마다 제 토큰이 있다.", "랭크마다 자기 토큰이 있다."),
+    ("시뮬레이션한 GPU에서 실행합니다.", "GPU를 시뮬레이션한 것입니다."),
+    ("커널의 실행을 요청합니다.", "커널을 론치합니다."),
+    ("큰 곱은 빠릅니다.", "큰 행렬 곱셈은 빠르고, 두 크기의 곱은 같습니다."),
+    ("많은 독자를 위해.", "GPU가 더 많다면."),
+    ("식 {eq}`eq-a`가 그렇습니다.", "식 {eq}`eq-a`의 값이 그렇습니다."),
+    ("$$\na\n$$\n의 비율이 쉽니다.", "$$\na\n$$\n이 비율은 작습니다."),
+    ("올게더와 `a`.", "[올개더](올게더.md)와 `올게더`."),
+]
+
+
+@pytest.mark.parametrize(("wrong", "right"), AVOIDED_IN_KOREAN)
+def test_what_jars_in_korean_is_found(wrong, right):
+    said = re.compile("error: (?:avoided|typography: a particle at a formula)")
+    assert sum(bool(said.match(text)) for text in reports("ko", "It is.", wrong)) == 1
+    assert not any(said.match(text) for text in reports("ko", "It is.", right))
+
+
 SHOWN_ASTERISKS = [
     ("zh", "It reached **{glue:text}`x` TFLOP/s** then.", "达到了**{glue:text}`x` TFLOP/s**。"),
     ("zh", "Here **(a)** is right.", "这里**(a)**是对的。"),

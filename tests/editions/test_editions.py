@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from support.paths import ROOT
 
 from tools.editions import blocks, checks, copy, history, pages, reviews, same, store, work
@@ -185,6 +185,7 @@ def test_both_texts_beside_each_other(book):
         ("'0.54 / 0.74'", "tr", "'0,54 / 0,74'"),
         ("'438 ms (simulated)'", "tr", "'438 ms (W)'"),
         ("'1.5 ms (simulated)'", "ko", "'1.5 ms (W)'"),
+        ("'98 %'", "ko", "'98%'"),
         ("'438 ms (simulated)'", "zh", "'438 ms（W）'"),
         ("'98 % (measured)'", "zh", "'98%（measured）'"),
         ("'host cpu (2)'", "zh", "'host cpu (2)'"),
@@ -192,6 +193,17 @@ def test_both_texts_beside_each_other(book):
 )
 def test_glued_numbers(value, language, shown):
     assert copy.glued(value, language, {"simulated": "W"}) == shown
+
+
+def test_korean_counts_glued_millions_in_ten_thousands():
+    name = {"scrapbook": {"name": "size"}}
+    output = new_output("display_data", {"text/plain": "'6.7'"}, metadata=name)
+    notebook = new_notebook(cells=[new_code_cell(outputs=[output])])
+    english, korean = "{glue:text}`size` billion", "{glue:text}`size`십억 개"
+    table = {blocks.digest(english): korean}
+    copy.count_in_myriads(notebook, table.values())
+    assert notebook.cells[0].outputs[0]["data"] == {"text/plain": "'67억'"}
+    assert copy.Translation("ko", table).block(english) == "{glue:text}`size` 개"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +31,9 @@ ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not trans
 MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
     r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |(?:.*\n)+  )"
 )
+LARGE = re.compile(
+    r"\{glue:text\}`(\w+)`(백만|십억)"
+)  # a glued number, and the unit of the English
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
 
@@ -101,6 +105,7 @@ class Translation:
         new = self.translated(block)
         if new is None:
             return f"{ENGLISH}\n{block}" if MARKED.match(block) else block
+        new = LARGE.sub(lambda match: match[0].removesuffix(match[2]), new)
         if block.startswith("#"):
             self.headings[new.lstrip("# ")] = block.lstrip("# ")
         return new
@@ -150,7 +155,7 @@ def glued(value, language, table):
         lambda word: end.format(table.get(word[1], word[1])),
         value,
     )
-    if language == "zh":
+    if language in ("ko", "zh"):
         value = re.sub(r"(?<=\d) %", "%", value)
     if language != "tr":
         return value
@@ -170,6 +175,32 @@ def glued_value(notebook, root, role):
                 value = output["data"]["application/papermill.record/text/plain"]
                 return (glued(value, "tr", {}) if page else value).strip("'")
     raise KeyError(role)
+
+
+def count_in_myriads(notebook, texts):
+    """Write glued millions and billions as Korean does, where the texts have their unit behind.
+
+    The text loses the unit, so all uses of such a number must have it.
+    """
+    units = {name: unit for text in texts for name, unit in LARGE.findall(text)}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if unit := units.get(output.get("metadata", {}).get("scrapbook", {}).get("name")):
+                data = output["data"]
+                data.update({kind: f"'{in_myriads(value, unit)}'" for kind, value in data.items()})
+
+
+def in_myriads(value, unit):
+    """Return a Korean number of millions or billions, which Korean counts in 10^4 and 10^8.
+
+    Examples
+    --------
+    >>> in_myriads("6.7", "십억"), in_myriads("604", "백만"), in_myriads("38", "백만")
+    ('67억', '6억 400만', '3800만')
+    """
+    number = int(Decimal(str(value).strip("'")) * {"백만": 10**6, "십억": 10**9}[unit])
+    parts = ((number // 10**8, "억"), (number % 10**8 // 10**4, "만"))
+    return " ".join(f"{count}{name}" for count, name in parts if count)
 
 
 def write(language, root=ROOT, place=None, *, unreviewed=False):
@@ -246,6 +277,7 @@ def write_page(name, translation, table, root, place):
         convert_glued(notebook, translation.language, table)
         if translation.language == "tr":
             translation.value_of = partial(glued_value, notebook, root)
+        count_in_myriads(notebook, translation.table.values())
     translation.page(notebook)
     path = place / f"{name}.ipynb"
     if path.exists():

@@ -17,6 +17,7 @@ from d2lmini.pages.pipeline_parallel import (
     language_layer,
     language_stage,
     measure,
+    mistakes,
     watched,
 )
 
@@ -109,3 +110,15 @@ def test_the_head_has_a_row_of_logits_for_each_token():
 def test_a_head_costs_more_than_a_block_and_an_embedding_next_to_nothing():
     embedding, block, *_, head = language_costs(m=8)
     assert 20 * embedding < block < head / 2
+
+
+def test_each_mistake_changes_one_thing_of_what_is_right():
+    how = mistakes(sum, max)
+    right = how.pop("all right")
+    assert right == {"finish": [sum, max]}
+    assert len(how) == 5
+    for wrong in how.values():
+        finish, others = wrong["finish"], {name for name in wrong if name != "finish"}
+        assert (finish == right["finish"]) == bool(others)
+        assert len(others) <= 1
+        assert len(set(map(str, finish)) & {str(sum), str(max)}) >= 1

@@ -1,7 +1,7 @@
 """What programs can check in one translated block: markup, numbers, sentences and length.
 
-`problems` also asks `typography` and `terms`. Programs see the form and never the sense: a
-negation that got lost passes all of it.
+`problems` also asks `typography`, `avoided` and `terms`. Programs see the form and never the
+sense: a negation that got lost passes all of it.
 """
 
 # ruff: noqa: RUF001

@@ -27,7 +27,7 @@ MONTHS = (
 MONTH = re.compile(rf"\b({'|'.join(MONTHS)}) \d{{4}}\b")
 LARGE_WORDS = frozenset(
     "twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands "
-    "million millions billion trillion dozen dozens half order".split()
+    "million millions billion billions trillion dozen dozens half order".split()
 )
 IN_WORDS = {
     Decimal(number): frozenset(names.split())
@@ -145,7 +145,7 @@ def differing(language, english, translated, in_code=False):
         for written, _, _ in there:
             if re.fullmatch(r"\d+\.(?:\d{1,2}|\d{4,})", written):
                 yield "error", f"numbers: a decimal point in {written}"
-    for position in (1, 2):
+    for position in (2, 1):
         here, there = without_pairs(here, there, position)
     for written, value, _ in here:
         form = SPELLED[language].get(value)

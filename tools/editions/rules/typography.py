@@ -69,6 +69,11 @@ RULES = {
     code: [(re.compile(pattern), why) for pattern, why in rules] for code, rules in RULES.items()
 }
 BROKEN_LINE = re.compile(r"(\S)\n(?!\s*(?:[-*+|:>]|\d+\. |#)|\s|\s*$)(\S)")
+AT_FORMULA = re.compile(  # Korean: nobody knows how its number is read, and what ends before it
+    r"\{eq\}`[^`]*`(?:은|는|이|가|을|를|과|와|로|으로)(?![가-힣])"
+    r"|^(?:의|만큼(?:의|이)?|이므로|입니다|이고|이며|을|를|가|은|는)(?=[ ,.])",
+    re.MULTILINE,
+)
 POLITE = re.compile(r"(?:니다|니까|세요|까요|시오|죠|어요|아요|해요)[.?!]")
 PLAIN = re.compile(r"(?<![니시])다\.(?=\s|$)")
 
@@ -104,6 +109,9 @@ def slips(language, block):
     """
     if FENCED.match(block):
         return
+    if language == "ko":
+        for match in AT_FORMULA.finditer(block):
+            yield f"a particle at a formula, put a noun there or end the sentence {match[0]!r}"
     stand_in = STAND_IN | ({"number": "\x04"} if language == "tr" else {})
     text = SKIPPED.sub(lambda match: stand_in[match.lastgroup], MACHINE_LINE.sub("", block))
     if language == "zh":
