@@ -29,7 +29,7 @@ communication takes as long as NCCL's would (`simgpu.network.collective_costs`).
 predicts a step of a model on many GPUs, `simgpu.compare` puts a run beside it and beside published
 ones.
 
-Not supported: sparse and nested tensors, ``torch.compile`` outside ``simgpu run``,
+Not supported: sparse and nested tensors, ``torch.compile`` outside ``simgpu run`` (call `compile`),
 ``nn.DataParallel``, generators on a device, tensors in forked processes, FSDP1. Conjugate and
 negative views are copies.
 

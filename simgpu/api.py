@@ -31,6 +31,7 @@ from simgpu.clock.queries import (
 )
 from simgpu.clock.span import Span
 from simgpu.clock.streams import Event, Stream
+from simgpu.compiled.regions import compile
 from simgpu.configuration import close, configure, machine
 from simgpu.hardware import (
     CPU,
@@ -66,6 +67,7 @@ __all__ = [
     "calibrate",
     "check_races",
     "close",
+    "compile",
     "configure",
     "current_device",
     "current_stream",

@@ -113,4 +113,14 @@ for step in range(begin, args.steps):
 
 if args.save:
     dcp.save(state(args.steps), checkpoint_id=args.save)  # 7
+
+model.eval()
+X, y = (t[rank::world_size].to(device) for t in batch(10_000))  # to test
+with torch.no_grad():
+    logits = model(X)  # 8
+    loss = cross_entropy(logits.float(), y.flatten(), reduction="sum")
+sums = torch.stack([loss, (y != NOTHING).sum()])
+dist.all_reduce(sums)  # 8
+if rank == 0:
+    print(f"tested: loss {sums[0] / sums[1]:.8f}")
 dist.destroy_process_group()

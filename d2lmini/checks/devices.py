@@ -194,3 +194,87 @@ def _run_on(program, k):
         "busy": {span.device for span in kernels if span.flops},
         "result": result.detach().cpu().to(torch.complex128),  # whatever its dtype
     }
+
+
+# The first waits for launches, the second is where both take as long, the last two are large.
+CHAINS = [("a100", 1000, 3), ("a100", 1000, 40), ("h100", 10**7, 8), ("v100", 5 * 10**6, 2)]
+CALL = 50e-6  # the host's seconds for a call of a graph, as the exercise says
+
+
+@checker("chain(gpu, num_elements, count)")
+def check_chain(chain, tolerance=0.01):
+    """Check a function that predicts a chain of operations, eager and compiled.
+
+    Parameters
+    ----------
+    chain : callable
+        ``chain(gpu, num_elements, count)`` returning two times in seconds, eager and compiled, from
+        the call to the end of the last kernel: `count` operations ``x + 1`` on float32 numbers.
+    tolerance : float, default 0.01
+        Largest allowed relative difference from the simulated time.
+
+    Raises
+    ------
+    AssertionError
+        If one of the times is wrong; the message says what seems to be missing.
+    """
+    for name, num_elements, count in CHAINS:
+        gpu = sim.GPUS[name]
+        case = gpu, num_elements, count
+        where = f"{count} operations on {num_elements:,} numbers, {name}"
+        times = chain.at(where)(*case)
+        is_pair = isinstance(times, list | tuple) and len(times) == 2
+        assert is_pair, f"{where}: chain returns two times, eager and compiled, but got {times!r}"
+        for kind, got in zip(("eager", "compiled"), times, strict=True):
+            got = number(got, f"{where}: the {kind} time")
+            wanted = _time_chain(*case, kind == "compiled")
+            assert abs(got - wanted) <= tolerance * wanted, (
+                f"{where}, {kind}: predicted {got * 1e6:.2f} microseconds, the simulated GPU takes "
+                f"{wanted * 1e6:.2f}. {_explain_chain(kind, *case, got, tolerance)}"
+            )
+    print("chain: passed")
+
+
+def _time_chain(gpu, num_elements, count, is_compiled):
+    """Run the chain on a fresh machine, shapes only; return simulated seconds."""
+    (device,) = sim.configure(1, gpu=gpu, numerics=False)
+
+    def work(x):
+        for _ in range(count):
+            x = x + 1
+        return x
+
+    work, x = sim.compile(work) if is_compiled else work, torch.empty(num_elements, device=device)
+    sim.synchronize()
+    start = sim.now()
+    work(x)
+    sim.synchronize()
+    return sim.now() - start
+
+
+def _explain_chain(kind, gpu, num_elements, count, got, tolerance):
+    """Return the known mistake that leads to a time, or a general hint."""
+    launch, kernel = gpu.launch_overhead, gpu.seconds(0, 8 * num_elements)
+    half, all_bytes = (gpu.seconds(0, n * num_elements) for n in (4, 8 * count))
+    call = CALL + launch
+    eager = {
+        "Each kernel reads a number and writes one: 8 bytes.": (
+            launch + (count - 1) * max(half, launch) + half
+        ),
+        "Kernels that are shorter than a launch wait for theirs.": launch + count * kernel,
+        "The host does not wait for a kernel to end before it launches the next.": (
+            count * (launch + kernel)
+        ),
+    }
+    compiled = {
+        "The kernel reads a number and writes one: 8 bytes.": call + half,
+        "The host's time for the call of the graph is missing.": launch + kernel,
+        "The one kernel has to be launched, too.": CALL + kernel,
+        "One kernel does it all.": call + count * kernel,
+        "The kernel reads and writes each number once.": call + all_bytes,
+        "There is one launch, since there is one kernel.": call + (count - 1) * launch + kernel,
+    }
+    for reason, seconds in (eager if kind == "eager" else compiled).items():
+        if abs(got - seconds) <= tolerance * seconds:
+            return reason
+    return "Count launches, kernels, and the bytes that each kernel moves."

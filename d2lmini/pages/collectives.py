@@ -53,20 +53,17 @@ def sum_seconds(allreduce, nbytes, nprocs=8, **machine):
     return max(sim.spawn(*program, numerics=False, **machine))
 
 
-def is_exact_sum(allreduce, nprocs, numel, summed=None):
+def is_exact_sum(allreduce, nprocs, numel):
     """Return whether each rank gets the exact sum of the ranks' numbers, which are whole.
 
     Parameters
     ----------
     allreduce : callable
     nprocs, numel : int
-    summed : int, optional
-        How many ranks have numbers of their own and get the sum, from rank 0 on; by default all.
     """
-    n = summed or nprocs
-    wanted = n * (torch.arange(numel) % 100.0) + n * (n - 1) / 2
+    wanted = nprocs * (torch.arange(numel) % 100.0) + nprocs * (nprocs - 1) / 2
     found = sim.spawn(_sum, (allreduce, numel), nprocs, nodes=nprocs, network="hdr")
-    return all(torch.equal(x, wanted) for x in found[:n])
+    return all(torch.equal(x, wanted) for x in found)
 
 
 def _numbers(rank, numel):

@@ -1,6 +1,7 @@
-"""The chapter on devices: updates of its two networks, and the kernels of a timeline."""
+"""The chapter on devices: updates of its networks, and the kernels of a timeline."""
 
 import torch
+from torch.nn import functional
 
 from d2lmini.devices import gpus
 from d2lmini.language_model import LanguageModel
@@ -49,6 +50,32 @@ def lenet_update(k, images=256):
     with record(*devices) as recording:
         train_batch(X, y, replicas, devices, lr=0.1)
     return recording.timeline
+
+
+def language_step(device):
+    """Return the language model, and its forward and backward pass on 16 texts in 16-bit products.
+
+    Parameters
+    ----------
+    device : torch.device
+        A simulated one, which needs no values.
+
+    Returns
+    -------
+    net : LanguageModel
+    step : callable
+        Its argument is the network, or what a compiler makes of it.
+    """
+    net = LanguageModel(width=768, heads=12, layers=12, length=1024).to(device)
+    X = torch.zeros(16, 1024, dtype=torch.int64, device=device)
+
+    def step(call):
+        with torch.autocast(device.type, torch.bfloat16):
+            logits = call(X).flatten(0, 1)
+        functional.cross_entropy(logits, X.flatten()).backward()
+        net.zero_grad()
+
+    return net, step
 
 
 def seconds(timeline):

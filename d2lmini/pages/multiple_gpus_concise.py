@@ -1,4 +1,4 @@
-"""The chapter on DDP: scripts that are started or made to hang, messages, `nn.DataParallel`."""
+"""The chapter on DDP: scripts that are started or made to hang, and messages."""
 
 import re
 import subprocess
@@ -7,12 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from torch.func import functional_call
-from torch.nn.functional import cross_entropy
 
 import simgpu as sim
 from d2lmini.ddp import launcher_environment, torchrun_command
-from d2lmini.resnet import resnet18
 from simgpu.timeline import Timeline
 
 _STUCK = r'\[rank(\d)\]:   File ".*changed.py", line (\d+), in <module>\n.*?: +(.*)'
@@ -95,37 +92,3 @@ def allreduces_sent():
     """Return how many all-reduces rank 0 took part in during the last run of simulated ranks."""
     lane = Timeline(sim.trace()).lanes().get(("rank 0 sim:0", "comm"), [])
     return sum(message.name == "all_reduce" for message in lane)
-
-
-def data_parallel_step(devices, batch_size):
-    """Return a function that trains ResNet-18 for one step as `nn.DataParallel` does.
-
-    Parameters
-    ----------
-    devices : list of torch.device
-        The first one holds the parameters, and makes the update.
-    batch_size : int
-        Images on the CPU, which are shared out.
-    """
-    with devices[0]:
-        net = resnet18()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
-    X = torch.empty(batch_size, 1, 28, 28)
-    y = torch.zeros(batch_size, dtype=torch.int64, device=devices[0])
-
-    def step():
-        optimizer.zero_grad()
-        cross_entropy(_forward(net, X, devices), y).backward()
-        optimizer.step()
-
-    return step
-
-
-def _forward(net, X, devices):
-    """Scatter the images, copy all parameters, compute, and gather the outputs."""
-    state = dict(net.named_parameters()) | dict(net.named_buffers())
-    shares = [x.to(d) for x, d in zip(X.tensor_split(len(devices)), devices, strict=True)]
-    replicas = [{name: value.to(d) for name, value in state.items()} for d in devices]
-    pairs = zip(replicas, shares, strict=True)
-    outputs = [functional_call(net, replica, share) for replica, share in pairs]
-    return torch.cat([output.to(devices[0]) for output in outputs])

@@ -1,12 +1,19 @@
-"""The chapter on overlap and scaling: a summary, the last step's timeline, its messages."""
+"""The chapter on overlap and scaling: a summary, the last step's timeline, messages, graphs."""
 
 import shlex
 import subprocess
 import sys
+from functools import partial
 from itertools import accumulate
+
+import torch
+from torch._dynamo.backends.distributed import DDPOptimizer
+from torch.utils.checkpoint import checkpoint
 
 import simgpu as sim
 from d2lmini.ddp import launcher_environment
+from d2lmini.pages.devices import language_step
+from d2lmini.timing import Timer
 from simgpu.timeline import Timeline
 
 
@@ -47,6 +54,52 @@ def messages(timeline):
 def bucket_bytes(timeline):
     """Return the bytes of the all-reduces of rank 0, in the order of sending."""
     return [m.bytes for m in messages(timeline) if m.name == "all_reduce"]
+
+
+def ddp_graphs(network, *inputs):
+    """Return the bytes of parameters of the graphs into which PyTorch cuts a network under DDP.
+
+    It is PyTorch's own compiler, up to the point where kernels would be written, on the CPU.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+    *inputs : torch.Tensor
+
+    Returns
+    -------
+    list of int
+        In the order of the forward pass.
+    """
+    sizes = []
+
+    def note(graph, values):
+        sizes.append(sum(v.nbytes for v in values if isinstance(v, torch.nn.Parameter)))
+        return graph.forward  # run it as it is
+
+    first, others = 2**20, 25 * 2**20  # DDP's own limits of a bucket
+    torch.compile(network, backend=DDPOptimizer(others, note, first).compile_fn)(*inputs)
+    return sizes
+
+
+def language_seconds(recompute):
+    """Return the seconds of a step of the language model on a simulated A100, and its parameters.
+
+    Parameters
+    ----------
+    recompute : bool
+        Whether the backward pass computes each block's activations again.
+    """
+    (device,) = sim.configure(1, gpu="a100", numerics=False)
+    net, step = language_step(device)
+    for block in net.blocks if recompute else ():
+        block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    timer = Timer(device)
+    for _ in range(2):
+        timer.start()
+        step(net)
+        timer.stop()
+    return timer.times[-1], sum(p.numel() for p in net.parameters())
 
 
 def gradients_ready(network, seconds):

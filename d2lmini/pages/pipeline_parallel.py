@@ -340,7 +340,7 @@ def _three_layers(rank, m, vocabulary, width, texts, length):
     return timer.times[1::2]
 
 
-def language_on_one(steps=3, max_norm=0.5):
+def language_on_one(steps=3, max_norm=1.5):
     """Train the language model on one GPU, clipped; return its parameters, the tied one once."""
 
     def train(rank):
@@ -383,7 +383,7 @@ def mistakes(sum_tied, clip):
     }
 
 
-def _clip(rank, part, ends, of_stage, max_norm=0.5):
+def _clip(rank, part, ends, of_stage, max_norm=1.5):
     """Clip by the norm of one stage, or by one in which the tied matrix counts twice."""
     gradients = [parameter.grad for parameter in part.parameters()]
     is_last = rank == dist.get_world_size() - 1

@@ -23,6 +23,8 @@ _graph_task = torch._C._current_graph_task_id  # the number of the backward pass
 _next_node = torch._C._autograd._get_sequence_nr  # the number of the next node that autograd makes
 
 
+MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
+ONE_LAUNCH = MODES[1:3]  # the kernels of a graph are launched together
 _OF_MODULES = vars(torch.nn.Module()).keys() - {"_buffers"}  # what all modules have
 _LONGEST = 1000  # list that is searched for tensors
 
@@ -139,6 +141,43 @@ class Region:
     def __get__(self, instance, owner=None):
         """Bind to an instance, as a function does."""
         return self if instance is None else functools.partial(self, instance)
+
+
+def compile(function, *, mode=None, fullgraph=False):
+    """Compile a function or a module for simulated GPUs, as ``simgpu run`` lets `torch.compile` do.
+
+    In a notebook and under `spawn` it takes the place of `torch.compile`, which cannot read
+    simulated tensors there. Values are those of eager code, times and memory those of compiled
+    code; compiling itself takes no time.
+
+    Parameters
+    ----------
+    function : callable or torch.nn.Module
+    mode : str, optional
+        As `torch.compile` has it; with ``"reduce-overhead"`` the host launches a whole graph at
+        once, as a CUDA graph.
+    fullgraph : bool, default False
+        Whether a line that breaks the graph is an error.
+
+    Returns
+    -------
+    callable
+        Takes what the function takes. A module it is not: parameters are those of the module that
+        was compiled.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import simgpu as sim
+    >>> (device,) = sim.configure(1)
+    >>> x = torch.ones(1000, 1000, device=device)
+    >>> y = sim.compile(lambda x: (2 * x).relu())(x)
+    >>> sim.trace()[-1].name
+    'triton_poi_fused_mul_relu'
+    """
+    if mode not in (None, *MODES):
+        raise ValueError(f"mode={mode!r} is none of {', '.join(MODES)}")
+    return Region(function, Settings(mode in ONE_LAUNCH, fullgraph))
 
 
 class _Watch:

@@ -9,9 +9,11 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 from support.paths import CHAPTERS
+from torch.func import functional_call
+from torch.nn.functional import cross_entropy
 
 from d2lmini import sim
-from d2lmini.pages.multiple_gpus_concise import data_parallel_step
+from d2lmini.resnet import resnet18
 
 ON_PURPOSE = re.compile("early|isnan")  # in a cell that reads before the copy has arrived
 # Cells about races look for them by themselves.
@@ -64,9 +66,25 @@ def test_chapters_about_streams_race_only_on_purpose(name):
         assert "reads" in race
 
 
+def data_parallel_step(devices, batch_size):
+    """Train ResNet-18 for one step as `nn.DataParallel` does; the first device holds it."""
+    with devices[0]:
+        net = resnet18()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.2)
+    X = torch.empty(batch_size, 1, 28, 28)
+    y = torch.zeros(batch_size, dtype=torch.int64, device=devices[0])
+    state = dict(net.named_parameters()) | dict(net.named_buffers())
+    shares = [x.to(d) for x, d in zip(X.tensor_split(len(devices)), devices, strict=True)]
+    replicas = [{name: value.to(d) for name, value in state.items()} for d in devices]
+    pairs = zip(replicas, shares, strict=True)
+    outputs = [functional_call(net, replica, share) for replica, share in pairs]
+    cross_entropy(torch.cat([output.to(devices[0]) for output in outputs]), y).backward()
+    optimizer.step()
+
+
 @pytest.mark.slow
 def test_data_parallel_training_does_not_race():
     """The step that copies parameters, outputs and gradients between devices."""
     devices = sim.configure(2, numerics=False)
     with sim.check_races():
-        data_parallel_step(devices, 8)()
+        data_parallel_step(devices, 8)

@@ -123,6 +123,36 @@ WRONG["slower_on_two"] = {
 }
 
 
+def chain(gpu, size, count, *, moved=8, call=50e-6, launches=1, kernels=1, waits=True):
+    """Return both times; the options are mistakes."""
+    launch, kernel = gpu.launch_overhead, gpu.seconds(0, moved * size)
+    eager = launch + (count - 1) * (max(kernel, launch) if waits else kernel) + kernel
+    return eager, call + launches * launch + kernels * kernel
+
+
+RIGHT["chain"] = chain
+WRONG["chain"] = {
+    "8 bytes": (
+        lambda g, n, c: chain(g, n, c, moved=4),
+        lambda g, n, c: (chain(g, n, c)[0], chain(g, n, c, moved=4)[1]),
+    ),
+    "wait for theirs": lambda g, n, c: chain(g, n, c, waits=False),
+    "does not wait": lambda g, n, c: (
+        c * (g.launch_overhead + g.seconds(0, 8 * n)), chain(g, n, c)[1]
+    ),
+    "call of the graph": lambda g, n, c: chain(g, n, c, call=0),
+    "launched, too": lambda g, n, c: chain(g, n, c, launches=0),
+    "One kernel": lambda g, n, c: chain(g, n, c, kernels=c),
+    "reads and writes each number once": lambda g, n, c: (
+        chain(g, n, c)[0], chain(g, c * n, 1)[1]
+    ),
+    "one launch": lambda g, n, c: chain(g, n, c, launches=c),
+    "Count launches": lambda g, n, c: (1.0, 1.0),
+    "returns two times": (returns_nothing, lambda g, n, c: chain(g, n, c)[0]),
+    "must be a number, but it is a str": lambda g, n, c: ("a", "b"),
+}  # fmt: skip
+
+
 def test_checkers_leave_a_usable_machine():
     checks.check_predict(right_predict)
     assert torch.ones(2, device=sim.configure(1)[0]).sum().item() == 2

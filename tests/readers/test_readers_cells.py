@@ -155,6 +155,14 @@ def test_a_timeline_is_drawn_once(tmp_path, monkeypatch):
         pictures.static(html.replace("compute", "elsewhere"), tmp_path)
 
 
+def test_a_timeline_says_what_its_cell_says_of_it():
+    output = nbformat.v4.new_output("display_data", {"text/html": small_book.timeline()})
+    says = {"mystnb": {"image": {"alt": 'Lanes "take" turns.'}}}
+    html = cells.outputs(output, of_cell=says).data["text/html"]
+    assert 'alt="Lanes &quot;take&quot; turns. Timeline of ' in html
+    assert 'alt="Timeline of ' in cells.outputs(output).data["text/html"]
+
+
 def test_other_outputs_are_left_alone():
     table = nbformat.v4.new_output("display_data", {"text/html": "<table></table>"})
     assert cells.outputs(table) == table

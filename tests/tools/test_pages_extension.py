@@ -3,9 +3,11 @@
 import xml.etree.ElementTree as ET
 
 import pytest
+from docutils import nodes
+from docutils.utils import new_document
 from sphinx.errors import ExtensionError
 
-from tools.pages import icons, mended, plots, tables
+from tools.pages import described, icons, mended, plots, tables
 from tools.pages.formulas import mathml
 
 MATHML = "{http://www.w3.org/1998/Math/MathML}"
@@ -28,6 +30,19 @@ def test_two_lines_without_an_environment_are_two_lines():
 def test_what_cannot_be_drawn_stops_the_build(tex):
     with pytest.raises(ExtensionError, match="not known, in"):
         mathml(tex)
+
+
+def test_a_timeline_says_what_its_cell_says_of_it():
+    page, says = new_document("page"), {"mystnb": {"image": {"alt": "Lanes take turns."}}}
+    drawn = '<div class="d2l-tl"><svg role="img" aria-label="Timeline of 4 spans"></svg></div>'
+    for metadata, html in ((says, drawn), (says, "<table></table>"), ({}, drawn)):
+        raw = nodes.raw(html, html, format="html", classes=["output"])
+        page += nodes.container("", nodes.container("", raw), cell_metadata=metadata)
+    described.describe(None, page)
+    first, *others = (raw.astext() for raw in page.findall(nodes.raw))
+    assert 'aria-label="Lanes take turns. Timeline of 4 spans"' in first
+    assert others == ["<table></table>", drawn]
+    assert [raw["classes"] for raw in page.findall(nodes.raw)] == 3 * [["output"]]
 
 
 def test_icons_are_found_and_drawn():

@@ -38,7 +38,6 @@ SIZES = {1, 2, 4, 8, 12, 16}  # bytes of a number, or of a parameter with its st
 
 STATED = {
     "overlap-and-scaling": {
-        "9 MiB": "512 x 512 x 3 x 3 weights of four bytes",
         "1000 MiB": "the cell's bucket_cap_mb, which is in MiB",
         "204.8 GB/s": "eight channels of DDR4-3200: 8 x 8 bytes x 3.2e9 transfers a second",
         "1.6 GB/s": "the sentence shows the division: 12.5 / 8",

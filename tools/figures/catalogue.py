@@ -58,7 +58,6 @@ FIGURES = {
     "allreduce-star.svg": collectives.allreduce_star,
     "allreduce-ring.svg": collectives.allreduce_ring,
     "collectives.svg": eight_collectives.eight_collectives,
-    "dataparallel.svg": devices.dataparallel,
     "feeding.svg": devices.feeding,
     "ten-changes.svg": processes.ten_changes,
     "ddp-processes.svg": processes.ddp_processes,

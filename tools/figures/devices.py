@@ -66,59 +66,6 @@ def gpu_model() -> Canvas:
     return canvas
 
 
-def dataparallel() -> Canvas:
-    """Draw one training step of ``nn.DataParallel`` on two GPUs."""
-    canvas = Canvas(
-        WIDTH,
-        572,
-        "One step of nn.DataParallel on two GPUs",
-        "Two columns in one process; GPU 0 holds the model. 1, scatter: half of the batch goes to "
-        "GPU 1. 2, replicate: all parameters are copied to GPU 1, in every step. 3: both compute "
-        "the forward pass. 4, gather: the outputs go back to GPU 0. 5: the loss is computed on "
-        "GPU 0. 6: both compute the backward pass. 7: the gradients are added on GPU 0, and 8: "
-        "only its parameters are updated; the copy on GPU 1 is thrown away.",
-    )
-    left, width, height, pitch, top = (128, 288), 132, 36, 66, 52
-    rows = (
-        ("scatter", "*n*/2 of *n* inputs", "*n*/2 inputs", "out"),
-        ("replicate", "parameters", "copy of them", "out"),
-        ("forward", "forward", "forward", ""),
-        ("gather", "*n* outputs", "", "in"),
-        ("loss", "loss", "", ""),
-        ("backward", "backward", "backward", "split"),
-        ("add", "add gradients", "", "in"),
-        ("update", "update", "", ""),
-    )
-    for device in (0, 1):
-        bottom = pitch * (len(rows) - 1) + height + 50
-        canvas.panel(left[device] - 8, 14, width + 16, bottom, f"GPU {device}", GPU[device])
-    middles = [x + width / 2 for x in left]
-    for row, (name, here, there, crossing) in enumerate(rows):
-        y = top + pitch * row
-        canvas.badge(20, y + height / 2, row + 1)
-        canvas.text(37, y + height / 2, name, anchor="start", fit=82)
-        for device, label in enumerate((here, there)):
-            if label:
-                canvas.box(left[device], y, width, height, label, GPU[device], 0.3)
-        if row and crossing != "split":
-            for device, label in enumerate((here, there)):
-                if label and (device == 0 or row < 3):
-                    start, end = (middles[device], y - pitch + height + 1), (middles[device], y - 1)
-                    canvas.arrow(start, end, colour=GPU[device])
-        if crossing == "out":
-            ends = ((left[0] + width + 1, y + height / 2), (left[1] - 1, y + height / 2))
-            canvas.arrow(*ends, colour=LINK, width=2.5, head=10)
-        elif crossing == "in":
-            ends = ((left[1] + 30, y - pitch + height + 2), (left[0] + width - 20, y - 2))
-            canvas.arrow(*ends, colour=LINK, width=2.5, head=10)
-        elif crossing == "split":
-            start = y - pitch + height + 1
-            canvas.arrow((middles[0], start), (middles[0], y - 1), colour=GPU[0])
-            ends = ((left[0] + width - 20, start + 1), (left[1] + 30, y - 2))
-            canvas.arrow(*ends, colour=LINK, width=2.5, head=10)
-    return canvas
-
-
 def feeding() -> Canvas:
     """Draw the way of a batch: files, workers, finished batches, pinned memory, the GPU."""
     canvas = Canvas(

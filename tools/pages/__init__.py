@@ -1,15 +1,15 @@
 """The book's pages: lighter, and readable for everybody.
 
 An extension of Sphinx. `formulas` writes MathML, `icons` brings what the pages need of an icon set,
-`mended` repairs the theme's HTML, `footer` stands below each page; `tables` and `plots` make pages
-fit for phones.
+`mended` repairs the theme's HTML, `footer` stands below each page, `described` says what timelines
+show; `tables` and `plots` make pages fit for phones.
 """
 
 import runpy
 from pathlib import Path
 
 from tools import words
-from tools.pages import footer, formulas, icons, mended, plots
+from tools.pages import described, footer, formulas, icons, mended, plots
 
 WIDGET = Path(__file__).parents[2] / "simgpu" / "timeline" / "widget.py"
 
@@ -58,6 +58,7 @@ def finish(app, exception):
 def setup(app):
     """Register with Sphinx."""
     words.load(app)
+    described.setup(app)
     footer.setup(app)
     formulas.setup(app)
     app.connect("builder-inited", start)

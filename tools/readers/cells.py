@@ -31,7 +31,8 @@ def convert(cell, page_text, cache=None):
         prepared = say("Helper: what later cells need")
         own.source = f"# {prepared}\n{own.source}"  # JupyterLab shows the first line of a fold
     own.execution_count = cell.execution_count
-    own.outputs = [converted for output in cell.outputs if (converted := outputs(output, cache))]
+    kept = (outputs(output, cache, cell.metadata) for output in cell.outputs)
+    own.outputs = [output for output in kept if output]
     own.metadata = metadata(notebooks.tags(cell), own.outputs)
     if "raises-exception" in notebooks.tags(cell):
         own.metadata["tags"] = ["raises-exception"]  # running all cells goes on after it
@@ -60,14 +61,18 @@ def metadata(tags, stored):
     return folds
 
 
-def outputs(output, cache=None):
-    """Return an output as a reader gets it, None for what was stored for the text alone."""
+def outputs(output, cache=None, of_cell=None):
+    """Return an output as a reader gets it, None for what was stored for the text alone.
+
+    The metadata of its cell have the sentence that says what a timeline shows.
+    """
     output = copy.deepcopy(output)
     data = output.get("data", {})
     if data and all(mime.startswith(text.SCRAP) for mime in data):
         return None
     if pictures.is_timeline(data.get("text/html", "")):
-        new, sizes = pictures.static(data["text/html"], cache)
+        html = pictures.described(data["text/html"], of_cell or {})
+        new, sizes = pictures.static(html, cache)
         data.update(new)
         output.metadata.update(sizes)
     return output

@@ -28,6 +28,20 @@ def is_timeline(html):
     return html.lstrip().startswith('<div class="d2l-tl"')
 
 
+def described(html, metadata):
+    """Return a timeline whose label begins with the sentence in the metadata of its cell.
+
+    Examples
+    --------
+    >>> says = {"mystnb": {"image": {"alt": "Two lanes take turns."}}}
+    >>> described('<svg role="img" aria-label="Timeline of 4 spans">', says)
+    '<svg role="img" aria-label="Two lanes take turns. Timeline of 4 spans">'
+    """
+    said = metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+    label = 'role="img" aria-label="'
+    return html.replace(label, f"{label}{escape(said)} ", 1) if said else html
+
+
 def document(html):
     """Return a timeline's SVG, alt text, width and height: legend, lanes and notes as one picture.
 

@@ -98,8 +98,10 @@ def train_script(script, nprocs, *options, simulated=False):
 
     Returns
     -------
-    list of (float, float)
+    steps : list of (float, float)
         The loss and the norm of each step that the script prints.
+    tested : float or None
+        The loss that it says it tested, if it does.
     """
     command = torchrun_command(script, *options, nproc_per_node=nprocs)
     if simulated:
@@ -111,4 +113,6 @@ def train_script(script, nprocs, *options, simulated=False):
     if done.returncode:
         raise RuntimeError(f"{script} ended with status {done.returncode}: {done.stderr}")
     found = re.findall(r"loss (\S+), norm (\S+)", done.stdout)
-    return [(float(loss), float(norm)) for loss, norm in found]
+    steps = [(float(loss), float(norm)) for loss, norm in found]
+    tested = re.search(r"^tested: loss (\S+)", done.stdout, re.MULTILINE)
+    return steps, float(tested[1]) if tested else None

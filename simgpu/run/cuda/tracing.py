@@ -14,14 +14,20 @@ from torch.utils._pytree import tree_leaves
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.hooks import HOOKS
-from simgpu.compiled.regions import Region, Settings, at_end_of_graph, is_inside, outside
+from simgpu.compiled.regions import (
+    MODES,
+    ONE_LAUNCH,
+    Region,
+    Settings,
+    at_end_of_graph,
+    is_inside,
+    outside,
+)
 from simgpu.naming import is_simulated
 from simgpu.run.cuda import flex_attention, refused
 
 NOTE = "torch.compile takes no time here: times are those once everything is compiled"
 EAGER_NOTE = "what the script compiles runs as eager code (--eager)"
-_MODES = "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"
-_ONE_LAUNCH = "reduce-overhead", "max-autotune"
 _COMPILE = "torch:compile", "torch.nn:Module.compile"
 _LIMIT = "torch._dynamo.config:recompile_limit"
 _DISABLE = "torch.compiler:disable", "torch._dynamo:disable"
@@ -70,7 +76,7 @@ class Compiled:
             return functools.partial(self.compile, fullgraph=fullgraph, dynamic=dynamic, **given)
         if disable:
             return model
-        one_launch = mode in _ONE_LAUNCH or bool((options or {}).get("triton.cudagraphs"))
+        one_launch = mode in ONE_LAUNCH or bool((options or {}).get("triton.cudagraphs"))
         most_shapes = find(_LIMIT) if dynamic is False else None
         settings = Settings(one_launch, fullgraph, most_shapes)
         make = functools.partial(self._region, backend, settings)
@@ -98,8 +104,8 @@ def _check(backend, mode, options):
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    if mode is not None and mode not in _MODES:
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
     if backend != "inductor":
         find("torch._dynamo.backends.registry:lookup_backend")(backend)  # raises InvalidBackend
 

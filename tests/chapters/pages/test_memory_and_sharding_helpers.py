@@ -207,6 +207,7 @@ args = parser.parse_args()
 dist.init_process_group("gloo")
 if dist.get_rank() == 0:
     print(f"step 0: loss {args.loss}, norm {dist.get_world_size()}")
+    print("tested: loss 1.25")
 if args.loss == "nan":
     raise ValueError("no loss")
 """
@@ -219,6 +220,6 @@ def test_a_script_is_started_and_its_losses_are_read(tmp_path, simulated):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")
     found = train_script(script, 2, "--loss", "2.5", simulated=simulated)
-    assert found == [(2.5, 2.0)]
+    assert found == ([(2.5, 2.0)], 1.25)
     with pytest.raises(RuntimeError, match="no loss"):
         train_script(script, 1, "--loss", "nan", simulated=simulated)

@@ -55,6 +55,19 @@ def test_a_chain_moves_each_operand_once(x, n):
     assert len(kernels(lambda: chain(x, n))) == 2 * n
 
 
+def test_compile_makes_regions_where_torch_compile_cannot(x):
+    (kernel,) = kernels(lambda: sim.compile(chain)(x, 3))
+    assert kernel.bytes == 2 * SIZE
+    net = nn.Sequential(nn.Linear(N, N), nn.GELU(), nn.Tanh()).to(x.device)
+    names = [kernel.name for kernel in kernels(lambda: sim.compile(net)(x).sum().backward())]
+    assert "triton_poi_fused_gelu_tanh" in names
+    assert not {"gelu", "tanh", "gelu_backward", "tanh_backward"} & set(names)
+    with pytest.raises(RuntimeError, match="fullgraph"):
+        sim.compile(lambda x: x + (x + 1).cpu().to(x.device), fullgraph=True)(x)
+    with pytest.raises(ValueError, match="mode='fast' is none of default, reduce-overhead"):
+        sim.compile(chain, mode="fast")
+
+
 def test_a_chain_of_several_inputs(x):
     others = [torch.ones_like(x) for _ in range(3)]
     (kernel,) = kernels(lambda: Region(lambda x, *o: x * o[0] + o[1] * o[2] - x)(x, *others))
