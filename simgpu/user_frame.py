@@ -17,10 +17,16 @@ _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
 
 def line() -> str:
     """Return the user's line that called PyTorch or the simulator: ``train.py:31``."""
-    frame = sys._getframe()
-    while frame.f_back is not None and not is_user_code(frame.f_code.co_filename):
-        frame = frame.f_back
-    return _describe(frame.f_code, frame.f_lineno)
+    found = frame()
+    return _describe(found.f_code, found.f_lineno)
+
+
+def frame():
+    """Return the innermost frame of the user's program."""
+    found = sys._getframe()
+    while found.f_back is not None and not is_user_code(found.f_code.co_filename):
+        found = found.f_back
+    return found
 
 
 def is_called_from(paths: tuple) -> bool:

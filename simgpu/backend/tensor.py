@@ -12,6 +12,7 @@ everything_else = "everything else"
 _handlers: dict = {}  # full name of an operation -> function that runs it
 _routes: dict = {}  # C++ function of an operation -> its `Op` and its handler
 watch = None  # while ranks communicate: called with every operation before it runs
+observe = None  # while unwritten memory is watched: runs every operation, by its handler
 _STRIDED = torch.strided
 _make_wrapper = torch.Tensor._make_wrapper_subclass
 _AUTOCAST_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
@@ -59,6 +60,8 @@ class SimTensor(CudaMethods, torch.Tensor):
         op, handler = _routes.get(func._op) or _find_route(func)
         if watch is not None:
             watch(op, args, kwargs)
+        if observe is not None:
+            return observe(handler, op, args, kwargs or {})
         return handler(op, args, kwargs or {})
 
     def __tensor_flatten__(self):

@@ -66,6 +66,7 @@ def check(args, one_job, many_job) -> int:
     again_read = describe((again.files if again else {}) | many.files)
     if again_read and args.before is None:  # else it has put there what is to be read
         result.notes.insert(0, again_read)
+    result.notes += dict.fromkeys(one.unwritten + many.unwritten)
     steps = min(one.num_steps, many.num_steps)
     given = result, allowed, one_job.script.name, steps, size
     if args.json != "-":

@@ -218,11 +218,13 @@ class Block:
 
     __slots__ = (
         "__weakref__", "_allocation", "_sim_history", "address", "equal", "memory", "size",
+        "unwritten",
     )  # fmt: skip
 
     def __init__(self, device, num_bytes):
         self.size = num_bytes  # not rounded
         self.equal = None  # the number that all of it holds, where that alone is known of values
+        self.unwritten = None  # what made it, until anything is written to it, if that is watched
         self._sim_history = None  # of its accesses, while `check_races` is active
         self._allocation = None
         self.memory = memory = device.memory

@@ -4,9 +4,10 @@ import json
 import sys
 import threading
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import simgpu as sim
+from simgpu.backend import unwritten
 from simgpu.backend.routing import Routing
 from simgpu.clock.current import state
 from simgpu.compiled.gain import compiled_notes, has_compiled
@@ -57,6 +58,7 @@ def main(argv=None) -> int:
         steps,
         loaders,
         missing_is_finite(args.shapes_only),
+        nullcontext() if args.shapes_only else unwritten.watching(),
         hint(steps, args.shapes_only),
     ):
         code = run(job, args.max_restarts, time, steps)

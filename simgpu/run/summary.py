@@ -18,8 +18,9 @@ includes the setup: from the end of the first ``optimizer.step()`` to the end of
 - **Limited by**: the cause of the largest share of the ranks' time. Every moment of a rank has one
   cause, see `CAUSES_WITH_INPUT` in ``causes/shares.py``; the shares are means over the ranks and
   add up to 1.
-- **Waiting for others**: names the ranks that are late, if some wait less than the others, and
-  what takes a larger share of their time (``causes/waited.py``).
+- **Waiting for others**: names the ranks that are late, if some wait less than the others, what
+  takes a larger share of their time, and how long. What a data loader takes is measured and
+  scatters: it makes a rank late only if it is clearly slower (``causes/waited.py``).
 - **Kernels**: how many a step has on a rank, by where they come from: the backward pass, the
   optimizer's ``step()``, and *forward* all else.
 - **Host**: what the rank's host takes for the launches of eager code (``hardware/host.py``) in a
@@ -57,7 +58,7 @@ from simgpu.run.causes.shares import (
     shares,
 )
 from simgpu.run.causes.splits import sends_to_experts, splits_sequences
-from simgpu.run.causes.waited import Waited, waited_for
+from simgpu.run.causes.waited import RUN, STEP, Waited, waited_for
 from simgpu.run.faults import NONE
 from simgpu.run.loader.report import Input
 from simgpu.run.steps import PARTS
@@ -377,7 +378,13 @@ def summarize(
         launches=steps.launches() if durations else {},
         input=loaded,
         other_seconds=steps.host_seconds,
-        waited_for=waited_for(dict(zip(ranks, each, strict=True)), _work(ranks, start, end)),
+        waited_for=waited_for(
+            dict(zip(ranks, each, strict=True)),
+            _work(ranks, start, end),
+            (end - start) / (len(durations) or 1),
+            STEP if durations else RUN,
+            loaders and loaders.measured(len(durations)),
+        ),
     )
 
 

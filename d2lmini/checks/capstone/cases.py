@@ -129,7 +129,7 @@ class Case:
     def __str__(self):
         job = self.job
         lines = [
-            f"model      {job.model}, {job.batch} sequences a step",
+            f"model      {job.model}, {job.batch} sequences of {job.tokens:,} tokens a step",
             f"cluster    offer {job.cluster}, {job.gpus} GPUs",
             f"level 1    it fits: tensors take at most {ROOM:.0%} of a GPU's memory",
             f"level 2    an MFU of at least {job.mfu:.0%}",

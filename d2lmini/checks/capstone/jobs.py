@@ -5,6 +5,8 @@ The prices are made up for the exercise: they are those of no provider.
 
 from dataclasses import dataclass
 
+from simgpu.plan.presets import PRESETS
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -67,6 +69,11 @@ class Job:
     mfu: float
     offers: dict
     rate: float
+
+    @property
+    def tokens(self):
+        """Tokens of a sequence: those of the preset."""
+        return PRESETS[self.model].seq
 
 
 JOBS = (

@@ -6,6 +6,7 @@ import math
 import torch
 from torch.utils._pytree import tree_map_only
 
+from simgpu.backend import unwritten
 from simgpu.backend.operations.copies import to_device
 from simgpu.backend.operations.draws import run_seeded, set_generator
 from simgpu.backend.operations.host_memory_check import explain
@@ -51,7 +52,12 @@ def _allocate(func, args, torch_device, kwargs):
         data = func(*args, device=CPU if real else META, **kwargs)
     except RuntimeError as error:
         raise explain(error, lookup(func), device) from None
-    return _StagingTensor.make(data, device) if is_staging else wrap(data, device)
+    if is_staging:
+        return _StagingTensor.make(data, device)
+    tensor = wrap(data, device)
+    if unwritten.active is not None:
+        unwritten.active.made("empty", tensor)
+    return tensor
 
 
 def make_factory(name):

@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter
 
+from simgpu.backend import unwritten
 from simgpu.check.watch.observer import Observer
 from simgpu.clock.current import state
 from simgpu.run import options
@@ -87,11 +88,13 @@ class Job:
             SimulatedTime(not self._args.wall_clock) as clock,
             observer if watch else contextlib.nullcontext(),  # before Steps, which ends the ranks
             self.steps,
+            unwritten.watching() as seen,
             _hidden(printed, self._show),
         ):
             code = self._job.run(0, clock, self.steps)
         record = observer.record
         record.code, record.error, record.text = code, self._job.error, printed.getvalue()
+        record.unwritten = seen.texts
         if state.machine is not None:
             record.flops = sum((device.flops for device in state.machine.devices), Counter())
         return None if reverse and not observer.examples.reversed else record

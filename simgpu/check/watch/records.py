@@ -154,6 +154,8 @@ class RunRecord:
         What it printed on stderr.
     files : dict
         Path of a file that an earlier run has written -> the line that reads it.
+    unwritten : list of str
+        Which lines read memory that nothing has written.
     """
 
     ranks: dict = field(default_factory=dict)
@@ -162,6 +164,7 @@ class RunRecord:
     error: BaseException | None = None
     text: str = ""
     files: dict = field(default_factory=dict)
+    unwritten: list = field(default_factory=list)
 
     @property
     def num_steps(self) -> int:

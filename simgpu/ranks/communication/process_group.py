@@ -48,6 +48,7 @@ class SimProcessGroup(dist.ProcessGroup):
         self._world.messages.append(self._messages)
         self._world.recorders.of_rank()  # which begins with the first group
         self._streams = {}
+        self._callers = threads.Callers()
         self._batch = None  # while calls are coalesced
         self._is_destroyed = False
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
@@ -139,6 +140,7 @@ class SimProcessGroup(dist.ProcessGroup):
               outputs=None, root=0, blocks_host=False):  # fmt: skip
         """Issue this rank's part of a collective."""
         self._check_usable()
+        self._callers.add(self.caller.rank, name)
         self._count += 1
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)

@@ -1,7 +1,8 @@
 """Compute the values of collectives from the tensors of all ranks, in rank order.
 
 Each function reads `given` and writes `filled`, the inputs and the outputs: lists over ranks of
-lists of CPU tensors. The outputs of a rank that does not run are None.
+lists of CPU tensors. The outputs of a rank that does not run are None. An output of host tensors
+may lie in an input, so what other ranks get of that is read before anything is written.
 """
 
 import torch
@@ -79,7 +80,7 @@ def all_gather(given, filled):
 
 def reduce_scatter(given, filled, op):
     """Reduce the tensors of all ranks, and give each rank its part of the result."""
-    size = len(given)
+    size, results = len(given), {}
     for rank, outputs in enumerate(filled):
         if outputs is None:
             continue
@@ -87,12 +88,16 @@ def reduce_scatter(given, filled, op):
             tensors[rank] if len(tensors) == size > 1 else _part(tensors[0], size, rank)
             for tensors in given
         ]
-        outputs[0].copy_(reduce_tensors(parts, op).reshape(outputs[0].shape))
+        results[rank] = reduce_tensors(parts, op)
+    for rank, result in results.items():
+        filled[rank][0].copy_(result.reshape(filled[rank][0].shape))
 
 
 def gather(given, filled, root):
     """Gather one tensor of every rank on the root."""
-    for output, (part,) in zip(filled[root] or (), given, strict=bool(filled[root])):
+    parts = [tensors[0] for tensors in given]
+    parts[root] = parts[root].clone()
+    for output, part in zip(filled[root] or (), parts, strict=bool(filled[root])):
         output.copy_(part)
 
 

@@ -1,6 +1,7 @@
 """The state that the ranks of one `spawn` share: machine, scheduler, and communication."""
 
 from simgpu import user_frame
+from simgpu.backend import unwritten
 from simgpu.clock.hooks import hooks
 from simgpu.races import detector as races
 from simgpu.ranks.communication.collective import Participant
@@ -102,6 +103,8 @@ class World:
             call.batch.add(work)
         if device is not None:
             self._before_kernels.add(rank, device, collective)
+            if unwritten.active is not None:
+                unwritten.active.communicate(call.what.collective, given, filled)
             if races.active is not None:
                 races.active.communicate(work, device, part.stream, given, filled)
             if call.stream is not None:

@@ -7,13 +7,19 @@ these it really waits. A ``Lock`` is written in C: a rank must not keep one whil
 others, if these take it as well.
 
 A thread that a rank has started may communicate while the rank waits for it, by ``join()`` or the
-like, but not while other ranks run.
+like, but not while other ranks run. If two threads of a rank issue collectives of one group, and
+neither is known to wait for the other, a warning names them (`Callers`).
 """
 
 import functools
+import itertools
+import queue
+import sys
 import threading
 import time
+import warnings
 import weakref
+from concurrent import futures
 
 from simgpu import user_frame
 from simgpu.backend.pytorch.replacements import find
@@ -22,6 +28,8 @@ from simgpu.ranks.process.scheduler import RanksError
 
 _WAIT, _START = "threading:Condition.wait", "threading:Thread.start"
 _owners: dict = weakref.WeakKeyDictionary()  # thread that a rank has started -> the rank
+_begun: dict = weakref.WeakKeyDictionary()  # such a thread -> when it began, as `_moments` count
+_moments = itertools.count(1)
 _OTHER_THREADS = 1.0  # seconds in which they may notify a rank before other ranks run
 
 
@@ -43,7 +51,7 @@ def replacements() -> dict:
     def start(self):
         owner = running_rank() or _owners.get(threading.current_thread())
         if owner is not None:
-            _owners[self] = owner
+            _owners[self], _begun[self] = owner, next(_moments)
         begin(self)
 
     @functools.wraps(real)
@@ -88,6 +96,58 @@ def check_turn() -> None:
                 "the rank do it"
             )
         )
+
+
+class Callers:
+    """The threads of a rank that issue collectives in a group.
+
+    NCCL and gloo match collectives by their order. That of two threads is chance, and may be
+    another on each rank, unless one waits for the other: it has begun after the last call of the
+    other, or the other has ended or stands in a wait of `threading`, `queue` or the like.
+    """
+
+    def __init__(self):
+        self._last, self._moment = None, 0  # the thread that called last, and when
+        self._has_warned = False
+
+    def add(self, rank, name) -> None:
+        """Note that the present thread issues a collective; warn if another one may, too.
+
+        Parameters
+        ----------
+        rank : int
+        name : str
+            The collective.
+        """
+        thread, last = threading.current_thread(), self._last
+        if not (last in (None, thread) or self._has_warned):
+            is_later = _begun.get(thread, 0) > self._moment
+            if not is_later and last.is_alive() and (frame := _running(last)):
+                self._has_warned = True
+                warnings.warn(
+                    f"two threads of rank {rank} communicate at once in one group: {thread.name!r} "
+                    f"calls {name} ({user_frame.line()}) while {last.name!r}, which called before "
+                    f"it, is at {user_frame.line_of_frame(frame)}. Which of them comes first is "
+                    "chance, and on another rank it may be the other one; real GPUs then hang, or "
+                    "exchange the wrong tensors. Give each thread a group of its own (new_group), "
+                    "or let one wait for the other",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        self._last, self._moment = thread, next(_moments)
+
+
+def _running(thread):
+    """Return the frame in which a thread stands; None if it waits there for another one."""
+    frame = found = sys._current_frames().get(thread.ident)
+    while found is not None and not user_frame.is_user_code(found.f_code.co_filename):
+        if found.f_code.co_filename.startswith(_WAITS):
+            return None
+        found = found.f_back
+    return frame
+
+
+_WAITS = threading.__file__, queue.__file__, futures.__file__.removesuffix("__init__.py"), __file__
 
 
 def _acquire(waiter, timeout, before):

@@ -1,16 +1,27 @@
-"""Make zero-bubble schedules run in the same order every time.
+"""Let pipeline schedules run in the same order every time, and greet their neighbours.
 
-PyTorch keeps the nodes of a split backward pass in sets, whose order depends on addresses.
+PyTorch keeps the nodes of a split backward pass in sets, whose order depends on addresses. Where
+stages first exchange a number with both neighbours, as in PyTorch 2.11 all do, they receive both in
+one tensor, whose value nobody reads; programs that do so with values that count are refused.
 """
 
-from simgpu.backend.pytorch.replacements import find
+import functools
+
+import torch
+import torch.distributed as dist
+
+from simgpu.backend.pytorch.replacements import exists, find
 
 GROUPS = "torch.distributed.pipelining._backward:get_param_groups"
+GREET = "torch.distributed.pipelining.stage:_PipelineStageBase._get_init_p2p_neighbors_ops"
 
 
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    return {GROUPS: _in_order(find(GROUPS))}
+    found = {GROUPS: _in_order(find(GROUPS))}
+    if exists(GREET):
+        found[GREET] = _apart(find(GREET))
+    return found
 
 
 def _in_order(get_param_groups):
@@ -27,3 +38,17 @@ def _in_order(get_param_groups):
 
 def _sequence_number(node):
     return node._sequence_nr()
+
+
+def _apart(greet):
+    """Let every message arrive in a tensor of its own."""
+
+    @functools.wraps(greet)
+    def apart(stage):
+        operations = greet(stage)
+        for operation in operations:
+            if operation.op is dist.irecv:
+                operation.tensor = torch.empty_like(operation.tensor)
+        return operations
+
+    return apart

@@ -2,6 +2,7 @@
 
 import functools
 import weakref
+from collections import defaultdict
 
 from simgpu.backend.pytorch.replacements import Replacements, find
 from simgpu.clock import current
@@ -56,8 +57,17 @@ class Loaders:
 
     def input(self, num_steps) -> Input | None:
         """Return what the batches of that many steps took, after the first; 0: all batches."""
-        found = [b for b in self._batches if not num_steps or 1 <= b.step <= num_steps]
-        return input_of(found, self.choice)
+        return input_of(self._within(num_steps), self.choice)
+
+    def measured(self, num_steps) -> dict[int, list[float]]:
+        """Return what the batches of that many steps took, in seconds, by rank; {} if as given."""
+        found = defaultdict(list)
+        for batch in self._within(num_steps) if self.choice.watches else ():
+            found[batch.rank].append(batch.interval)
+        return dict(found)
+
+    def _within(self, num_steps):
+        return [b for b in self._batches if not num_steps or 1 <= b.step <= num_steps]
 
     def notes(self) -> list[str]:
         """Return what the summary says if the loader was to count, and there was none."""

@@ -78,6 +78,17 @@ def test_batches_that_workers_have_fetched_ahead_count_when_they_are_taken(simgp
     assert "step 1 has 16 examples on one GPU and 32 on 2 GPUs" in text
 
 
+def test_memory_that_nothing_has_written_is_noted(simgpu_check):
+    """Its values differ between runs on GPUs, whatever their number."""
+    made = "torch.empty(1, device='cuda')"
+    source = changed(("optimizer = ", f"{made}.exp()\noptimizer = "))
+    with pytest.warns(RuntimeWarning, match="nothing has written"):
+        code, _, found = simgpu_check(source, "--steps", "2")
+    assert code == 0
+    (note,) = found["notes"]
+    assert note.startswith("'exp' (train.py:17) reads memory that nothing has written: a float32")
+
+
 def test_what_the_script_prints_can_be_shown(simgpu_check):
     _, printed, _ = simgpu_check(TRAIN, "--steps", "2", "--show")
     assert printed.out.count("loss") == 4  # one GPU twice, then two

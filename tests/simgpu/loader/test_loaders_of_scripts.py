@@ -188,7 +188,8 @@ def test_the_others_wait_for_the_rank_with_a_slow_loader(summary, takes):
     assert 0.3 < found["time_shares"]["input"] < 0.5
     assert 0.3 < found["time_shares"]["waiting for others"] < 0.5
     late = found["waited_for"]
-    assert (late["ranks"], late["cause"]) == ([1], "input")
+    assert (late["ranks"], late["cause"], late["each"]) == ([1], "input", "batch")
+    assert (late["own_seconds"], late["others_seconds"]) == pytest.approx((BATCH, 0), abs=1e-9)
 
 
 @pytest.mark.process

@@ -125,6 +125,21 @@ def test_pipeline_and_sharded_parameters():
     check(2, "Schedule1F1B", wrap=lambda part, mesh: fully_shard(part, mesh=mesh), replicas=2)
 
 
+def test_stages_greet_both_neighbours():
+    """All stages of PyTorch 2.11 do so first, others where schedules do not know their kind."""
+
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        stage = PipelineStage(nn.Identity(), rank, 3, device)
+        operations = stage._get_init_p2p_neighbors_ops()
+        for work in dist.batch_isend_irecv(operations):
+            work.wait()
+        return [one.tensor.item() for one in operations if one.op is dist.irecv]
+
+    assert sim.spawn(program, nprocs=3) == [[1.0], [0.0, 2.0], [1.0]]
+
+
 @pytest.mark.slow
 def test_one_forward_one_backward_needs_less_memory_than_gpipe():
     def program(rank, name):

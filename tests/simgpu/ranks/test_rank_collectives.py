@@ -307,17 +307,74 @@ def test_the_mean_of_integers_is_cut_off_as_by_nccl():
     assert sim.spawn(program, nprocs=2) == [[-1, 4, -7]] * 2
 
 
-def test_an_uneven_exchange_takes_as_long_whichever_rank_sends_more():
-    def seconds(*sizes):
+@pytest.mark.parametrize("ranks", [None, [0, 1]])  # all of them, and some in place of others
+def test_an_uneven_exchange_takes_as_long_whichever_rank_sends_more(ranks):
+    def exchange(*sizes):
+        """Return the seconds and the bytes of an all-to-all to whose ranks these sizes belong."""
+
         def program(rank):
             dist.init_process_group()
-            given = torch.ones(2 * sizes[rank], device="sim")
-            filled = torch.empty(sum(sizes), device="sim")
-            dist.all_to_all_single(filled, given, list(sizes), [sizes[rank]] * 2)
+            own = sizes[0] if rank == 0 else sizes[1]
+            each = [sizes[0]] + [sizes[1]] * (k - 1)
+            filled = torch.empty(sum(each), device="sim")
+            dist.all_to_all_single(filled, torch.ones(k * own, device="sim"), each, [own] * k)
 
-        sim.spawn(program, nprocs=2, gpu="a100", link="nvlink3", numerics=False)
-        return next(span.duration for span in sim.trace() if span.engine == "comm")
+        k = 2 if ranks is None else 4
+        sim.spawn(program, nprocs=k, gpu="a100", link="nvlink3", numerics=False, ranks=ranks)
+        (span, *others) = (span for span in sim.trace() if span.engine == "comm")
+        assert {other.bytes for other in others} == {span.bytes}
+        return span.duration, span.bytes
 
     small, large = 2**16, 2**26
-    assert seconds(small, large) == pytest.approx(seconds(large, small))
-    assert seconds(small, large) > 10 * seconds(small, small)
+    one, other, both = exchange(small, large), exchange(large, small), exchange(small, small)
+    if ranks is None:
+        assert one == pytest.approx(other)
+    assert min(one[0], other[0]) > 10 * both[0]
+    assert min(one[1], other[1]) > 100 * both[1]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "sim"])
+def test_what_a_rank_changes_afterwards_changes_nothing_of_others(device, is_async):
+    """A received tensor is a copy, also of the rank's own part."""
+
+    def program(rank):
+        dist.init_process_group()
+        k, options = 3, {"async_op": is_async}
+        given = torch.arange(k, device=device) + 10.0 * rank
+        scattered, swapped = (torch.zeros(n, device=device) for n in (1, k))
+        parts = [torch.zeros(1, device=device) for _ in range(k)]
+        works = [
+            dist.scatter(scattered, list(given.split(1)) if rank == 1 else None, 1, **options),
+            dist.all_to_all_single(swapped, given, **options),
+        ]
+        if device == "sim":  # gloo has no lists
+            works.append(dist.all_to_all(parts, list(given.split(1)), **options))
+        for work in works if is_async else ():
+            work.wait()
+        dist.barrier()
+        given.fill_(-1)
+        dist.barrier()
+        return [t.tolist() for t in (scattered, swapped, torch.cat(parts))]
+
+    for rank, (scattered, swapped, parts) in enumerate(sim.spawn(program, nprocs=3)):
+        expected = [float(rank), 10.0 + rank, 20.0 + rank]
+        assert (scattered, swapped) == ([10.0 + rank], expected)
+        assert parts == (expected if device == "sim" else [0.0] * 3)
+
+
+def test_host_tensors_in_place_are_read_before_they_are_written():
+    """NCCL may not work in place but at a rank's own part; on the host all of it is sent first."""
+
+    def program(rank):
+        dist.init_process_group()
+        x, y, z, w = (torch.tensor([10.0 * rank, 10.0 * rank + 1]) for _ in range(4))
+        dist.all_to_all_single(x, x)
+        dist.scatter(y[1:], [y[:1], y[1:]] if rank == 0 else None)
+        dist.reduce_scatter(z[1:], [z[:1], z[1:]])
+        dist.gather(w[:1], [w[:1], w[1:]] if rank == 1 else None, 1)
+        return [t.tolist() for t in (x, y, z, w)]
+
+    first, second = sim.spawn(program, nprocs=2)
+    assert first == [[0.0, 10.0], [0.0, 0.0], [0.0, 10.0], [0.0, 1.0]]
+    assert second == [[1.0, 11.0], [10.0, 1.0], [10.0, 12.0], [0.0, 10.0]]

@@ -5,6 +5,7 @@ import queue
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -165,6 +166,52 @@ def test_a_thread_that_communicates_while_another_rank_runs_is_named():
     text = str(caught.value)
     assert "thread 'sender' of rank 1 communicates (test_rank_threads.py:" in text
     assert "while rank 0 runs" in text
+
+
+def two_threads(rank, waits):
+    """Issue a collective in a thread, and another meanwhile, or when the thread waits or ends."""
+    dist.init_process_group()
+    x, y = torch.ones(2, device="sim"), torch.ones(2, device="sim")
+    group = dist.new_group() if waits == "by another group" else None
+    called, go_on, works = [], threading.Event(), []
+
+    def count():
+        works.append(dist.all_reduce(y, group=group, async_op=True))
+        called.append(True)
+        while waits != "it ends" and not go_on.is_set():
+            go_on.wait() if waits == "it waits" else time.sleep(0.001)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if waits == "it begins later":
+            works.append(dist.all_reduce(x, async_op=True))
+        thread = threading.Thread(target=count, name="counter")
+        thread.start()
+        while not called or (waits == "it ends" and thread.is_alive()):
+            time.sleep(0.001)
+        if waits == "it waits":
+            time.sleep(0.1)  # until it stands there
+        if waits != "it begins later":
+            works.append(dist.all_reduce(x, async_op=True))
+        go_on.set()
+        thread.join()
+    for work in works:
+        work.wait()
+    return x.tolist() + y.tolist(), [str(w.message) for w in caught if "at once" in str(w.message)]
+
+
+@pytest.mark.parametrize(
+    "waits", ["", "it ends", "it waits", "it begins later", "by another group"]
+)
+def test_two_threads_that_communicate_at_once_in_a_group_are_named(waits):
+    values, texts = zip(*sim.spawn(two_threads, (waits,), nprocs=2), strict=True)
+    assert values == ([2.0] * 4,) * 2
+    for rank, found in enumerate(texts):
+        assert len(found) == (not waits)
+        for text in found:
+            assert f"two threads of rank {rank} communicate at once in one group: " in text
+            assert "calls all_reduce (test_rank_threads.py:" in text
+            assert "while 'counter', which called before it, is at test_rank_threads.py:" in text
 
 
 def test_an_event_that_nobody_sets():

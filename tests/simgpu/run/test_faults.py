@@ -74,8 +74,10 @@ def test_the_others_wait_for_a_slow_rank(summary):
     assert waiting[0] < 0.01
     assert waiting[1] > 0.1
     assert plain["waited_for"] is None
-    whom = {"ranks": [2], "cause": "compute", "work": pytest.approx(1, rel=0.01)}
-    assert slow["waited_for"] == whom
+    late = slow["waited_for"]
+    assert (late["ranks"], late["cause"], late["each"]) == ([2], "compute", "step")
+    assert late["work"] == pytest.approx(1, rel=0.01)
+    assert late["own_seconds"] == pytest.approx(1.5 * late["others_seconds"], rel=0.01)
     assert slow["peak_flop_per_second"] == plain["peak_flop_per_second"]
 
 

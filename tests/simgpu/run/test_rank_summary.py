@@ -138,6 +138,8 @@ def test_a_rank_waits_for_a_slower_one(step):
     late = summary.waited_for
     assert (late.ranks, late.cause) == ((1,), "compute")
     assert late.work == pytest.approx(2, rel=0.01)
+    assert (late.own_seconds, late.others_seconds) == pytest.approx((2 * PRODUCT, PRODUCT))
+    assert late.each == "step"
     waiting = next(line for line in str(summary).splitlines() if "waiting for others" in line)
     assert waiting.endswith("for rank 1, with 2.00 times as much work")
 

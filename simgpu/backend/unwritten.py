@@ -1,0 +1,161 @@
+"""Find programs that read memory which nothing has written, such as what `torch.empty` returns.
+
+On a GPU such memory holds what was there before: results differ from run to run, often without an
+error. What counts as written, and what as a read, is chosen so that no sound program is named:
+
+- Memory is written as soon as anything has been written to a part of it, since programs, PyTorch
+  among them, leave padding unwritten that they read and do not use.
+- Copies do not read. What they make of unwritten memory is unwritten, too, until it is used.
+- An operand does not count that may be overwritten as a whole, that ``where`` chooses from, or that
+  is multiplied by ``beta=0``; nor what a CUDA graph captures, since that runs nothing.
+- Operations of other libraries write to all that they get.
+"""
+
+import warnings
+from contextlib import contextmanager
+
+from torch.utils._pytree import tree_leaves
+
+from simgpu import user_frame
+from simgpu.backend import tensor as backend
+from simgpu.backend.tensor import SimTensor
+from simgpu.kernels.facts import tensors_of
+
+active = None  # the `Watch` inside a `watching` block
+_MAKE = {"empty_like", "new_empty", "new_empty_strided", "empty_permuted"}
+# What they make of unwritten memory is unwritten.
+_COPIES = {
+    "_chunk_cat", "_to_copy", "cat", "clone", "constant_pad_nd", "flip", "repeat", "roll",
+    "split_with_sizes_copy", "stack",
+}  # fmt: skip
+_COPIES_INTO = {"copy_", "_foreach_copy_"}
+_MAY_OVERWRITE = {
+    "index_copy", "index_fill", "index_put", "masked_fill", "masked_scatter", "put", "scatter",
+    "scatter_reduce", "select_scatter", "slice_scatter",
+}  # fmt: skip
+_WITH_BETA = {"_addmm_activation", "addbmm", "addmm", "addmv", "addr", "baddbmm"}
+# Of the operations that change their first operand, those that read it.
+_READ_OPERAND = {
+    "add_", "addcdiv_", "addcmul_", "clamp_", "div_", "exp_", "lerp_", "mul_", "neg_", "pow_",
+    "relu_", "sqrt_", "sub_", "_foreach_add_", "_foreach_addcdiv_", "_foreach_addcmul_",
+    "_foreach_div_", "_foreach_lerp_", "_foreach_mul_", "_foreach_sub_",
+}  # fmt: skip
+_REDUCTIONS = {"all_reduce", "reduce", "reduce_scatter"}
+
+
+@contextmanager
+def watching():
+    """Warn of reads of unwritten memory inside a ``with`` block, once for each line that reads.
+
+    Yields the `Watch`.
+    """
+    global active
+    outer, active = (active, backend.observe), Watch()
+    backend.observe = active.run
+    try:
+        yield active
+    finally:
+        active, backend.observe = outer
+
+
+class Watch:
+    """Sees every operation on simulated tensors, and every collective.
+
+    Attributes
+    ----------
+    texts : list of str
+        What it has warned of.
+    """
+
+    def __init__(self):
+        self.texts, self._named = [], set()  # lines
+
+    def run(self, handler, op, args, kwargs):
+        """Run one operation, and warn if it reads what nothing has written."""
+        if _holds_unwritten(args) or (kwargs and _holds_unwritten(kwargs.values())):
+            origin = self._see(op, args, kwargs)
+        else:
+            origin = None
+        result = handler(op, args, kwargs)
+        if op.packet_name in _MAKE:
+            self.made(op.packet_name, result)
+        elif origin is not None:
+            for tensor in _simulated(result):
+                tensor._block.unwritten = origin
+        return result
+
+    def made(self, name, tensor) -> None:
+        """Note that an operation has made a tensor without writing to it."""
+        if isinstance(tensor, SimTensor) and tensor._device.machine.numerics and tensor.numel():
+            tensor._block.unwritten = f"{name} ({user_frame.line()})"
+
+    def communicate(self, name, given, filled) -> None:
+        """Note that a collective or message reads and writes tensors."""
+        if name in _REDUCTIONS:
+            for tensor in _unwritten(given):
+                self._name(name, tensor)
+        for tensor in _simulated(filled):
+            tensor._block.unwritten = None
+
+    def _see(self, op, args, kwargs):
+        """See an operation on unwritten memory; return what made that if its results are, too."""
+        if op.composite:  # is dispatched again, in parts
+            return None
+        if op.func.namespace != "aten":
+            for tensor in _simulated((args, kwargs)):
+                tensor._block.unwritten = None
+            return None
+        if not op.kernel:  # reads no values
+            return None
+        name, (reads, writes) = op.packet_name, tensors_of(op, args, kwargs)
+        if name in _COPIES:
+            found = _unwritten(reads)
+            return found[0]._block.unwritten if found and len(found) == len(reads) else None
+        if name in _COPIES_INTO:
+            reads = []
+        elif name in _MAY_OVERWRITE or (name in _WITH_BETA and kwargs.get("beta", 1) == 0):
+            reads = [tensor for tensor in reads if tensor is not args[0]]
+        elif name == "where":
+            reads = [args[0]]
+        if name in _READ_OPERAND:
+            reads = [*writes, *reads]
+        for tensor in _unwritten(reads):
+            self._name(op.name, tensor)
+        for tensor in _simulated(writes):
+            tensor._block.unwritten = None
+        return None
+
+    def _name(self, name, tensor):
+        """Warn of a read, once for each line of the program."""
+        origin, tensor._block.unwritten = tensor._block.unwritten, None
+        line = user_frame.line()
+        if line in self._named or tensor._device.current_stream().is_capturing():
+            return
+        self._named.add(line)
+        text = (
+            f"{name!r} ({line}) reads memory that nothing has written: a "
+            f"{str(tensor.dtype).removeprefix('torch.')} tensor of shape {tuple(tensor.shape)}, "
+            f"made by {origin}; on a GPU it holds what was there before"
+        )
+        self.texts.append(text)
+        frame = user_frame.frame()
+        warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
+
+
+def _holds_unwritten(values):
+    for value in values:
+        kind = type(value)
+        if kind is SimTensor:
+            if value._block.unwritten is not None:
+                return True
+        elif (kind is list or kind is tuple) and _holds_unwritten(value):
+            return True
+    return False
+
+
+def _simulated(values):
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, SimTensor)]
+
+
+def _unwritten(tensors):
+    return [t for t in _simulated(tensors) if t._block.unwritten is not None and t.numel()]
