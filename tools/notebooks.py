@@ -14,7 +14,6 @@ import math
 import os
 import re
 import sys
-from html import escape
 from pathlib import Path
 
 import nbformat
@@ -37,7 +36,6 @@ KINDS = {  # a tag, and how the first line of such a cell begins
     "curious": "# For the curious: ",
 }
 HIDDEN = {"hide-cell", "remove-cell", "hide-input", "remove-input"}
-TIMELINE = re.compile(r'(<svg [^>]*role="img" aria-label=")[^"]*(")')
 WORDS = 130  # a minute, those of visible code included: slower than a novel
 
 
@@ -64,7 +62,6 @@ def normalise(notebook):
             count += 1
             cell.execution_count = count if ran else None
             cell.outputs = [normal_output(o, count) for o in merge_streams(cell.outputs)]
-            describe_timeline(cell)
     update_time_line(notebook)
     return notebook
 
@@ -89,17 +86,6 @@ def normal_metadata(cell):
     if alt:
         metadata.setdefault("mystnb", {})["image"] = {"alt": alt}
     return metadata
-
-
-def describe_timeline(cell):
-    """Let screen readers say of a cell's timeline what the cell's metadata says, as of a plot."""
-    alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt")
-    for output in cell.outputs if alt else ():
-        html = output.get("data", {}).get("text/html", "")
-        if html.lstrip().startswith('<div class="d2l-tl"'):
-            output["data"]["text/html"] = TIMELINE.sub(
-                lambda found: f"{found[1]}{escape(alt)}{found[2]}", html
-            )
 
 
 def kind(cell):

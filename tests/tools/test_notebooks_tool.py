@@ -43,20 +43,6 @@ def test_what_a_plot_shows_is_kept():
     assert kept.metadata.mystnb.code_prompt_show == "How this picture is drawn"
 
 
-def test_a_timeline_is_described_by_the_metadata_of_its_cell():
-    html = (
-        """<div class="d2l-tl"><svg width="9" role="img" aria-label="Timeline of 3 spans"></svg>"""
-    )
-    output = nbformat.v4.new_output("execute_result", {"text/html": html})
-    cell = nbformat.v4.new_code_cell("timeline", outputs=[output], execution_count=1)
-    for alt, label in (("", "Timeline of 3 spans"), ('Two "a" < b.', "Two &quot;a&quot; &lt; b.")):
-        cell.metadata = {"mystnb": {"image": {"alt": alt}}} if alt else {}
-        for _ in range(2):
-            (kept,) = notebooks.normalise(nbformat.v4.new_notebook(cells=[cell])).cells
-            shown = kept.outputs[0].data["text/html"]
-            assert shown == html.replace("Timeline of 3 spans", label)
-
-
 def test_normal_form_is_reached_in_one_step_and_valid(messy):
     once = notebooks.normalise(copy.deepcopy(messy))
     nbformat.validate(once)

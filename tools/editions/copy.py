@@ -20,7 +20,7 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from tools import notebooks, words
+from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
 from tools.editions.rules import suffixes
@@ -87,7 +87,6 @@ class Translation:
             info = cell.metadata.get("mystnb", {})
             if alt := pages.alternative_text(cell):
                 info["image"]["alt"] = self.translated(alt) or alt
-                notebooks.describe_timeline(cell)
             for name in {"code_prompt_hide", "code_prompt_show"} & set(info):
                 info[name] = cell.source.partition("\n")[0][2:]
 

@@ -11,8 +11,6 @@ from itertools import zip_longest
 
 import nbformat
 
-from tools.notebooks import TIMELINE
-
 ROLE = re.compile(r"\{([\w:]+)\}`(?:[^`<]*<)?([^`>]+)>?`")
 LABEL = re.compile(r"^\(([\w-]+)\)=$|^\$\$ \(([\w-]+)\)$", re.MULTILINE)
 FIGURE = re.compile(r"^:{3,}\{figure-md\} (\S+)", re.MULTILINE)
@@ -35,11 +33,9 @@ def names(source):
 
 
 def printed(cell):
-    """Return the outputs of a cell, without glued numbers' values and labels of timelines."""
+    """Return the outputs of a cell, without the values of glued numbers."""
     found = []
     for output in cell.outputs:
-        if html := output.get("data", {}).get("text/html"):
-            output = {**output, "data": {**output["data"], "text/html": TIMELINE.sub("", html)}}
         if output.get("metadata", {}).get("scrapbook", {}).get("name"):
             output = {**output, "data": sorted(output["data"])}
         found.append(output)
