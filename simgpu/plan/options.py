@@ -20,7 +20,8 @@ def make_parser():
         "max_position_embeddings, vocab_size, ...). A .py file defines model(), which returns a "
         "torch.nn.Module (it is called on the device meta), and batch(size), which returns the "
         "tensor, or the tuple of tensors, of a micro-batch of that size; the loss is the output, "
-        "or its .loss, summed. It is trained as it is, data parallel (--shard 0 or 3); --search "
+        "or its .loss, summed. It is trained as it is, data parallel: with --shard 0 gradients are "
+        "summed over ranks once a step, with --shard 3 in each micro-batch; --search "
         "chooses its micro-batch, recomputation (none or full) and --shard (0 or 3) alone.",
         argument_default=argparse.SUPPRESS,
     )  # fmt: skip

@@ -3,6 +3,7 @@
 import functools
 import runpy
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,12 +173,14 @@ def step(rank, job):
     for _ in range(2):
         torch.accelerator.synchronize()
         start = sim.now()
-        for _ in range(job.micro_batches):
+        for left in reversed(range(job.micro_batches)):
             with torch.device(device):
                 inputs = _inputs(job.model.batch, job.micro_batch)
-            with torch.autocast(device.type, low_precision, enabled=casts):
-                out = net(*inputs)
-            _loss(out).backward()
+            waits = left and isinstance(net, DistributedDataParallel)
+            with net.no_sync() if waits else nullcontext():
+                with torch.autocast(device.type, low_precision, enabled=casts):
+                    out = net(*inputs)
+                _loss(out).backward()
         optimizer.step()
         optimizer.zero_grad()
     torch.accelerator.synchronize()

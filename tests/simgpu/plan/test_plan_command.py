@@ -245,6 +245,16 @@ def test_a_model_of_ones_own(own, capsys, options):
     assert flops == pytest.approx(6 * weights * 16 * 128, rel=0.12)
 
 
+def test_gradients_of_a_model_of_ones_own_are_summed_once_a_step(own, capsys):
+    """Over a slow network the sum takes most of a step, so another micro-batch adds little."""
+    options = ("--shard", 0, "--gpus", 16, "--network", "ethernet100", "--micro-batch", 1, "--json")
+    one, two = (
+        json.loads(plan(capsys, own, *options, "--global-batch", 16 * n)[1]) for n in (1, 2)
+    )
+    assert one["time_shares"]["communication"] > 0.6
+    assert two["step_time_seconds"] < 1.4 * one["step_time_seconds"]
+
+
 @pytest.mark.parametrize("options", [(), ("--shard", 0), ("--recompute", "full")])
 def test_a_model_of_ones_own_can_be_compiled(own, capsys, options):
     """Whole, or block by block if it is sharded: faster, in the memory of one more kernel."""
