@@ -8,9 +8,6 @@ from simgpu.compare.options import make_parser
 from simgpu.compare.verdict import REACHED
 from simgpu.plan.request import request_of
 from simgpu.plan.simulate import parts
-from simgpu.plan.step.rules import PlanError
-
-_OF_PLAN = "search", "why", "export", "cheapest", "prices", "tokens", "within"
 
 
 def main(argv=None) -> int:
@@ -18,9 +15,6 @@ def main(argv=None) -> int:
     parser = make_parser()
     args = parser.parse_args(argv)
     try:
-        foreign = [name for name in _OF_PLAN if getattr(args, name, None)]
-        if foreign:
-            raise PlanError(f"--{foreign[0]} belongs to simgpu plan; leave it out")
         reached = {name: value for name, value in vars(args).items() if name in REACHED}
         request = request_of(args)
         with Progress("part", parts):

@@ -1,11 +1,11 @@
-"""The options of ``simgpu compare``: those of ``simgpu plan``, and what the run reached."""
+"""The options of ``simgpu compare``: those of a plan, and what the run reached."""
 
 from simgpu.plan import options
 
 
 def make_parser():
     """Return the parser."""
-    parser = options.make_parser()
+    parser = options.make_parser(plans=False)
     parser.prog = "simgpu compare"
     parser.description = "Compare a run with published ones, and with what is simulated for it."
     reached = parser.add_argument_group("what the run reaches").add_mutually_exclusive_group(

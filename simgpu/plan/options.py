@@ -9,8 +9,11 @@ from simgpu.plan.presets import PRESETS
 from simgpu.plan.step.recipe.names import DTYPES, OPTIMIZERS, WEIGHTS
 
 
-def make_parser():
-    """Return the parser; options of a request that are not given are not in what it returns."""
+def make_parser(plans=True):
+    """Return the parser; options of a request that are not given are not in what it returns.
+
+    Those about money and searches are what `plans` adds.
+    """
     parser = Parser(
         prog="simgpu plan",
         description="Simulate a training step of a model on many GPUs, and say how long it takes, "
@@ -102,8 +105,9 @@ def make_parser():
         "(default: eager)",
     )  # fmt: skip
     add("--compiled", action="store_true", help="chains of pointwise operations are one kernel")
-    _add_money(parser)
-    _add_search(parser)
+    if plans:
+        _add_money(parser)
+        _add_search(parser)
     return parser
 
 
