@@ -10,6 +10,7 @@ Imports nothing from the rest of the package but how rates are written, and no t
 """
 
 from simgpu.hardware.assumptions import LINK_EFFICIENCY
+from simgpu.hardware.attention import attention_efficiency
 from simgpu.hardware.default import find_gpu_and_link, set_default_gpu
 from simgpu.hardware.link import Link
 from simgpu.hardware.presets import CPUS, GPUS, LINKS, find_cpu, find_gpu, find_link
@@ -25,6 +26,7 @@ __all__ = [
     "LINKS",
     "LINK_EFFICIENCY",
     "Link",
+    "attention_efficiency",
     "find_cpu",
     "find_gpu",
     "find_gpu_and_link",

@@ -19,8 +19,9 @@ where models come from; ``options.py``, ``command.py`` and ``report.py`` are the
 
 from simgpu.callable_module import make_callable
 from simgpu.plan.interface import plan
+from simgpu.plan.presets import PRESETS
 from simgpu.plan.step.rules import PlanError
 
-__all__ = ["PlanError", "plan"]
+__all__ = ["PRESETS", "PlanError", "plan"]
 
 make_callable(__name__, plan)

@@ -5,7 +5,7 @@ The prices are made up for the exercise: they are those of no provider.
 
 from dataclasses import dataclass
 
-from simgpu.plan.presets import PRESETS
+from simgpu.plan import PRESETS
 
 
 @dataclass(frozen=True)
