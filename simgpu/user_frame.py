@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 import threading
+import warnings
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def frame():
     while found.f_back is not None and not is_user_code(found.f_code.co_filename):
         found = found.f_back
     return found
+
+
+def warn(text) -> None:
+    """Warn of something, at the user's line."""
+    found = frame()
+    warnings.warn_explicit(text, RuntimeWarning, found.f_code.co_filename, found.f_lineno)
 
 
 def is_called_from(paths: tuple) -> bool:

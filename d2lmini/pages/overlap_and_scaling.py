@@ -83,12 +83,17 @@ def ddp_graphs(network, *inputs):
 
 
 def language_seconds(recompute):
-    """Return the seconds of a step of the language model on a simulated A100, and its parameters.
+    """Time a step of the language model on a simulated A100.
 
     Parameters
     ----------
     recompute : bool
         Whether the backward pass computes each block's activations again.
+
+    Returns
+    -------
+    tuple
+        The seconds of the step, the number of parameters, and the FLOPs that the GPU has computed.
     """
     (device,) = sim.configure(1, gpu="a100", numerics=False)
     net, step = language_step(device)
@@ -96,10 +101,12 @@ def language_seconds(recompute):
         block.forward = partial(checkpoint, block.forward, use_reentrant=False)
     timer = Timer(device)
     for _ in range(2):
+        sim.reset()
         timer.start()
         step(net)
         timer.stop()
-    return timer.times[-1], sum(p.numel() for p in net.parameters())
+    flops = sum(span.flops for span in sim.trace())
+    return timer.times[-1], sum(p.numel() for p in net.parameters()), flops
 
 
 def gradients_ready(network, seconds):

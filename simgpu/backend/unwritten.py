@@ -11,7 +11,6 @@ error. What counts as written, and what as a read, is chosen so that no sound pr
 - Operations of other libraries write to all that they get.
 """
 
-import warnings
 from contextlib import contextmanager
 
 from torch.utils._pytree import tree_leaves
@@ -19,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from simgpu import user_frame
 from simgpu.backend import tensor as backend
 from simgpu.backend.tensor import SimTensor
+from simgpu.kernels import traffic
 from simgpu.kernels.facts import tensors_of
 
 active = None  # the `Watch` inside a `watching` block
@@ -30,16 +30,11 @@ _COPIES = {
 }  # fmt: skip
 _COPIES_INTO = {"copy_", "_foreach_copy_"}
 _MAY_OVERWRITE = {
-    "index_copy", "index_fill", "index_put", "masked_fill", "masked_scatter", "put", "scatter",
-    "scatter_reduce", "select_scatter", "slice_scatter",
+    "_index_put_impl", "_resize_output", "index_copy", "index_fill", "index_put", "masked_fill",
+    "masked_scatter", "put", "rrelu_with_noise", "scatter", "select_scatter", "slice_scatter",
 }  # fmt: skip
+_PUT = {"_index_put_impl", "index_put", "put"}  # whose fourth operand says whether it accumulates
 _WITH_BETA = {"_addmm_activation", "addbmm", "addmm", "addmv", "addr", "baddbmm"}
-# Of the operations that change their first operand, those that read it.
-_READ_OPERAND = {
-    "add_", "addcdiv_", "addcmul_", "clamp_", "div_", "exp_", "lerp_", "mul_", "neg_", "pow_",
-    "relu_", "sqrt_", "sub_", "_foreach_add_", "_foreach_addcdiv_", "_foreach_addcmul_",
-    "_foreach_div_", "_foreach_lerp_", "_foreach_mul_", "_foreach_sub_",
-}  # fmt: skip
 _REDUCTIONS = {"all_reduce", "reduce", "reduce_scatter"}
 
 
@@ -94,35 +89,33 @@ class Watch:
         if name in _REDUCTIONS:
             for tensor in _unwritten(given):
                 self._name(name, tensor)
-        for tensor in _simulated(filled):
-            tensor._block.unwritten = None
+        _are_written(filled)
 
     def _see(self, op, args, kwargs):
         """See an operation on unwritten memory; return what made that if its results are, too."""
         if op.composite:  # is dispatched again, in parts
             return None
         if op.func.namespace != "aten":
-            for tensor in _simulated((args, kwargs)):
-                tensor._block.unwritten = None
+            _are_written((args, kwargs))
             return None
         if not op.kernel:  # reads no values
             return None
-        name, (reads, writes) = op.packet_name, tensors_of(op, args, kwargs)
-        if name in _COPIES:
+        reads, writes = tensors_of(op, args, kwargs)
+        if op.name in _COPIES:
             found = _unwritten(reads)
+            _are_written(writes)
             return found[0]._block.unwritten if found and len(found) == len(reads) else None
-        if name in _COPIES_INTO:
+        if op.packet_name in _COPIES_INTO:
             reads = []
-        elif name in _MAY_OVERWRITE or (name in _WITH_BETA and kwargs.get("beta", 1) == 0):
-            reads = [tensor for tensor in reads if tensor is not args[0]]
-        elif name == "where":
+        elif op.name == "where":
             reads = [args[0]]
-        if name in _READ_OPERAND:
-            reads = [*writes, *reads]
+        elif _may_overwrite(op.name, args, kwargs):
+            reads = [tensor for tensor in reads if tensor is not args[0]]
+        elif op.packet_name.endswith("_") and op.kernel.bytes is not traffic.written:
+            reads = [*writes, *reads]  # it changes its first operand, and so reads it
         for tensor in _unwritten(reads):
             self._name(op.name, tensor)
-        for tensor in _simulated(writes):
-            tensor._block.unwritten = None
+        _are_written(writes)
         return None
 
     def _name(self, name, tensor):
@@ -138,8 +131,23 @@ class Watch:
             f"made by {origin}; on a GPU it holds what was there before"
         )
         self.texts.append(text)
-        frame = user_frame.frame()
-        warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
+        user_frame.warn(text)
+
+
+def _may_overwrite(name, args, kwargs):
+    """Return whether an operation may overwrite all of its first operand, and so not read it."""
+    if name == "scatter_reduce":
+        return kwargs.get("include_self") is False
+    if name in _WITH_BETA:
+        return kwargs.get("beta", 1) == 0
+    accumulates = kwargs.get("accumulate") or "reduce" in kwargs
+    accumulates = accumulates or (name in _PUT and len(args) > 3 and args[3])
+    return name in _MAY_OVERWRITE and not accumulates
+
+
+def _are_written(tensors):
+    for tensor in _simulated(tensors):
+        tensor._block.unwritten = None
 
 
 def _holds_unwritten(values):

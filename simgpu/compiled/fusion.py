@@ -127,7 +127,7 @@ class Kernel:
         return same and self.n >= LARGE and rows >= max(2 * columns, MANY_ROWS)
 
 
-def fuse(nodes, sizes, must, late=frozenset()) -> list:
+def fuse(nodes, sizes, must, late=frozenset(), written=frozenset()) -> list:
     """Return the kernels that do some nodes, in order.
 
     Parameters
@@ -139,8 +139,10 @@ def fuse(nodes, sizes, must, late=frozenset()) -> list:
         Values that are read after the region.
     late : set of int
         Numbers of the entries on the tape that are done as late as possible.
+    written : set of int
+        Values that are written, if they are needed at all.
     """
-    nodes = _without_unused(nodes, must)
+    nodes, must = _without_unused(nodes, must), must | written
     kernels, where = [], {}
     for node, reads, names in _inlined(nodes, sizes, must):
         first = max((where[v] for v, _ in reads if v in where), default=0)

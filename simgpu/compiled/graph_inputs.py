@@ -24,17 +24,20 @@ class GraphInputs:
     """
 
     def __init__(self, buffers):
-        self._buffers, self._given = buffers, {}  # address of a block -> bytes
+        self._buffers = buffers
+        self._given = {}  # address of a block -> bytes of each tensor in it
 
     def give(self, tensors) -> None:
         """Note tensors that are given from outside the region."""
         for t in tensors:
             if not isinstance(t, torch.nn.Parameter) and t._block not in _made:
-                self._given[t._block.address] = min(t._data.nbytes, t._block.size)
+                place = t._data.storage_offset(), t.shape, t._data.stride()
+                views = self._given.setdefault(t._block.address, {})
+                views[place] = min(t._data.nbytes, t._block.size)
 
     def take(self, addresses) -> int:
         """Return the bytes of what is given and lies at some addresses; it is copied once."""
-        return sum(self._given.pop(address, 0) for address in addresses)
+        return sum(sum(self._given.pop(address, {}).values()) for address in addresses)
 
     def copy(self, num_bytes, plan, device, sink) -> None:
         """Copy inputs to where the graph of a plan reads them; the first time, allocate that."""

@@ -383,3 +383,25 @@ def with_unused(nodes, sizes, unused) -> list:
         ]  # fmt: skip
         nodes = [fill, *nodes[: place + 1], add, *later]
     return nodes
+
+
+def with_parts(nodes, before) -> tuple:
+    """Return the nodes, where a write to a part of some memory needs what is in the other parts.
+
+    The second is the set of values of which other parts are written later, so that they have to be
+    written, too.
+
+    Parameters
+    ----------
+    nodes : list of Node
+    before : dict
+        Of each value that such a write makes: the value that the memory held before.
+    """
+    made = {v for node in nodes for v, _ in node.writes}
+    before = {v: old for v, old in before.items() if old in made}
+    needed = ([(before[v], 0, -1) for v, _ in node.writes if v in before] for node in nodes)
+    nodes = [
+        replace(node, reads=(*node.reads, *more)) if more else node
+        for node, more in zip(nodes, needed, strict=True)
+    ]
+    return nodes, set(before.values())

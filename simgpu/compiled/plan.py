@@ -6,7 +6,7 @@ from typing import NamedTuple
 from simgpu.compiled.checkpointed import by_policy, done_again, late
 from simgpu.compiled.fusion import Kernel, fuse
 from simgpu.compiled.kept import Forward
-from simgpu.compiled.nodes import nodes_of, with_unused
+from simgpu.compiled.nodes import nodes_of, with_parts, with_unused
 
 MOST_PLANS = 512
 
@@ -28,6 +28,9 @@ class Recorded(NamedTuple):
     in_place : frozenset of tuple
         For each value in memory that held another before: the value, the first one there, and
         whether the memory was there before the region.
+    parts : frozenset of tuple
+        For each value that a write to a part of some memory has made: the value, and the one that
+        was there before, whose other parts are still there.
     unused : frozenset of int
         Gradients of results of which the program has not used these.
     backward : bool
@@ -40,6 +43,7 @@ class Recorded(NamedTuple):
     saved: frozenset
     dropped: frozenset
     in_place: frozenset
+    parts: frozenset
     unused: frozenset
     backward: bool
 
@@ -95,6 +99,7 @@ def _make(recorded):
     again = done_again(recorded) if recorded.backward else set()
     nodes = late(nodes, again)
     nodes = with_unused(nodes, sizes, recorded.unused)
+    nodes, written = with_parts(nodes, dict(recorded.parts))
     kept, recipes = set(), {}
     if recorded.saved:
         marked, idle = by_policy(recorded.entries, recorded.saved)
@@ -103,7 +108,7 @@ def _make(recorded):
         forward = Forward(nodes, sizes, _inputs(nodes) | recorded.returned, needed, marked)
         kept = forward.kept() - recorded.returned
         recipes = {v: forward.recipe(enough.get(v, v), kept) for v in recorded.saved - kept}
-    kernels = fuse(nodes, sizes, kept | recorded.returned, again)
+    kernels = fuse(nodes, sizes, kept | recorded.returned, again, written)
     places = _Places(recorded.in_place)
     recipes = {v: places.of_pairs(recipe) for v, recipe in recipes.items()}
     stay = kept | recorded.returned | {v for recipe in recipes.values() for v, _ in recipe}

@@ -11,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from simgpu import user_frame
+from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.current import state
@@ -161,9 +162,8 @@ def compile(function, *, mode=None, fullgraph=False):
 
     Returns
     -------
-    callable
-        Takes what the function takes. A module it is not: parameters are those of the module that
-        was compiled.
+    callable or torch.nn.Module
+        Takes what the function takes. Of a module it is another one, with the same parameters.
 
     Examples
     --------
@@ -177,7 +177,24 @@ def compile(function, *, mode=None, fullgraph=False):
     """
     if mode not in (None, *MODES):
         raise ValueError(f"mode={mode!r} is none of {', '.join(MODES)}")
-    return Region(function, Settings(mode in ONE_LAUNCH, fullgraph))
+    settings = Settings(mode in ONE_LAUNCH, fullgraph)
+    return make_compiled(function, functools.partial(Region, settings=settings))
+
+
+def make_compiled(function, make):
+    """Return what `make` makes of a function; of a module the module that `torch.compile` returns.
+
+    Parameters
+    ----------
+    function : callable or torch.nn.Module
+    make : callable
+        Takes a function, returns another one.
+    """
+    if not isinstance(function, torch.nn.Module):
+        return make(function)
+    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(function, make)
+    compiled._torchdynamo_orig_callable = function.forward
+    return compiled
 
 
 class _Watch:

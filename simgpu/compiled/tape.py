@@ -225,7 +225,7 @@ class Tape:
         self._known = {}  # address of a block -> its value now
         self._inputs = {}  # value -> block, kept until its memory may be used again
         self._in_place = set()
-        self._before = {}  # value that a part of a block was written to make -> the one before it
+        self._parts = set()  # pairs: a value that a write to a part of a block made, the one before
         self._unused = set()
         self._first = {}  # address of a block that is changed -> the first value in it
         self._unsaved = set()  # values that autograd has not seen, such as states of optimizers
@@ -286,7 +286,7 @@ class Tape:
         first = self._first.setdefault(block.address, seen.value)
         value = self._value(block)
         if seen.bytes < block.size:
-            self._before[value] = seen.value
+            self._parts.add((value, seen.value))
         self._in_place.add((value, first, bool(block.num_bytes)))
         return seen._replace(value=value)
 
@@ -298,7 +298,8 @@ class Tape:
         alive, saved, dropped = self._fates(returned)
         plan = plan_of(Recorded(
             tuple(self._entries), tuple(self._sizes), frozenset(alive), frozenset(saved),
-            frozenset(dropped), frozenset(self._in_place), frozenset(self._unused), self.backward,
+            frozenset(dropped), frozenset(self._in_place), frozenset(self._parts),
+            frozenset(self._unused), self.backward,
         ))  # fmt: skip
         self.device.memory = self._memory
         call = 0.0 if self._called else self.settings.call_seconds
@@ -330,9 +331,6 @@ class Tape:
             elif self.backward and v in self._unsaved and v not in read:
                 alive.add(v)  # a gradient that a hook has taken
             del block
-        for v in [*alive, *saved]:  # with what was written to other parts of their blocks before
-            while (v := self._before.get(v)) in made:
-                alive.add(v)
         held = [v for v, block in self._inputs.items() if block.num_bytes]
         self._inputs.clear()
         return alive, saved, {v for v in held if self._blocks[v]() is None}

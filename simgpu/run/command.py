@@ -58,12 +58,13 @@ def main(argv=None) -> int:
         steps,
         loaders,
         missing_is_finite(args.shapes_only),
-        nullcontext() if args.shapes_only else unwritten.watching(),
+        nullcontext() if args.shapes_only else unwritten.watching() as seen,
         hint(steps, args.shapes_only),
     ):
         code = run(job, args.max_restarts, time, steps)
     sys.stdout.flush()
     notes = [*compiled_notes(compiled, steps), *loaders.notes(), *job.notes]
+    notes += seen.texts if seen else []
     if steps.cut_short:
         notes.append(f"the script was ended after {args.steps} steps (--steps)")
     routing = state.machine and state.machine.routing

@@ -24,6 +24,7 @@ from tools import words
 from tools.editions import blocks, pages, reviews, store
 from tools.editions.languages import LANGUAGES
 from tools.editions.rules import suffixes
+from tools.readers.text import glued as numbers_of
 
 ROOT = Path(__file__).parents[2]
 LEFT_OUT = "editions/"
@@ -31,9 +32,7 @@ ENGLISH = "{.untranslated .language-en}"  # before a paragraph that is not trans
 MARKED = re.compile(  # what may stand behind that: a paragraph, no entry of the glossary
     r"(?!#|:::|```|\$\$|!\[|[-*] |\d+\. |\||<|:|  |(?:.*\n)+  )"
 )
-LARGE = re.compile(
-    r"\{glue:text\}`(\w+)`(백만|십억)"
-)  # a glued number, and the unit of the English
+LARGE = re.compile(r"\{glue:text\}`(\w+)`(백만|십억)")  # a number, and the unit of the English
 SORTED = {"tr", "ko"}  # whose alphabets are in the order of their letters' numbers, or nearly so
 
 
@@ -169,12 +168,8 @@ def glued_value(notebook, root, role):
     page, _, name = role.rpartition("::")
     if page:
         notebook = nbformat.read(root / page, as_version=4)
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            if output.get("metadata", {}).get("scrapbook", {}).get("name") == name.split(":")[0]:
-                value = output["data"]["application/papermill.record/text/plain"]
-                return (glued(value, "tr", {}) if page else value).strip("'")
-    raise KeyError(role)
+    value = numbers_of(notebook)[name.split(":")[0]]
+    return (glued(value, "tr", {}) if page else value).strip("'")
 
 
 def count_in_myriads(notebook, texts):

@@ -17,7 +17,6 @@ import queue
 import sys
 import threading
 import time
-import warnings
 import weakref
 from concurrent import futures
 
@@ -26,9 +25,11 @@ from simgpu.backend.pytorch.replacements import find
 from simgpu.clock import current
 from simgpu.ranks.process.scheduler import RanksError
 
-_WAIT, _START = "threading:Condition.wait", "threading:Thread.start"
+_WAIT, _NOTIFY = "threading:Condition.wait", "threading:Condition.notify"
+_START = "threading:Thread.start"
 _owners: dict = weakref.WeakKeyDictionary()  # thread that a rank has started -> the rank
 _begun: dict = weakref.WeakKeyDictionary()  # such a thread -> when it began, as `_moments` count
+_notified: dict = {}  # ident of a thread -> when it notified others for the last time
 _moments = itertools.count(1)
 _OTHER_THREADS = 1.0  # seconds in which they may notify a rank before other ranks run
 
@@ -45,7 +46,7 @@ def running_rank():
 def replacements() -> dict:
     """Return the replacements while ranks run."""
     real, before = find(_WAIT), set(threading.enumerate())
-    begin = find(_START)
+    begin, tell = find(_START), find(_NOTIFY)
 
     @functools.wraps(begin)
     def start(self):
@@ -53,6 +54,11 @@ def replacements() -> dict:
         if owner is not None:
             _owners[self], _begun[self] = owner, next(_moments)
         begin(self)
+
+    @functools.wraps(tell)
+    def notify(self, n=1):
+        _notified[threading.get_ident()] = next(_moments)
+        tell(self, n)
 
     @functools.wraps(real)
     def wait(self, timeout=None):
@@ -71,7 +77,7 @@ def replacements() -> dict:
                 self._waiters.remove(waiter)
         return is_notified
 
-    return {_WAIT: wait, _START: start}
+    return {_WAIT: wait, _NOTIFY: notify, _START: start}
 
 
 def check_turn() -> None:
@@ -103,7 +109,8 @@ class Callers:
 
     NCCL and gloo match collectives by their order. That of two threads is chance, and may be
     another on each rank, unless one waits for the other: it has begun after the last call of the
-    other, or the other has ended or stands in a wait of `threading`, `queue` or the like.
+    other, or the other has ended since, has notified somebody (by an `Event`, a `Queue` or the
+    like), or stands in such a wait.
     """
 
     def __init__(self):
@@ -121,18 +128,16 @@ class Callers:
         """
         thread, last = threading.current_thread(), self._last
         if not (last in (None, thread) or self._has_warned):
-            is_later = _begun.get(thread, 0) > self._moment
+            is_later = max(_begun.get(thread, 0), _notified.get(last.ident, 0)) > self._moment
             if not is_later and last.is_alive() and (frame := _running(last)):
                 self._has_warned = True
-                warnings.warn(
+                user_frame.warn(
                     f"two threads of rank {rank} communicate at once in one group: {thread.name!r} "
                     f"calls {name} ({user_frame.line()}) while {last.name!r}, which called before "
                     f"it, is at {user_frame.line_of_frame(frame)}. Which of them comes first is "
                     "chance, and on another rank it may be the other one; real GPUs then hang, or "
                     "exchange the wrong tensors. Give each thread a group of its own (new_group), "
-                    "or let one wait for the other",
-                    RuntimeWarning,
-                    stacklevel=2,
+                    "or let one wait for the other"
                 )
         self._last, self._moment = thread, next(_moments)
 

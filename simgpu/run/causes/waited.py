@@ -108,6 +108,7 @@ def waited_for(shares, work, seconds=1.0, each=RUN, batches=None) -> Waited | No
     if not late:
         return None
     cause = _cause(shares, late, others)
+    late = [rank for rank in late if _cause(shares, [rank], others) == cause] or late
     most, less = (median(work[rank] for rank in ranks) for ranks in (late, others))
     causes = WORK if cause in WORK else (cause,)
     times = [seconds * _share(shares, causes, ranks) for ranks in (late, others)]

@@ -21,6 +21,7 @@ from simgpu.compiled.regions import (
     Settings,
     at_end_of_graph,
     is_inside,
+    make_compiled,
     outside,
 )
 from simgpu.naming import is_simulated
@@ -80,7 +81,7 @@ class Compiled:
         most_shapes = find(_LIMIT) if dynamic is False else None
         settings = Settings(one_launch, fullgraph, most_shapes)
         make = functools.partial(self._region, backend, settings)
-        return _optimized(model, make) if isinstance(model, torch.nn.Module) else make(model)
+        return make_compiled(model, make)
 
     def _region(self, backend, settings, function):
         self._say(self.note)
@@ -110,12 +111,6 @@ def _check(backend, mode, options):
         find("torch._dynamo.backends.registry:lookup_backend")(backend)  # raises InvalidBackend
 
 
-def _optimized(model, make):
-    compiled = find("torch._dynamo.eval_frame:OptimizedModule")(model, make)
-    compiled._torchdynamo_orig_callable = model.forward
-    return compiled
-
-
 def _compile_module(compiled):
     def compile(self, *args, **kwargs):
         """`torch.nn.Module.compile`, which changes no name."""
@@ -141,7 +136,7 @@ def _disable(own):
         if fn is None:
             return functools.partial(disable, recursive=recursive, reason=reason)
         if isinstance(fn, torch.nn.Module):
-            return _optimized(fn, outside)
+            return make_compiled(fn, outside)
         if not recursive or isinstance(fn, type) or not callable(fn):
             return own(fn, recursive, reason=reason)
         return outside(fn)

@@ -141,6 +141,13 @@ def test_a_cuda_graph_reads_copies_of_what_is_not_a_parameter(x):
     assert copies(lambda: y.backward(torch.ones_like(y))) == [2 * SIZE]  # what is outside of graphs
 
 
+def test_a_cuda_graph_copies_each_of_two_inputs_in_one_memory(x):
+    upper, lower = x.chunk(2)
+    graph = Region(lambda a, b: a.mm(b.T), Settings(one_launch=True))
+    copies = [k.bytes for k in kernels(lambda: graph(upper, lower)) if k.name == "_foreach_copy_"]
+    assert copies == [2 * SIZE]
+
+
 class Block(nn.Module):
     def __init__(self, heads=4, width=64):
         super().__init__()
@@ -500,6 +507,19 @@ def halves(x):
     return out
 
 
-def test_what_is_written_to_other_parts_of_a_tensor_is_computed(x):
-    names = [span.name for span in kernels(lambda: Region(halves)(x))]
-    assert names.count("mm") == 2
+def masked(x):
+    y = x.mm(x)
+    y[0] = 0
+    return y
+
+
+@pytest.mark.parametrize("after", [lambda y: y, lambda y: y.sum(1), lambda y: y.mm(y)])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("write", [halves, masked])
+def test_what_is_written_to_other_parts_of_a_tensor_is_computed(x, write, training, after):
+    def products(call):
+        return sum(span.name == "mm" for span in kernels(lambda: call(x)))
+
+    x = x.requires_grad_(training)
+    wanted = products(lambda x: after(write(x)))
+    assert products(Region(lambda x: after(write(x)))) == wanted > 0

@@ -51,6 +51,15 @@ READS = {
     "a product": lambda d: make(d) @ make(d),
     "a view": lambda d: make(d)[1:, None].exp(),
     "in place": lambda d: make(d).add_(1),
+    "a function in place": lambda d: torch.nn.functional.silu(make(d), inplace=True),
+    "sums in place": lambda d: make(d).cumsum_(0),
+    "what rows are added to": lambda d: make(d).index_add_(
+        0, torch.arange(2, device=d), torch.ones(2, 4, device=d)
+    ),
+    "what is put and added": lambda d: make(d).index_put_(
+        (torch.arange(2, device=d),), torch.ones(2, 4, device=d), accumulate=True
+    ),
+    "a product added in place": lambda d: make(d).addmm_(*[torch.ones(4, 4, device=d)] * 2),
     "each of a list": lambda d: torch._foreach_mul_([make(d)], 2.0),
     "a number": lambda d: make(d, 1).item(),
     "a copy": lambda d: make(d).clone().double().relu(),
@@ -122,7 +131,9 @@ def overwrite_parts(device):
         lambda x: x.split(2)[1].copy_(ones), lambda x: torch._foreach_copy_([x[:2]], [ones]),
         lambda x: x.masked_fill_(x.new_ones(4, 4, dtype=torch.bool), 1.0), lambda x: x.normal_(),
         lambda x: x.scatter_(0, order.view(1, 4), 1.0), lambda x: torch.add(ones[0], 1, out=x[0]),
-        lambda x: torch.mm(ones.T, ones, out=x), lambda x: x.view(-1).view(2, 8).t().fill_(2),
+        lambda x: torch.mm(ones.T, ones, out=x), lambda x: torch.cat([ones, ones], out=x),
+        lambda x: torch.stack([ones[0]] * 4, out=x), lambda x: x.scatter_(0, order[None], True),
+        lambda x: x.view(-1).view(2, 8).t().fill_(2),
     ):  # fmt: skip
         x = make(device)
         write(x)

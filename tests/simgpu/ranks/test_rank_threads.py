@@ -173,12 +173,14 @@ def two_threads(rank, waits):
     dist.init_process_group()
     x, y = torch.ones(2, device="sim"), torch.ones(2, device="sim")
     group = dist.new_group() if waits == "by another group" else None
-    called, go_on, works = [], threading.Event(), []
+    called, go_on, works = queue.Queue(), threading.Event(), []
 
     def count():
         works.append(dist.all_reduce(y, group=group, async_op=True))
-        called.append(True)
-        while waits != "it ends" and not go_on.is_set():
+        if waits == "it notifies":
+            called.put(True)
+        until = time.monotonic() + 0.5
+        while waits != "it ends" and time.monotonic() < until:
             go_on.wait() if waits == "it waits" else time.sleep(0.001)
 
     with warnings.catch_warnings(record=True) as caught:
@@ -187,10 +189,9 @@ def two_threads(rank, waits):
             works.append(dist.all_reduce(x, async_op=True))
         thread = threading.Thread(target=count, name="counter")
         thread.start()
-        while not called or (waits == "it ends" and thread.is_alive()):
-            time.sleep(0.001)
-        if waits == "it waits":
-            time.sleep(0.1)  # until it stands there
+        if waits == "it notifies":
+            called.get()
+        time.sleep(0.1)  # nothing but luck: the thread may call later
         if waits != "it begins later":
             works.append(dist.all_reduce(x, async_op=True))
         go_on.set()
@@ -201,7 +202,7 @@ def two_threads(rank, waits):
 
 
 @pytest.mark.parametrize(
-    "waits", ["", "it ends", "it waits", "it begins later", "by another group"]
+    "waits", ["", "it ends", "it waits", "it notifies", "it begins later", "by another group"]
 )
 def test_two_threads_that_communicate_at_once_in_a_group_are_named(waits):
     values, texts = zip(*sim.spawn(two_threads, (waits,), nprocs=2), strict=True)
