@@ -31,6 +31,10 @@ class HostCopy:
         with _disable_current_modes():
             self.target.copy_(self.values)
 
+    def is_in(self, storage):
+        """Whether it fills a part of a storage."""
+        return self.target.untyped_storage().data_ptr() == storage.data_ptr()
+
 
 class HostRead:
     """A copy from pinned memory that the host has not waited for: until then it must not change.
@@ -69,6 +73,30 @@ class HostRead:
     def is_of(self, source):
         """Whether it reads the memory of a tensor, from its beginning."""
         return self.source.data_ptr() == source.data_ptr()
+
+
+def arrived(device, data) -> torch.Tensor:
+    """Return a host tensor as the next copy of the current stream finds it.
+
+    Copies to the host that the stream has waited for are done by then, though the host may not read
+    their results yet.
+    """
+    start, storage = device.current_stream().end, data.untyped_storage()
+    copies = [copy for copy in device.machine.pending if isinstance(copy, HostCopy)]
+    copies = [copy for copy in copies if copy.end <= start and copy.is_in(storage)]
+    if not copies:
+        return data
+    with _disable_current_modes():
+        storage = storage.clone()
+        for copy in copies:
+            _in_storage(copy.target, storage).copy_(copy.values)
+        return _in_storage(data, storage)
+
+
+def _in_storage(tensor, storage):
+    """Return a tensor of the same form as another one, in a storage."""
+    empty = torch.empty(0, dtype=tensor.dtype)
+    return empty.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def note_read(machine, source, device, end) -> None:

@@ -9,10 +9,14 @@ error. What counts as written, and what as a read, is chosen so that no sound pr
 - An operand does not count that may be overwritten as a whole, that ``where`` chooses from, or that
   is multiplied by ``beta=0``; nor what a CUDA graph captures, since that runs nothing.
 - Operations of other libraries write to all that they get.
+- PyTorch itself reads such memory to find the shapes of a pipeline's messages, and to make the states
+  of an optimiser before they are loaded.
 """
 
 from contextlib import contextmanager
+from pathlib import Path
 
+import torch.distributed as dist
 from torch.utils._pytree import tree_leaves
 
 from simgpu import user_frame
@@ -22,16 +26,20 @@ from simgpu.kernels import traffic
 from simgpu.kernels.facts import tensors_of
 
 active = None  # the `Watch` inside a `watching` block
+_TORCH = Path(dist.__file__).parent
+_FINDS_SHAPES = (str(_TORCH / "pipelining"),)
+_MAKES_STATES = (str(_TORCH / "checkpoint" / "state_dict.py"),)
 _MAKE = {"empty_like", "new_empty", "new_empty_strided", "empty_permuted"}
 # What they make of unwritten memory is unwritten.
 _COPIES = {
-    "_chunk_cat", "_to_copy", "cat", "clone", "constant_pad_nd", "flip", "repeat", "roll",
-    "split_with_sizes_copy", "stack",
+    "_chunk_cat", "_to_copy", "cat", "clone", "constant_pad_nd", "flip", "repeat", "roll", "rot90",
+    "split_with_sizes_copy", "stack", "tril", "triu",
 }  # fmt: skip
 _COPIES_INTO = {"copy_", "_foreach_copy_"}
 _MAY_OVERWRITE = {
-    "_index_put_impl", "_resize_output", "index_copy", "index_fill", "index_put", "masked_fill",
-    "masked_scatter", "put", "rrelu_with_noise", "scatter", "select_scatter", "slice_scatter",
+    "_index_put_impl", "_resize_output", "copy", "exponential", "fill", "index_copy", "index_fill",
+    "index_put", "masked_fill", "masked_scatter", "normal_functional", "put", "random",
+    "rrelu_with_noise", "scatter", "select_scatter", "slice_scatter", "uniform", "zero",
 }  # fmt: skip
 _PUT = {"_index_put_impl", "index_put", "put"}  # whose fourth operand says whether it accumulates
 _WITH_BETA = {"_addmm_activation", "addbmm", "addmm", "addmv", "addr", "baddbmm"}
@@ -81,7 +89,8 @@ class Watch:
 
     def made(self, name, tensor) -> None:
         """Note that an operation has made a tensor without writing to it."""
-        if isinstance(tensor, SimTensor) and tensor._device.machine.numerics and tensor.numel():
+        watched = isinstance(tensor, SimTensor) and tensor._device.machine.numerics
+        if watched and tensor.numel() and not user_frame.is_called_from(_FINDS_SHAPES):
             tensor._block.unwritten = f"{name} ({user_frame.line()})"
 
     def communicate(self, name, given, filled) -> None:
@@ -113,6 +122,8 @@ class Watch:
             reads = [tensor for tensor in reads if tensor is not args[0]]
         elif op.packet_name.endswith("_") and op.kernel.bytes is not traffic.written:
             reads = [*writes, *reads]  # it changes its first operand, and so reads it
+        if any(not tensor.numel() for tensor in reads):  # with no index, it reads nothing
+            reads = []
         for tensor in _unwritten(reads):
             self._name(op.name, tensor)
         _are_written(writes)
@@ -122,6 +133,8 @@ class Watch:
         """Warn of a read, once for each line of the program."""
         origin, tensor._block.unwritten = tensor._block.unwritten, None
         line = user_frame.line()
+        if user_frame.is_called_from(_MAKES_STATES):
+            return
         if line in self._named or tensor._device.current_stream().is_capturing():
             return
         self._named.add(line)
@@ -136,8 +149,10 @@ class Watch:
 
 def _may_overwrite(name, args, kwargs):
     """Return whether an operation may overwrite all of its first operand, and so not read it."""
-    if name == "scatter_reduce":
+    if name in ("index_reduce", "scatter_reduce"):
         return kwargs.get("include_self") is False
+    if name == "bernoulli":
+        return len(args) > 1 or "p" in kwargs
     if name in _WITH_BETA:
         return kwargs.get("beta", 1) == 0
     accumulates = kwargs.get("accumulate") or "reduce" in kwargs

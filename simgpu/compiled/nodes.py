@@ -123,10 +123,12 @@ class _Maker:
         """Add the nodes of one entry."""
         op = entry.op
         self.number, self.name = number, _name(op)
+        if not (entry.alone or any(entry.outs)):  # all results are empty
+            return
         if entry.alone:
             self.add(EXTERN, 1, 1, seen_in(entry.args), entry.outs)
         elif op is None or type(op) is str:
-            n = sum(o.numel() for o in entry.outs)
+            n = sum(o.numel() for o in entry.outs if o)
             self.add(POINTWISE, n, n, entry.args, entry.outs, self.name in _RANDOM)
         elif self.name in _APART:
             in_place = op.mutable and entry.outs[0] is None  # it returns its argument

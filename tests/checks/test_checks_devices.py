@@ -9,8 +9,8 @@ from d2lmini.checks import devices as checks
 RIGHT, WRONG = {}, {}
 
 
-def right_predict(gpu, n, count):
-    kernel, launch = gpu.seconds(2 * n**3, 3 * 4 * n**2), gpu.launch_overhead
+def right_predict(gpu, n, count, *, num_bytes=12, launch=None):
+    kernel, launch = gpu.seconds(2 * n**3, num_bytes * n**2), launch or gpu.launch_overhead
     return launch + (count - 1) * max(kernel, launch) + kernel
 
 
@@ -35,6 +35,12 @@ WRONG["predict"] = {
         + g.seconds(2 * n**3, 12 * n**2)
         - g.kernel_overhead
     ),
+    "float32 has 4 bytes": lambda g, n, c: right_predict(g, n, c, num_bytes=3),
+    "two matrices and writes a third": lambda g, n, c: right_predict(g, n, c, num_bytes=8),
+    "Memory can limit a product": lambda g, n, c: right_predict(g, n, c, num_bytes=0),
+    "not the same on every GPU": lambda g, n, c: right_predict(g, n, c, launch=5e-6),
+    "milliseconds; return seconds": lambda g, n, c: 1e3 * right_predict(g, n, c),
+    "microseconds; return seconds": lambda g, n, c: 1e6 * right_predict(g, n, c),
     "Compare with the trace": lambda g, n, c: 1.0,
     "must be a number, but it is None": returns_nothing,
     "must be a number, but it is a tuple of 2": lambda g, n, c: (right_predict(g, n, c), "s"),
@@ -42,13 +48,10 @@ WRONG["predict"] = {
 }
 
 
-def right_batch(gpu, width, weights=1, sides=2):
-    batch = 1
-    while (
-        gpu.seconds(
-            2 * batch * width**2, 4 * (weights * (width**2 + width) + sides * batch * width)
-        )
-        < gpu.launch_overhead
+def right_batch(gpu, width, *, weights=1, bias=1, sides=2, flops=2, launch=None):
+    batch, numbers = 1, weights * (width**2 + bias * width)
+    while gpu.seconds(flops * batch * width**2, 4 * (numbers + sides * batch * width)) < (
+        launch or gpu.launch_overhead
     ):
         batch += 1
     return batch
@@ -59,6 +62,7 @@ WRONG["smallest_batch"] = {
     "must be larger": (
         lambda g, w: right_batch(g, w) - 1 or 1,
         lambda g, w: 1,
+        lambda g, w: right_batch(g, w, launch=5e-6),
     ),
     "not the smallest": (
         lambda g, w: right_batch(g, w) + 1,
@@ -68,6 +72,8 @@ WRONG["smallest_batch"] = {
         lambda g, w: right_batch(g, w, weights=0),
         lambda g, w: right_batch(g, w, sides=1),
     ),
+    "a multiplication and an addition": lambda g, w: right_batch(g, w, flops=1),
+    "bytes of the bias are missing": lambda g, w: right_batch(g, w, bias=0),
     "far from the smallest": lambda g, w: 10**6,
     "must be a whole number, but it is 32.5": lambda g, w: 32.5,
     "integer of 1 or more": lambda g, w: 0,
@@ -123,20 +129,33 @@ WRONG["slower_on_two"] = {
 }
 
 
-def chain(gpu, size, count, *, moved=8, call=50e-6, launches=1, kernels=1, waits=True):
+def chain(
+    gpu, n, c, *, moved=8, call=50e-6, launches=1, kernels=1, flops=0, extra=0, launch=0, waits=1
+):
     """Return both times; the options are mistakes."""
-    launch, kernel = gpu.launch_overhead, gpu.seconds(0, moved * size)
-    eager = launch + (count - 1) * (max(kernel, launch) if waits else kernel) + kernel
+    launch = launch or gpu.launch_overhead
+    kernel = gpu.seconds(flops * n, moved * n) + extra * gpu.kernel_overhead
+    eager = launch + (c - 1) * (max(kernel, launch) if waits else kernel) + kernel
     return eager, call + launches * launch + kernels * kernel
+
+
+def without_the_last(gpu, size, count):
+    eager, compiled = chain(gpu, size, count)
+    return eager - gpu.seconds(0, 8 * size), compiled
+
+
+def eager_right(**mistakes):
+    """Return a solution whose eager time is right, and whose compiled time is mistaken."""
+    return lambda g, n, c: (chain(g, n, c)[0], chain(g, n, c, **mistakes)[1])
 
 
 RIGHT["chain"] = chain
 WRONG["chain"] = {
     "8 bytes": (
         lambda g, n, c: chain(g, n, c, moved=4),
-        lambda g, n, c: (chain(g, n, c)[0], chain(g, n, c, moved=4)[1]),
+        eager_right(moved=4),
     ),
-    "wait for theirs": lambda g, n, c: chain(g, n, c, waits=False),
+    "wait for theirs": lambda g, n, c: chain(g, n, c, waits=0),
     "does not wait": lambda g, n, c: (
         c * (g.launch_overhead + g.seconds(0, 8 * n)), chain(g, n, c)[1]
     ),
@@ -147,6 +166,19 @@ WRONG["chain"] = {
         chain(g, n, c)[0], chain(g, c * n, 1)[1]
     ),
     "one launch": lambda g, n, c: chain(g, n, c, launches=c),
+    "eager one first, then the compiled one": lambda g, n, c: chain(g, n, c)[::-1],
+    "eager: .*includes kernel_overhead": lambda g, n, c: chain(g, n, c, extra=1),
+    "compiled: .*includes kernel_overhead": eager_right(extra=1),
+    "The last kernel still runs": without_the_last,
+    "The kernel still runs": eager_right(kernels=0),
+    "eager: .*not the same on every GPU": lambda g, n, c: chain(g, n, c, launch=5e-6),
+    "compiled: .*not the same on every GPU": eager_right(launch=5e-6),
+    "eager: .*FLOPs do not count": lambda g, n, c: chain(g, n, c, flops=1),
+    "compiled: .*FLOPs do not count": lambda g, n, c: (
+        chain(g, n, c)[0], chain(g, n, c, flops=c)[1]
+    ),
+    "milliseconds; return seconds": lambda g, n, c: [1e3 * t for t in chain(g, n, c)],
+    "microseconds; return seconds": lambda g, n, c: [1e6 * t for t in chain(g, n, c)],
     "Count launches": lambda g, n, c: (1.0, 1.0),
     "returns two times": (returns_nothing, lambda g, n, c: chain(g, n, c)[0]),
     "must be a number, but it is a str": lambda g, n, c: ("a", "b"),

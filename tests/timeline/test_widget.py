@@ -13,6 +13,7 @@ from simgpu.clock.span import Span
 from simgpu.run import page as launcher_page
 from simgpu.timeline import Timeline, kinds, svg, widget
 from simgpu.timeline.layout import PLOT, layout
+from tools.readers.pictures import described
 
 # What a page complains of, and whether it asked for anything.
 WATCH = """
@@ -226,6 +227,14 @@ def test_summary_names_the_busiest_lanes(tab):
     assert "Timeline of 18 spans, 1.295 ms (simulated), 3 lanes" in text
     busiest = "The busiest: sim:0 compute: busy 83 percent of the time, 6 spans, mostly matrix"
     assert busiest in text
+
+
+def test_summary_begins_with_the_sentence_of_the_page(tab):
+    says = {"mystnb": {"image": {"alt": "The GPU waits for the host."}}}
+    show(tab, page([described(svg.html(TIMELINES[0]), says)]))
+    described_by = "document.querySelector('[role=application]').getAttribute('aria-describedby')"
+    text = tab.ask(f"document.getElementById({described_by}).textContent")
+    assert text.startswith("The GPU waits for the host. Timeline of 18 spans, 1.295 ms")
 
 
 # What is drawn

@@ -18,6 +18,7 @@ from simgpu.backend.operations.run import run
 from simgpu.backend.pinned import (
     MISSING,
     HostCopy,
+    arrived,
     is_pinned,
     is_placeholder,
     mark_pinned,
@@ -67,7 +68,8 @@ def to_device(data, device, dtype=None, non_blocking=False, memory_format=None) 
     """Copy a host tensor to a simulated device."""
     numerics = has_values(device.machine, dtype or data.dtype, data.numel())
     device.memory.check(data.numel() * (dtype or data.dtype).itemsize)
-    values = data.to(dtype=dtype) if dtype not in (None, data.dtype) else data
+    found = arrived(device, data) if numerics else data
+    values = found.to(dtype=dtype) if dtype not in (None, data.dtype) else found
     if numerics:
         values = _clone(values, memory_format) if values is data else values
     else:
@@ -76,18 +78,20 @@ def to_device(data, device, dtype=None, non_blocking=False, memory_format=None) 
     if data.dim() == 0 and device.sink.has_constants:
         device.sink.launch("scalar_tensor", num_bytes=values.nbytes, results=result)
     else:
-        _charge_to_device(data, result, values.nbytes, non_blocking)
+        _charge_to_device(data, result, values.nbytes, non_blocking, found)
     return result
 
 
-def _charge_to_device(data, target, num_bytes, non_blocking):
+def _charge_to_device(data, target, num_bytes, non_blocking, found):
+    """Charge a copy from the host; `found` is what it reads (`arrived`)."""
     if num_bytes == 0:
         return
     device = target._device
     _check_races(device, ("cpu", device.name), data, target)
     pinned = is_pinned(data)
     device.from_host(num_bytes, pinned, non_blocking)
-    if pinned and non_blocking and current.ranks is not None and not is_placeholder(data):
+    checked = current.ranks is not None and found is data and not is_placeholder(data)
+    if pinned and non_blocking and checked:
         note_read(device.machine, data, device, device.current_stream().end)
 
 
@@ -190,9 +194,10 @@ def _copy_into_device(target, source, device, non_blocking):
             names = source._device.name, device.name
             _check_races(source._device, names, source, target, device)
     else:
-        values = source
+        values = arrived(device, source)
         _check_shapes(target, values)
-        _charge_to_device(source, target, source.numel() * target.element_size(), non_blocking)
+        num_bytes = source.numel() * target.element_size()
+        _charge_to_device(source, target, num_bytes, non_blocking, values)
     real = target._data.device.type == values.device.type == "cpu"
     overwrite(target, real)
     if real:

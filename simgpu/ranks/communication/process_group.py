@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from simgpu.backend.pytorch.replacements import find
+from simgpu.backend.tensor import SimTensor
 from simgpu.clock import current
 from simgpu.clock.streams import Stream
 from simgpu.clock.trace import Communication
@@ -48,7 +49,7 @@ class SimProcessGroup(dist.ProcessGroup):
         self._world.messages.append(self._messages)
         self._world.recorders.of_rank()  # which begins with the first group
         self._streams = {}
-        self._callers = threads.Callers()
+        self._callers = {place: threads.Callers() for place in ("host", "device")}
         self._batch = None  # while calls are coalesced
         self._is_destroyed = False
         backend = find(torch_internals.FAKE_GROUP)(rank, size)
@@ -140,7 +141,9 @@ class SimProcessGroup(dist.ProcessGroup):
               outputs=None, root=0, blocks_host=False):  # fmt: skip
         """Issue this rank's part of a collective."""
         self._check_usable()
-        self._callers.add(self.caller.rank, name)
+        # Those of gloo and NCCL are in no order.
+        place = "device" if any(isinstance(t, SimTensor) for t in (*given, *filled)) else "host"
+        self._callers[place].add(self.caller.rank, name)
         self._count += 1
         if num_bytes is None:
             num_bytes = sum(tensor.nbytes for tensor in given)

@@ -11,9 +11,11 @@ like, but not while other ranks run. If two threads of a rank issue collectives 
 neither is known to wait for the other, a warning names them (`Callers`).
 """
 
+import asyncio
 import functools
 import itertools
 import queue
+import selectors
 import sys
 import threading
 import time
@@ -26,7 +28,7 @@ from simgpu.clock import current
 from simgpu.ranks.process.scheduler import RanksError
 
 _WAIT, _NOTIFY = "threading:Condition.wait", "threading:Condition.notify"
-_START = "threading:Thread.start"
+_START, _SIMPLE_QUEUE = "threading:Thread.start", "queue:SimpleQueue"
 _owners: dict = weakref.WeakKeyDictionary()  # thread that a rank has started -> the rank
 _begun: dict = weakref.WeakKeyDictionary()  # such a thread -> when it began, as `_moments` count
 _notified: dict = {}  # ident of a thread -> when it notified others for the last time
@@ -57,8 +59,13 @@ def replacements() -> dict:
 
     @functools.wraps(tell)
     def notify(self, n=1):
-        _notified[threading.get_ident()] = next(_moments)
+        _note_notice()
         tell(self, n)
+
+    class SimpleQueue(find(_SIMPLE_QUEUE)):  # is written in C, and hands work to an executor
+        def put(self, *args, **kwargs):
+            _note_notice()
+            super().put(*args, **kwargs)
 
     @functools.wraps(real)
     def wait(self, timeout=None):
@@ -77,7 +84,12 @@ def replacements() -> dict:
                 self._waiters.remove(waiter)
         return is_notified
 
-    return {_WAIT: wait, _NOTIFY: notify, _START: start}
+    return {_WAIT: wait, _NOTIFY: notify, _START: start, _SIMPLE_QUEUE: SimpleQueue}
+
+
+def _note_notice():
+    """Note that the present thread lets another one go on."""
+    _notified[threading.get_ident()] = next(_moments)
 
 
 def check_turn() -> None:
@@ -152,7 +164,10 @@ def _running(thread):
     return frame
 
 
-_WAITS = threading.__file__, queue.__file__, futures.__file__.removesuffix("__init__.py"), __file__
+_WAITS = (
+    threading.__file__, queue.__file__, selectors.__file__, __file__,
+    *(package.__file__.removesuffix("__init__.py") for package in (asyncio, futures)),
+)  # fmt: skip
 
 
 def _acquire(waiter, timeout, before):

@@ -49,7 +49,9 @@ function read(root) {
   const plot = root.querySelector(".d2l-tl-scroll > svg");
   const names = [...root.querySelectorAll(".d2l-tl-body > svg > text")];
   const label = (text) => [...text.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join("");
-  const title = plot.getAttribute("aria-label"), width = Number(plot.getAttribute("width"));
+  const words = plot.getAttribute("aria-label"), width = Number(plot.getAttribute("width"));
+  const from = words.search(/Timeline of \d+ spans/);  // before it: what a page says of the picture
+  const said = words.slice(0, from), title = words.slice(from);
   const [, spans, length, prefix] = /^Timeline of (\d+) spans, (\S+) ([nµm]?)s/.exec(title);
   const seconds = Number(length) * POWER[prefix] || 1e-9;
   const kinds = [...root.querySelectorAll(".d2l-tl-legend > span")].map((s) => s.textContent);
@@ -64,6 +66,6 @@ function read(root) {
   }
   for (const lane of lanes) lane.boxes.sort((a, b) => a.start - b.start || a.y - b.y);
   const axis = label(names.at(-1));
-  return { plot, title, spans: Number(spans), seconds, lanes, axis,
+  return { plot, said, title, spans: Number(spans), seconds, lanes, axis,
     perUnit: POWER[/\(([nµm]?)s\)$/.exec(axis)[1]] };
 }

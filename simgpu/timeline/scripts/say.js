@@ -36,7 +36,7 @@ function summary(model) {
     return say("{lane}: busy {percent} percent of the time, {count} spans, mostly {kind}",
       { lane: lane.name, percent: Math.round(100 * share), count, kind });
   });
-  return say("{title}, {lanes} lanes. The busiest: {busiest}. Arrow keys move from span to span, plus and minus zoom, "
+  return model.said + say("{title}, {lanes} lanes. The busiest: {busiest}. Arrow keys move from span to span, plus and minus zoom, "
     + "0 shows all, Shift and an arrow key move the view, Enter zooms to a span, ? lists the keys.",
   { title: inWords(model.title), lanes: model.lanes.length, busiest: lanes.join("; ") });
 }

@@ -57,3 +57,46 @@ def test_autograd_goes_through_a_copy_that_was_under_way():
     sim.synchronize()
     y.square().sum().backward()
     assert x.grad.tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(1, 3)])
+@pytest.mark.parametrize("into", [False, True])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_later_copy_of_the_stream_reads_what_an_earlier_one_brings(ranks, into, part):
+    def program(rank):
+        device = torch.accelerator.current_accelerator()
+        x, buffer = torch.arange(6.0, device=device), sim.empty_pinned(6)
+        buffer.copy_(x, non_blocking=True)
+        y = torch.zeros(len(range(6)[part]), device=device)
+        if into:
+            y.copy_(buffer[part], non_blocking=True)
+        else:
+            y = buffer[part].to(device, non_blocking=True)
+        assert buffer.isnan().all()
+        torch.accelerator.synchronize()
+        assert y.tolist() == buffer[part].tolist() == list(range(6))[part]
+
+    sim.spawn(program, nprocs=ranks)
+
+
+def test_a_copy_of_another_stream_does_not_wait_for_it():
+    (device,) = sim.configure(1)
+    buffer = sim.empty_pinned(6)
+    other = torch.Stream(device)
+    buffer.copy_(torch.ones(6, device=device), non_blocking=True)
+    with other:
+        y = buffer.to(device, non_blocking=True)
+    sim.synchronize()
+    assert y.isnan().all()
+    assert buffer.tolist() == [1] * 6
+
+
+def test_tensors_saved_in_pinned_memory_for_the_backward_pass():
+    def program(rank):
+        x = torch.full((4,), 2.0, device="sim", requires_grad=True)
+        with torch.autograd.graph.save_on_cpu(pin_memory=True):
+            y = (x * x * x).sum()
+        y.backward()
+        return x.grad.tolist()
+
+    assert sim.spawn(program, nprocs=1) == [[12.0] * 4]

@@ -523,3 +523,15 @@ def test_what_is_written_to_other_parts_of_a_tensor_is_computed(x, write, traini
     x = x.requires_grad_(training)
     wanted = products(lambda x: after(write(x)))
     assert products(Region(lambda x: after(write(x)))) == wanted > 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: x.new_zeros(0, N), lambda x: torch.rand(0, N, device=x.device),
+        lambda x: torch.zeros(0, N, device=x.device), lambda x: x[:0] * 2,
+    ],
+)  # fmt: skip
+def test_what_has_no_elements_takes_no_kernel(x, make):
+    found = kernels(lambda: Region(lambda x: (torch.cat([make(x), x]) * 2, make(x)))(x))
+    assert len(found) == 1

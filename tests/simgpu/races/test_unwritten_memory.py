@@ -5,6 +5,8 @@ import warnings
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.nn.parallel import DistributedDataParallel
 
 import simgpu as sim
@@ -140,10 +142,28 @@ def overwrite_parts(device):
         x.sum()
 
 
+def resume(device):
+    """PyTorch takes a step with an optimiser, so that its states exist and can be loaded."""
+    model = torch.nn.Linear(4, 4, device="meta").to_empty(device=device)
+    adam = torch.optim.AdamW(model.parameters())
+    states = get_state_dict(model, adam)
+    assert len(adam.state) == 2
+    for tensor in torch.utils._pytree.tree_leaves(states):
+        if isinstance(tensor, torch.Tensor):
+            tensor.fill_(1)
+    model(torch.ones(1, 4, device=device)).sum().backward()
+
+
 NO_READS = {
     "initialised": initialise,
     "loaded": load,
     "in parts": overwrite_parts,
+    "resumed": resume,
+    "its shape, to fill another": lambda d: [torch.bernoulli(make(d), 0.5), torch.fill(make(d), 1)],
+    "none of it": lambda d: make(d)[torch.arange(0, device=d)].sum(),
+    "not the first": lambda d: make(d).index_reduce_(
+        0, torch.arange(4, device=d), torch.ones(4, 4, device=d), "mean", include_self=False
+    ).sum(),
     "its shape": lambda d: [torch.zeros_like(make(d)), make(d).new_ones(2), make(d).T.shape],
     "no elements": lambda d: make(d, 0).sum(),
     "times zero": lambda d: [
@@ -163,6 +183,17 @@ NO_READS = {
 @pytest.mark.parametrize("program", NO_READS.values(), ids=NO_READS.keys())
 def test_a_sound_program_is_not_named(named, program):
     assert named(program) == []
+
+
+def test_a_pipeline_that_finds_the_shapes_of_its_messages_is_not_named(named):
+    def program(rank):
+        dist.init_process_group()
+        stage = PipelineStage(torch.nn.Linear(4, 4, device="sim"), rank, 2, torch.device("sim"))
+        schedule = ScheduleGPipe(stage, 2, loss_fn=torch.nn.MSELoss())
+        x = torch.ones(4, 4, device="sim")
+        schedule.step(x) if rank == 0 else schedule.step(target=x)
+
+    assert named(program, nprocs=2) == []
 
 
 def test_what_ranks_receive_is_written(named):

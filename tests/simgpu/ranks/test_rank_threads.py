@@ -7,6 +7,8 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from multiprocessing.pool import ThreadPool
 
 import pytest
 import torch
@@ -172,6 +174,7 @@ def two_threads(rank, waits):
     """Issue a collective in a thread, and another meanwhile, or when the thread waits or ends."""
     dist.init_process_group()
     x, y = torch.ones(2, device="sim"), torch.ones(2, device="sim")
+    y = y.cpu() if waits == "on the host" else y
     group = dist.new_group() if waits == "by another group" else None
     called, go_on, works = queue.Queue(), threading.Event(), []
 
@@ -202,7 +205,16 @@ def two_threads(rank, waits):
 
 
 @pytest.mark.parametrize(
-    "waits", ["", "it ends", "it waits", "it notifies", "it begins later", "by another group"]
+    "waits",
+    [
+        "",
+        "it ends",
+        "it waits",
+        "it notifies",
+        "it begins later",
+        "by another group",
+        "on the host",
+    ],
 )
 def test_two_threads_that_communicate_at_once_in_a_group_are_named(waits):
     values, texts = zip(*sim.spawn(two_threads, (waits,), nprocs=2), strict=True)
@@ -213,6 +225,29 @@ def test_two_threads_that_communicate_at_once_in_a_group_are_named(waits):
             assert f"two threads of rank {rank} communicate at once in one group: " in text
             assert "calls all_reduce (test_rank_threads.py:" in text
             assert "while 'counter', which called before it, is at test_rank_threads.py:" in text
+
+
+def handed_over(rank, make):
+    """Issue a collective, and then another one in a thread to which that is handed over."""
+    dist.init_process_group()
+    x, y = torch.ones(2, device="sim"), torch.ones(2, device="sim")
+    with warnings.catch_warnings(record=True) as caught, make() as pool:
+        warnings.simplefilter("always")
+        hand_over = getattr(pool, "submit", None) or (lambda f, *a: pool.apply_async(f, a))
+        result = "result" if hasattr(pool, "submit") else "get"
+        getattr(hand_over(int), result)()  # its thread begins
+        dist.all_reduce(x)
+        done = hand_over(dist.all_reduce, y)
+        time.sleep(0.1)
+        getattr(done, result)()
+    return x.tolist() + y.tolist(), [str(w.message) for w in caught if "at once" in str(w.message)]
+
+
+@pytest.mark.parametrize("make", [ThreadPoolExecutor, ThreadPool])
+def test_an_executor_that_communicates_in_its_turn_is_not_named(make):
+    values, texts = zip(*sim.spawn(handed_over, (partial(make, 1),), nprocs=2), strict=True)
+    assert values == ([2.0] * 4,) * 2
+    assert texts == ([], [])
 
 
 def test_an_event_that_nobody_sets():
