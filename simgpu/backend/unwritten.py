@@ -9,8 +9,8 @@ error. What counts as written, and what as a read, is chosen so that no sound pr
 - An operand does not count that may be overwritten as a whole, that ``where`` chooses from, or that
   is multiplied by ``beta=0``; nor what a CUDA graph captures, since that runs nothing.
 - Operations of other libraries write to all that they get.
-- PyTorch itself reads such memory to find the shapes of a pipeline's messages, and to make the states
-  of an optimiser before they are loaded.
+- PyTorch itself reads such memory to find the shapes of a pipeline's messages, and to make the
+  states of an optimiser before they are loaded.
 """
 
 from contextlib import contextmanager
