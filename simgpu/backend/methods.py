@@ -197,10 +197,8 @@ class CudaMethods:
     @data.setter
     def data(self, other):
         if not isinstance(other, CudaMethods):
-            raise RuntimeError(
-                f"cannot assign a tensor on {other.device} to the data of one on "
-                f"{self._device.name}; use .to()"
-            )
+            move_data(self, other)
+            return
         torch.Tensor.data.__set__(self, other)
         self._data, self._device, self._block = other._data, other._device, other._block
 
@@ -266,6 +264,30 @@ class CudaMethods:
 
 
 # The three forms of `Tensor.to`: each returns device, dtype, non_blocking, copy, memory_format.
+def move_data(tensor, other) -> None:
+    """Do ``tensor.data = other`` where one of the two is on the host and the other is not.
+
+    The tensor stays the same object, and its gradient moves with it.
+
+    Raises
+    ------
+    RuntimeError
+        If the tensor is the result of an operation that autograd has recorded.
+    """
+    if tensor.grad_fn is not None:
+        raise RuntimeError(
+            f"cannot assign a tensor on {other.device} to the data of one on {tensor.device} that "
+            "autograd has computed; use .to()"
+        )
+    new, grad = other.detach(), tensor.grad
+    if isinstance(tensor, torch.nn.Parameter):
+        new = torch.nn.Parameter(new, tensor.requires_grad)
+    new.requires_grad_(tensor.requires_grad)
+    if grad is not None:
+        new.grad = grad.to(new.device)
+    torch.utils.swap_tensors(tensor, new)
+
+
 def _to_device(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None):
     return device, dtype, non_blocking, copy, memory_format
 

@@ -11,6 +11,7 @@ import functools
 
 import torch
 
+from simgpu.backend.methods import move_data
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.current import current_machine
@@ -90,6 +91,21 @@ def _swap_in_a_graph(swap):
     return swap_tensors
 
 
+def _data_on_any_device(data):
+    """Wrap `Tensor.data` so that a host tensor can get the data of one on a simulated GPU."""
+
+    def get(self):
+        return data.__get__(self)
+
+    def put(self, other):
+        if isinstance(other, SimTensor) and not isinstance(self, SimTensor):
+            move_data(self, other)
+        else:
+            data.__set__(self, other)
+
+    return property(get, put, doc=data.__doc__)
+
+
 def _draw_once(truncated):
     """Wrap `trunc_normal_` to draw once where no values say which numbers are to be drawn again."""
 
@@ -111,5 +127,6 @@ def replacements() -> dict:
     return {
         _TRUNCATED: _draw_once(find(_TRUNCATED)),
         "torch.nn:Module._apply": _keep_identity(torch.nn.Module._apply),
+        "torch:Tensor.data": _data_on_any_device(torch.Tensor.data),
         "torch.utils:swap_tensors": _swap_in_a_graph(torch.utils.swap_tensors),
     }

@@ -290,7 +290,7 @@ class Tied(nn.Module):
         self.register_buffer("steps", torch.zeros(1))
 
 
-def test_data_and_grad_can_be_replaced_on_the_same_device_only(devices):
+def test_data_can_be_replaced_on_any_device_and_grad_on_the_same_one(devices):
     p = nn.Parameter(torch.ones(2, device=devices[0]))
     p.data = torch.zeros(3, device=devices[0])
     assert p.tolist() == [0, 0, 0]
@@ -301,9 +301,40 @@ def test_data_and_grad_can_be_replaced_on_the_same_device_only(devices):
         p.grad = torch.ones(3, device=devices[0])
     with pytest.raises(RuntimeError, match=r"gradient on cpu to a tensor on sim:1"):
         p.grad = torch.ones(3)
-    p.grad = None
-    with pytest.raises(RuntimeError, match=r"cpu.*sim:1"):
-        p.data = torch.zeros(3)
+    p.data = torch.zeros(3)
+    assert p.device == p.grad.device == torch.device("cpu")
+    assert isinstance(p, nn.Parameter)
+    assert p.grad.tolist() == [1, 1, 1]
+
+
+def test_parameters_that_get_their_data_from_a_device_stay_those_of_the_optimiser(devices):
+    net, twin = nn.Linear(3, 3), nn.Linear(3, 3)
+    twin.load_state_dict(net.state_dict())
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    own = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9)
+    for model in (net, twin):
+        model(torch.ones(2, 3)).sum().backward()
+    before = [id(p) for p in net.parameters()]
+    for p in net.parameters():
+        p.data = p.data.to(devices[0])
+        p.grad.data = p.grad.data.to(devices[0])
+        assert isinstance(p, nn.Parameter)
+        assert p.requires_grad
+        assert p.is_leaf
+    assert [id(p) for p in net.parameters()] == before
+    for model, optimizer in ((net, sgd), (twin, own)):
+        optimizer.step()
+        model(torch.ones(2, 3, device=next(model.parameters()).device)).sum().backward()
+        optimizer.step()
+    for p, q in zip(net.parameters(), twin.parameters(), strict=True):
+        assert p.device == devices[0]
+        assert torch.allclose(p.cpu(), q)
+
+
+def test_data_of_what_autograd_has_computed_stays_on_its_device(devices):
+    y = nn.Linear(2, 2)(torch.ones(2))
+    with pytest.raises(RuntimeError, match=r"sim:0 to the data of one on cpu that autograd has"):
+        y.data = torch.ones(2, device=devices[0])
 
 
 def test_deepcopy_is_a_real_copy(devices):
