@@ -13,6 +13,8 @@ from simgpu.clock import current
 from simgpu.naming import CUDA, is_ordinary, spelling, torch_device
 from simgpu.races import detector as races
 
+_OURS = {"_data", "_device", "_block", "_is_param"}  # attributes of a `SimTensor` or parameter
+
 
 class CudaMethods:
     """Methods that answer as a CUDA tensor's do; mixed into `simgpu.SimTensor`."""
@@ -263,11 +265,15 @@ class CudaMethods:
             races.active.keep_for(self, stream)
 
 
-# The three forms of `Tensor.to`: each returns device, dtype, non_blocking, copy, memory_format.
+def attributes(tensor) -> dict:
+    """Return the attributes that a program has set on a tensor."""
+    return {name: value for name, value in vars(tensor).items() if name not in _OURS}
+
+
 def move_data(tensor, other) -> None:
     """Do ``tensor.data = other`` where one of the two is on the host and the other is not.
 
-    The tensor stays the same object, and its gradient moves with it.
+    The tensor stays the same object, with its attributes, and its gradient moves with it.
 
     Raises
     ------
@@ -279,15 +285,17 @@ def move_data(tensor, other) -> None:
             f"cannot assign a tensor on {other.device} to the data of one on {tensor.device} that "
             "autograd has computed; use .to()"
         )
-    new, grad = other.detach(), tensor.grad
+    new, grad, own = other.detach(), tensor.grad, attributes(tensor)
     if isinstance(tensor, torch.nn.Parameter):
         new = torch.nn.Parameter(new, tensor.requires_grad)
     new.requires_grad_(tensor.requires_grad)
     if grad is not None:
         new.grad = grad.to(new.device)
     torch.utils.swap_tensors(tensor, new)
+    vars(tensor).update(own)
 
 
+# The three forms of `Tensor.to`: each returns device, dtype, non_blocking, copy, memory_format.
 def _to_device(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None):
     return device, dtype, non_blocking, copy, memory_format
 

@@ -31,9 +31,9 @@ class HostCopy:
         with _disable_current_modes():
             self.target.copy_(self.values)
 
-    def is_in(self, storage):
-        """Whether it fills a part of a storage."""
-        return self.target.untyped_storage().data_ptr() == storage.data_ptr()
+    def is_in(self, memory):
+        """Whether it fills a part of the memory that a tensor is in."""
+        return self.target.untyped_storage().data_ptr() == memory.untyped_storage().data_ptr()
 
 
 class HostRead:
@@ -81,13 +81,13 @@ def arrived(device, data) -> torch.Tensor:
     Copies to the host that the stream has waited for are done by then, though the host may not read
     their results yet.
     """
-    start, storage = device.current_stream().end, data.untyped_storage()
+    start = device.current_stream().end
     copies = [copy for copy in device.machine.pending if isinstance(copy, HostCopy)]
-    copies = [copy for copy in copies if copy.end <= start and copy.is_in(storage)]
+    copies = [copy for copy in copies if copy.end <= start and copy.is_in(data)]
     if not copies:
         return data
     with _disable_current_modes():
-        storage = storage.clone()
+        storage = data.untyped_storage().clone()
         for copy in copies:
             _in_storage(copy.target, storage).copy_(copy.values)
         return _in_storage(data, storage)

@@ -11,19 +11,13 @@ import functools
 
 import torch
 
-from simgpu.backend.methods import move_data
+from simgpu.backend.methods import attributes, move_data
 from simgpu.backend.pytorch.replacements import find
 from simgpu.backend.tensor import SimTensor
 from simgpu.clock.current import current_machine
 from simgpu.naming import is_simulated
 
 _TRUNCATED = "torch.nn.init:_no_grad_trunc_normal_"
-_OURS = {"_data", "_device", "_block", "_is_param"}  # attributes of a `SimTensor` or parameter
-
-
-def _attributes(tensor):
-    """Return the attributes that a program has set on a tensor."""
-    return {name: value for name, value in vars(tensor).items() if name not in _OURS}
 
 
 def _keep_identity(apply):
@@ -34,12 +28,12 @@ def _keep_identity(apply):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        kept = [(p, _attributes(p)) for p in self._parameters.values() if p is not None]
+        kept = [(p, attributes(p)) for p in self._parameters.values() if p is not None]
         try:
             return apply_and_swap(self, fn)
         finally:
-            for parameter, attributes in kept:
-                vars(parameter).update(attributes)
+            for parameter, own in kept:
+                vars(parameter).update(own)
 
     def apply_and_swap(self, fn):
         swap = torch.__future__.get_swap_module_params_on_conversion()

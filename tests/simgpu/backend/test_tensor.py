@@ -314,6 +314,7 @@ def test_parameters_that_get_their_data_from_a_device_stay_those_of_the_optimise
     own = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9)
     for model in (net, twin):
         model(torch.ones(2, 3)).sum().backward()
+    net.weight.is_shared_by = "all"
     before = [id(p) for p in net.parameters()]
     for p in net.parameters():
         p.data = p.data.to(devices[0])
@@ -322,6 +323,7 @@ def test_parameters_that_get_their_data_from_a_device_stay_those_of_the_optimise
         assert p.requires_grad
         assert p.is_leaf
     assert [id(p) for p in net.parameters()] == before
+    assert net.weight.is_shared_by == "all"
     for model, optimizer in ((net, sgd), (twin, own)):
         optimizer.step()
         model(torch.ones(2, 3, device=next(model.parameters()).device)).sum().backward()
