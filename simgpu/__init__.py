@@ -30,8 +30,8 @@ predicts a step of a model on many GPUs, `simgpu.compare` puts a run beside it a
 ones.
 
 Not supported: sparse and nested tensors, ``torch.compile`` outside ``simgpu run`` (call `compile`),
-``nn.DataParallel``, generators on a device, tensors in forked processes, FSDP1. Conjugate and
-negative views are copies.
+``nn.DataParallel``, generators on a device, tensors in forked processes. Conjugate and negative
+views are copies.
 
 Examples
 --------

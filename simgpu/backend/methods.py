@@ -8,7 +8,7 @@ import copy
 
 import torch
 
-from simgpu.backend.storage import SimStorage
+from simgpu.backend.storage import SimStorage, TypedSimStorage
 from simgpu.clock import current
 from simgpu.naming import CUDA, is_ordinary, spelling, torch_device
 from simgpu.races import detector as races
@@ -236,6 +236,20 @@ class CudaMethods:
         """Return an object without data that tells whether two tensors share memory."""
         return SimStorage(self)
 
+    def _typed_storage(self):
+        """Return the storage, counted in elements, as PyTorch's own code asks for it."""
+        return TypedSimStorage(self)
+
+    def set_(self, source=None, *geometry):
+        """Take the memory of another tensor on a simulated GPU, with its shape."""
+        if geometry or not isinstance(source, CudaMethods):
+            raise NotImplementedError(
+                f"set_ of a tensor on {self._device.name} takes another tensor on a simulated GPU, "
+                "and nothing else"
+            )
+        self.data = source
+        return self
+
     def storage(self):
         """Refuse: there is no data to return."""
         raise NotImplementedError(
@@ -285,12 +299,16 @@ def move_data(tensor, other) -> None:
             f"cannot assign a tensor on {other.device} to the data of one on {tensor.device} that "
             "autograd has computed; use .to()"
         )
-    new, grad, own = other.detach(), tensor.grad, attributes(tensor)
+    data, grad, own = other.detach(), tensor.grad, attributes(tensor)
+    grad = None if grad is None else grad.to(data.device)
+    as_grad = grad is not None and grad.shape != data.shape  # as while FSDP1 gathers parameters
+    new = torch.empty_like(grad) if as_grad else data
     if isinstance(tensor, torch.nn.Parameter):
         new = torch.nn.Parameter(new, tensor.requires_grad)
     new.requires_grad_(tensor.requires_grad)
-    if grad is not None:
-        new.grad = grad.to(new.device)
+    new.grad = grad
+    if as_grad:
+        new.data = data
     torch.utils.swap_tensors(tensor, new)
     vars(tensor).update(own)
 

@@ -35,3 +35,22 @@ class SimStorage:
 
     def __repr__(self):
         return f"SimStorage({self._block.size} bytes, device={self._name!r})"
+
+
+class TypedSimStorage:
+    """A storage counted in elements, with the names by which PyTorch's own code calls it."""
+
+    def __init__(self, tensor):
+        self._bytes, self._width = tensor.untyped_storage(), tensor.element_size()
+
+    def _size(self) -> int:
+        """Return the number of elements."""
+        return self._bytes.nbytes() // self._width
+
+    def _resize_(self, elements):
+        """Free memory, or allocate it again, as `SimStorage.resize_`."""
+        self._bytes.resize_(elements * self._width)
+
+    def _data_ptr(self) -> int:
+        """Return the synthetic address, as `SimStorage.data_ptr`."""
+        return self._bytes.data_ptr()

@@ -60,6 +60,7 @@ GPT_ON_CPU = "--device=cpu --backend=gloo --compile=False"
 CASES = {
     "DDP, a trainer class": Case("ddp_trainer.py 3 {folder}/snapshot.pt"),
     "DDP, processes of its own": Case("spawned.py"),
+    "FSDP1": Case("sharded.py --fsdp 2 --flat"),
     "FSDP2": Case("sharded.py --fsdp 2"),
     "FSDP2, bfloat16": Case(
         "sharded.py --fsdp 2 --mixed-precision", reference="sharded.py --fsdp 2",
@@ -79,9 +80,13 @@ CASES = {
     "own pipeline": Case("grid_trainer.py --pp 2"),
     "own pipeline, tensor and data parallelism": Case("grid_trainer.py --tp 2 --pp 2", ranks=4),
     "accelerate, DDP": Case("accelerate_train.py", needs="accelerate"),
-    "accelerate, FSDP2": Case(
-        "accelerate_train.py --fsdp", reference="accelerate_train.py", needs="accelerate"
-    ),
+    **{
+        f"accelerate, FSDP{version}": Case(
+            f"accelerate_train.py --fsdp {version}", reference="accelerate_train.py",
+            needs="accelerate",
+        )
+        for version in (1, 2)
+    },
     "accelerate, bfloat16": Case(
         "accelerate_train.py --mixed-precision bf16", reference="accelerate_train.py",
         needs="accelerate", tolerance=LOW_PRECISION,

@@ -72,6 +72,8 @@ SWITCHES = (
     "torch.utils.checkpoint:DefaultDeviceType._default_device_type",
     "torch.autograd.graph:_allow_mutation_on_saved_tensors_enabled",
     "torch.utils._device:CURRENT_DEVICE",
+    "torch.distributed.fsdp._debug_utils:SimpleProfiler.profiling",
+    "torch.distributed.fsdp._debug_utils:SimpleProfiler.results",
     "torch.optim.optimizer:_global_optimizer_pre_hooks",
     "torch.optim.optimizer:_global_optimizer_post_hooks",
     f"{HOOKS}_buffer_registration_hooks",
@@ -125,7 +127,7 @@ def first_values() -> list:
 
 
 def _copy(value):
-    return copy.copy(value) if isinstance(value, dict) else value
+    return copy.copy(value) if isinstance(value, dict | set) else value
 
 
 def get_globals() -> list:

@@ -18,6 +18,7 @@ from simgpu.ranks.process.modules import operators
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import (
     batches,
+    flat_parameters,
     flight_recorder,
     groups,
     pipelines,
@@ -58,6 +59,7 @@ def patched():
                 **batches.replacements(),
                 **chunks.replacements(),
                 **dtensor.replacements(),
+                **flat_parameters.replacements(),
                 **flight_recorder.replacements(),
                 **groups.replacements(),
                 **operators.replacements(),

@@ -6,10 +6,6 @@ from simgpu.clock.hooks import hooks
 _REFUSED = {
     "torch:compile": ("torch.compile", "run the module as it is"),
     "torch.nn:Module.compile": ("Module.compile", "run the module as it is"),
-    "torch.distributed.fsdp:FullyShardedDataParallel.__init__": (
-        "FullyShardedDataParallel (FSDP1)",
-        "use torch.distributed.fsdp.fully_shard (FSDP2)",
-    ),
     "torch.distributed.rpc:init_rpc": (
         "torch.distributed.rpc (init_rpc)",
         "send objects by send_object_list or broadcast_object_list, tensors by send and recv",

@@ -1,4 +1,4 @@
-"""Accelerate: a prepared loop that accumulates, clips, gathers and saves; with DDP or FSDP2."""
+"""Accelerate: a prepared loop that accumulates, clips, gathers and saves; with DDP or FSDP."""
 
 import argparse
 
@@ -12,7 +12,9 @@ from torch.utils.data import DataLoader, TensorDataset
 def main(fsdp, mixed_precision):
     plugin = None
     if fsdp:
-        plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="no_wrap")
+        plugin = FullyShardedDataParallelPlugin(
+            fsdp_version=fsdp, auto_wrap_policy="no_wrap", use_orig_params=fsdp == 1 or None
+        )
     accelerator = Accelerator(
         gradient_accumulation_steps=2, mixed_precision=mixed_precision, fsdp_plugin=plugin
     )
@@ -46,6 +48,6 @@ def main(fsdp, mixed_precision):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--fsdp", action="store_true")
+    parser.add_argument("--fsdp", type=int, help="1 or 2")
     parser.add_argument("--mixed-precision", default="no")
     main(**vars(parser.parse_args()))

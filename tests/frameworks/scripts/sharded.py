@@ -1,4 +1,4 @@
-"""FSDP2, tensor and sequence parallelism, and both at once on a two-dimensional mesh."""
+"""FSDP1; FSDP2, tensor and sequence parallelism, and both at once on a two-dimensional mesh."""
 
 import argparse
 import os
@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -77,7 +78,14 @@ def shard_parameters(model, mesh, mixed_precision):
     fully_shard(model, **options)
 
 
-def main(fsdp, tp, sequence, mixed_precision):
+def clip(model):
+    """Clip the gradients; return their norm over all ranks."""
+    if isinstance(model, FullyShardedDataParallel):
+        return model.clip_grad_norm_(1.0).item()
+    return nn.utils.clip_grad_norm_(model.parameters(), 1.0).full_tensor().item()
+
+
+def main(fsdp, tp, sequence, mixed_precision, flat):
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     if kind == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -87,7 +95,11 @@ def main(fsdp, tp, sequence, mixed_precision):
     model = Model().to(kind)
     if tp > 1:
         split_tensors(model, mesh["tp"], sequence)
-    if fsdp > 1:
+    if flat:
+        device = torch.device(kind, int(os.environ["LOCAL_RANK"]) if kind == "cuda" else None)
+        policy = ModuleWrapPolicy({Block})
+        model = FullyShardedDataParallel(model, auto_wrap_policy=policy, device_id=device)
+    elif fsdp > 1:
         shard_parameters(model, mesh["fsdp"], mixed_precision)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, fused=False)
     tokens = torch.randint(64, (8, 16)).chunk(fsdp)[mesh["fsdp"].get_local_rank()].to(kind)
@@ -96,11 +108,10 @@ def main(fsdp, tp, sequence, mixed_precision):
         loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0) if tp == 1 else None
+        norm = f" norm {clip(model)!r}" if tp == 1 else ""
         optimizer.step()
         mean = loss.detach().clone()
         dist.all_reduce(mean, op=dist.ReduceOp.SUM)
-        norm = "" if norm is None else f" norm {norm.full_tensor().item()!r}"
         if dist.get_rank() == 0:
             print(f"step {step} loss {mean.item() / dist.get_world_size()!r}{norm}", flush=True)
     dist.destroy_process_group()
@@ -112,4 +123,5 @@ if __name__ == "__main__":
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--sequence", action="store_true")
     parser.add_argument("--mixed-precision", action="store_true")
+    parser.add_argument("--flat", action="store_true", help="FSDP1")
     main(**vars(parser.parse_args()))

@@ -43,6 +43,8 @@ def _names(code):
 
 def _is_self(step):
     """Return whether an instruction loads ``self``; some load two variables at once."""
+    if step.opcode in dis.hasconst:
+        return False
     return step.argval == "self" or (isinstance(step.argval, tuple) and step.argval[-1] == "self")
 
 

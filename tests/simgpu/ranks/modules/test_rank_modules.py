@@ -137,6 +137,21 @@ def test_global_variables_of_the_caller_are_each_ranks_own():
     assert "LATER" not in globals()
 
 
+def test_a_global_that_becomes_a_constant_is_each_ranks_own(run_files, tmp_path):
+    """An instruction before the one that stores may have a constant: here an empty tuple."""
+    state = "FOUND = None\ndef clear():\n    global FOUND\n    FOUND = ()\n"
+    main = """
+import os, sys, state
+assert state.FOUND is None
+if os.environ["RANK"] == "1":
+    state.clear()
+open(f"{sys.argv[1]}.{os.environ['RANK']}", "w").write(repr(state.FOUND))
+"""
+    code, errors = run_files(state=state, main=main)
+    assert code == 0, errors
+    assert [path.read_text() for path in sorted(tmp_path.glob("found.*"))] == ["None", "()"]
+
+
 def test_a_context_variable_has_the_callers_value():
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(1)
