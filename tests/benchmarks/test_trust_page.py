@@ -276,6 +276,7 @@ def test_a_record_is_read_as_it_was_written(read, tmp_path):
         record.read(path)
 
 
+@pytest.mark.long
 def test_the_stored_page_is_what_the_record_gives():
     numbers, missed = findings.all_numbers(RECORDED), summary.missed(RECORDED)
     assert write.render(RECORDED, RECORDED_STUDY, numbers)[write.PAGE] == STORED, ANEW

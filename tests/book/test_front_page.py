@@ -46,6 +46,7 @@ def test_the_first_sentences_are_what_the_runs_show(runs):
     assert 6.7 < runs["language", 8].rate / runs["language", 1].rate < 7.3
 
 
+@pytest.mark.long
 def test_the_stored_runs_are_those_of_the_simulator(runs):
     assert hero.page(runs) == (poster.FOLDER / "runs.html").read_text(encoding="utf-8")
     for (model, count), run in runs.items():

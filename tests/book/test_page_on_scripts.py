@@ -214,6 +214,7 @@ def test_the_page_knows_how_many_shapes_pytorch_compiles():
     assert int(most) == torch._dynamo.config.recompile_limit
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_profiler_shows_what_the_page_says(tmp_path):
     script = re.search(r"```python\n([^`]*import profile, .*?)```", TEXT, re.DOTALL)[1]
@@ -230,6 +231,7 @@ def test_the_profiler_shows_what_the_page_says(tmp_path):
     assert f"ncclDevKernel_AllReduce   2     0.0   {shown} us" in stored
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_viewer_of_pytorch_shows_the_snapshot_of_the_page(tmp_path):
     script = re.search(r"```python\n([^`]*_record_memory_history.*?)```", TEXT, re.DOTALL)[1]
@@ -243,6 +245,7 @@ def test_the_viewer_of_pytorch_shows_the_snapshot_of_the_page(tmp_path):
     assert "Active Memory Timeline" in (tmp_path / "memory.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_tool_of_pytorch_reads_what_a_hang_leaves(tmp_path):
     script = re.search(r"```python\n([^`]*if rank != 2:\n.*?)```", TEXT, re.DOTALL)[1]
@@ -327,6 +330,7 @@ def commands_of(what):
     return re.findall(rf"```\n\$ simgpu ({what} [^\n]*)\n(.*?)```", TEXT, re.DOTALL)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_check_finds_what_the_page_says(checked):
     (command, stored), *_ = commands_of("check ddp_plain.py")
@@ -339,6 +343,7 @@ def test_a_check_finds_what_the_page_says(checked):
     assert "As it stands in the book, it is `equal`." in TEXT
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_change_of_sharding_turns_a_check_red_as_on_the_page(checked):
     (record, first), (against, second) = commands_of("check fsdp_plain.py")

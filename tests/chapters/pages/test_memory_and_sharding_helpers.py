@@ -115,6 +115,7 @@ def test_ranks_have_equal_weights_and_other_data():
     assert not any(torch.equal(a, b) for a in mine for b in (*yours, *mine) if a is not b)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_ddp_and_hsdp_train_on_the_data_of_all_ranks():
     model = network(16, 4)
@@ -167,6 +168,7 @@ def shard(model, **how):
     return fully_shard(model, **how)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_step_of_a_sharded_model_is_measured():
     few = {"batch": 1, "tokens": 16}

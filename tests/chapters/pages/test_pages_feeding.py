@@ -31,6 +31,7 @@ def lines_of(command):
     return re.findall(r"step \d+: loss \S+", done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_script_resumes_in_mid_epoch_on_other_devices(tmp_path):
     saved = str(tmp_path / "saved.pt")

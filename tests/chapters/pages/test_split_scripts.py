@@ -25,6 +25,7 @@ def test_four_ranks_have_the_losses_of_one(name):
     assert losses_and_norms(launcher) == pytest.approx(alone, abs=2e-4)
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_what_ranks_do_not_divide_is_refused():
     script = str(CHAPTERS / "scripts" / "experts.py")

@@ -277,6 +277,7 @@ def test_a_run_that_goes_on_from_the_files_of_another_is_named(simgpu_check, tmp
     assert simgpu_check(again, "--steps", "2")[2]["notes"] == []  # what it has written itself
 
 
+@pytest.mark.long
 def test_two_optimizers_and_micro_batches_are_one_step(simgpu_check):
     source = changed(
         ("optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
@@ -298,6 +299,7 @@ def test_gradients_that_are_changed_after_they_were_reduced(simgpu_check):
     assert first["cause"].startswith("their gradients differ between the ranks")
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_a_script_that_resumes_needs_the_same_files_before_each_run(simgpu_check, tmp_path):
     saved = tmp_path / "saved.pt"

@@ -278,6 +278,7 @@ def test_scripts_get_the_same_batches_as_without(simgpu_run, source, ranks, line
     assert printed["measured"] == printed["off"]
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_workers_that_are_spawned_measure_too(simgpu_run, tmp_path):
     (tmp_path / "slow_data.py").write_text(

@@ -313,6 +313,7 @@ def test_muon_for_experts_is_refused():
         simgpu.plan("mixtral-8x7b", shard=0, optimizer="muon")
 
 
+@pytest.mark.long
 def test_a_search_with_muon_splits_no_matrix(capsys):
     options = ["gpt2-124m", "--gpus", 2, "--global-batch", 4, "--optimizer", "muon", "--search"]
     assert "zero0" in command(capsys, *options)[1]

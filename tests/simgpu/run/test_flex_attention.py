@@ -67,6 +67,7 @@ def values(text):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.process  # PyTorch's own traces, which it cannot where GPUs are simulated
 @pytest.mark.slow
 def test_values_are_those_of_the_cpu(simgpu_run):

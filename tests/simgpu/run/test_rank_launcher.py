@@ -279,6 +279,7 @@ TRAIN = WORK + (
 )
 
 
+@pytest.mark.long
 def test_nodes_and_folding(launch):
     nodes = [*GPUS, "--shapes-only", "--network", "ndr", "--nnodes"]
     code, full, err = launch(TRAIN, options=[*nodes, "2"])

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "simgpu" / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_the_script_prints_what_the_readme_says(tmp_path):
     script = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1]

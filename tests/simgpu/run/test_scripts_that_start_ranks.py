@@ -49,6 +49,7 @@ AS_TORCHRUN = TRAIN.partition("if __name__")[0] + 'main(int(os.environ["RANK"]),
 USE = "torch.ones(9, device=torch.accelerator.current_accelerator()) * 2"
 
 
+@pytest.mark.long
 @pytest.mark.process
 def test_spawn_gives_the_losses_of_processes_on_gloo(simgpu_run, tmp_path):
     (tmp_path / "real.py").write_text(TRAIN)
