@@ -240,16 +240,6 @@ class CudaMethods:
         """Return the storage, counted in elements, as PyTorch's own code asks for it."""
         return TypedSimStorage(self)
 
-    def set_(self, source=None, *geometry):
-        """Take the memory of another tensor on a simulated GPU, with its shape."""
-        if geometry or not isinstance(source, CudaMethods):
-            raise NotImplementedError(
-                f"set_ of a tensor on {self._device.name} takes another tensor on a simulated GPU, "
-                "and nothing else"
-            )
-        self.data = source
-        return self
-
     def storage(self):
         """Refuse: there is no data to return."""
         raise NotImplementedError(
