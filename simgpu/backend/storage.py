@@ -50,7 +50,3 @@ class TypedSimStorage:
     def _resize_(self, elements):
         """Free memory, or allocate it again, as `SimStorage.resize_`."""
         self._bytes.resize_(elements * self._width)
-
-    def _data_ptr(self) -> int:
-        """Return the synthetic address, as `SimStorage.data_ptr`."""
-        return self._bytes.data_ptr()

@@ -18,8 +18,8 @@ from simgpu.ranks.process.modules import operators
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import (
     batches,
-    flat_parameters,
     flight_recorder,
+    fsdp1,
     groups,
     pipelines,
     saving,
@@ -59,8 +59,8 @@ def patched():
                 **batches.replacements(),
                 **chunks.replacements(),
                 **dtensor.replacements(),
-                **flat_parameters.replacements(),
                 **flight_recorder.replacements(),
+                **fsdp1.replacements(),
                 **groups.replacements(),
                 **operators.replacements(),
                 **own_stores.replacements(),

@@ -84,35 +84,34 @@ def run(k, **kwargs):
     return sim.spawn(program, nprocs=k, gpu="a100", link="nvlink3")
 
 
+LATE = {
+    "backward_prefetch": BackwardPrefetch.BACKWARD_POST,
+    "forward_prefetch": True,
+    "limit_all_gathers": False,
+}
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("options", "parts"),
     [
-        {},
-        {"use_orig_params": True},
-        {"optimizer": adamw, "use_orig_params": True, "backward_prefetch": None},
-        {"sharding_strategy": ShardingStrategy.SHARD_GRAD_OP},
-        {"sharding_strategy": ShardingStrategy.NO_SHARD},
-        {"hybrid": True},
-        {"recompute": True},
-        {"auto_wrap_policy": None},
-        {
-            "backward_prefetch": BackwardPrefetch.BACKWARD_POST,
-            "forward_prefetch": True,
-            "limit_all_gathers": False,
-        },
+        ({}, 4),
+        ({"use_orig_params": True}, 4),
+        ({"optimizer": adamw, "use_orig_params": True, "backward_prefetch": None}, 4),
+        ({"sharding_strategy": ShardingStrategy.SHARD_GRAD_OP}, 4),
+        ({"sharding_strategy": ShardingStrategy.NO_SHARD}, 1),
+        ({"hybrid": True}, 2),
+        ({"recompute": True}, 4),
+        ({"auto_wrap_policy": None}, 4),
+        (LATE, 4),
     ],
-    ids=lambda options: " ".join(options) or "plain",
+    ids=lambda value: " ".join(value) or "plain" if isinstance(value, dict) else str(value),
 )
-def test_fsdp1_trains_as_one_process(options):
+def test_fsdp1_trains_as_one_process(options, parts):
     reference, _ = train_alone(optimizer=options.get("optimizer", sgd))
-    out = run(4, **options)
-    for state, _, _ in out:
-        assert largest_difference(state, reference) < 2e-6
     of_one = sum(value.nbytes for value in reference.values())
-    parts = {"sharding_strategy": 1, "hybrid": 2}.get(next(iter(options), ""), 4)
-    if options.get("sharding_strategy") is ShardingStrategy.SHARD_GRAD_OP:
-        parts = 4
-    assert max(local for _, _, local in out) < 1.2 * of_one / parts
+    for state, _, local in run(4, **options):
+        assert largest_difference(state, reference) < 2e-6
+        assert of_one / parts <= local < 1.2 * of_one / parts
 
 
 @pytest.mark.parametrize("synchronise", [True, False])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.distributed as dist
+from torch.utils.checkpoint import checkpoint
 
 import simgpu as sim
 from simgpu.clock.current import state
@@ -234,6 +235,23 @@ def test_each_type_counts_at_its_own_peak():
     single, half = multiply(torch.float32), multiply(torch.float16, torch.float16)
     low, high = sorted((single, half))
     assert low < multiply(torch.float32, torch.float16, torch.float16) < high
+
+
+def test_what_is_computed_again_is_in_the_mfu():
+    def twice(x, y):
+        return (x @ y) @ y
+
+    def again(rank, x, big):
+        y = x.clone().requires_grad_()
+        checkpoint(twice, y, y, use_reentrant=False).sum().backward()
+
+    def kept(rank, x, big):
+        y = x.clone().requires_grad_()
+        twice(y, y).sum().backward()
+
+    kept, again = run(kept, k=1), run(again, k=1)
+    assert again.step_seconds - kept.step_seconds == pytest.approx(PRODUCT, rel=0.01)
+    assert kept.mfu < again.mfu < 0.5
 
 
 def test_peak_memory_is_counted_per_rank():

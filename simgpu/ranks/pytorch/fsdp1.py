@@ -13,14 +13,6 @@ from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.clock import current
 from simgpu.naming import device_type
 
-_FSDP = "torch.distributed.fsdp"
-_INIT = f"{_FSDP}:FullyShardedDataParallel.__init__"
-_DEVICES = (
-    f"{_FSDP}._init_utils:_get_device_from_device_id",
-    f"{_FSDP}._init_utils:_get_compute_device",
-)
-
-
 def _device(number=None):
     return torch.device(device_type(), current.current_device() if number is None else number)
 
@@ -28,13 +20,13 @@ def _device(number=None):
 def _named(get):
     """Wrap a function of FSDP1 that makes devices of numbers.
 
-    PyTorch gives a number the slot's own name, and the tensors of ranks may have another. The last
-    argument tells the number of the current device.
+    PyTorch gives a number the slot's own name, and the tensors of ranks may have another. The first
+    argument may be such a number, and the last one tells that of the current device.
     """
+    handle = SimpleNamespace(current_device=_device)
 
     @functools.wraps(get)
     def named(first, *others):
-        handle = SimpleNamespace(current_device=_device)
         return get(_device(first) if isinstance(first, int) else first, *others[:-1], handle)
 
     return named
@@ -59,5 +51,10 @@ def _without_offloading(init):
 
 def replacements() -> dict:
     """Return the replacements of PyTorch's names while ranks run."""
-    devices = {name: _named(find(name)) for name in _DEVICES if exists(name)}
-    return {**devices, _INIT: _without_offloading(find(_INIT))} if devices else {}
+    package = "torch.distributed.fsdp"
+    wrappers = {
+        f"{package}:FullyShardedDataParallel.__init__": _without_offloading,
+        f"{package}._init_utils:_get_device_from_device_id": _named,
+        f"{package}._init_utils:_get_compute_device": _named,
+    }
+    return {name: wrap(find(name)) for name, wrap in wrappers.items() if exists(name)}
