@@ -13,6 +13,7 @@ from simgpu.backend.pytorch.replacements import exists, find
 from simgpu.clock import current
 from simgpu.naming import device_type
 
+
 def _device(number=None):
     return torch.device(device_type(), current.current_device() if number is None else number)
 
