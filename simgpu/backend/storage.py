@@ -7,8 +7,8 @@ class SimStorage:
     def __init__(self, tensor, **options):
         if options:  # PyTorch passes some to make a storage on another device
             raise NotImplementedError(
-                "cannot copy the storage of a tensor on a simulated GPU, which has no data, as "
-                "async_save of torch.distributed.checkpoint does; use save"
+                "cannot copy the storage of a tensor on a simulated GPU, which has no data; copy "
+                "the tensor"
             )
         self._block = tensor._block
         self.device = tensor.device

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -244,7 +245,10 @@ def test_no_port_of_a_kernel_can_be_listened_to(page):
     cell = edit(page, "run()", f"print(open({file}).read())")
     press(page, cell)
     page.wait(f"{STATUS} === 'Ready.'")
-    assert json.loads(shown(page, cell))["transport"] == "ipc"
+    connection = json.loads(shown(page, cell))
+    assert connection["transport"] == "ipc"
+    folder = Path(connection["ip"]).parent  # short, wherever the reader's home is
+    assert (folder.parent, folder.stat().st_mode & 0o77) == (Path("/tmp"), 0)
 
 
 def test_another_origin_gets_no_kernel(live):

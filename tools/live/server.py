@@ -21,6 +21,7 @@ ASSETS = OWN.resolve().parents[1] / "assets"
 PARTS = ("start", "kernel", "output", "kept", "cell", "batch", "page")  # in order of dependence
 REFUSED = "This address needs the token that make live has printed.\n"
 UNUSED_AFTER = 300  # seconds until a kernel ends whose page has gone without a word
+SHORT = "/tmp"  # the path of a socket has at most 103 bytes, and a home's or TMPDIR's may be long
 LARGEST = 2**24  # bytes of a request: a cell's source is far smaller
 
 
@@ -143,11 +144,11 @@ class Live(ServerApp):
             signal.signal(number, lambda *_: self.stop(from_signal=True))
 
 
-def settings(notebooks, port, token, opens_browser, runtime):
+def settings(notebooks, port, token, opens_browser):
     """Return the settings of the server.
 
-    Kernels listen at sockets in the folder `runtime`, which is the user's alone: to their ports of
-    loopback every user of the machine could listen.
+    Kernels listen at sockets in a folder of the user's alone: to their ports of loopback every user
+    of the machine could listen.
     """
     server = {
         "ip": "127.0.0.1",
@@ -162,7 +163,6 @@ def settings(notebooks, port, token, opens_browser, runtime):
         "log_level": "ERROR",
         "max_body_size": LARGEST,
         "max_buffer_size": LARGEST,
-        "runtime_dir": runtime,
     }
     identity = {"token": token, "cookie_options": {"samesite": "Lax"}}
     kernels = {"cull_idle_timeout": UNUSED_AFTER, "cull_interval": 60}
@@ -176,7 +176,7 @@ def settings(notebooks, port, token, opens_browser, runtime):
 
 def serve(root, port, opens_browser):
     """Serve the built book of a folder until Ctrl-C; return the exit status."""
-    with tempfile.TemporaryDirectory(prefix="live-") as runtime:
+    with tempfile.TemporaryDirectory(prefix="live-", dir=SHORT) as runtime:
         app = build(root, port, opens_browser, runtime)
         app.start()
     print("live: ended")
@@ -187,7 +187,8 @@ def build(root, port, opens_browser, runtime):
     """Return the server, and print where it is."""
     token = secrets.token_hex(24)
     notebooks, pages = root / "_build" / "notebooks", root / "_build" / "html"
-    app = Live(config=settings(notebooks, port, token, opens_browser, runtime))
+    config = settings(notebooks, port, token, opens_browser)
+    app = Live(runtime_dir=runtime, config=config)  # no setting: the folder of kernels' sockets
     app.initialize(argv=[], find_extensions=False)
     app.web_app.settings["live_token"] = token
     app.web_app.add_handlers(

@@ -17,6 +17,7 @@ from simgpu.ranks.process import own_stores, signals, threads, torch_internals
 from simgpu.ranks.process.modules import operators
 from simgpu.ranks.process.store import RankStore
 from simgpu.ranks.pytorch import (
+    async_save,
     batches,
     flight_recorder,
     fsdp1,
@@ -56,6 +57,7 @@ def patched():
                 _HOOK_CHECK: _skip_nccl_check(find(_HOOK_CHECK)),
                 _LOG_TIMES: lambda logger: None,  # supports CUDA and CPU only, else warns
                 _MEMBERSHIP: _check_owner(find(_MEMBERSHIP)),
+                **async_save.replacements(),
                 **batches.replacements(),
                 **chunks.replacements(),
                 **dtensor.replacements(),

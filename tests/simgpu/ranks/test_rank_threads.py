@@ -76,17 +76,6 @@ def test_a_group_is_destroyed_and_the_others_go_on():
     assert sim.spawn(program, nprocs=3) == [5.0] * 3
 
 
-def test_async_save_is_refused_by_name(tmp_path):
-    from torch.distributed.checkpoint import async_save
-
-    def program(rank):
-        dist.init_process_group()
-        async_save({"x": torch.ones(2, device="sim")}, checkpoint_id=str(tmp_path))
-
-    with pytest.raises(NotImplementedError, match=r"async_save .* use save"):
-        sim.spawn(program, nprocs=2)
-
-
 def test_ranks_wait_for_each_other_by_the_means_of_threading():
     event, items, barrier = threading.Event(), queue.Queue(), threading.Barrier(3)
 
