@@ -373,7 +373,7 @@ function show(root) {
   new ResizeObserver(() => {
     if (root.clientWidth === before) return;
     before = root.clientWidth;
-    requestAnimationFrame(calculate);
+    requestAnimationFrame(() => calculate());  // not with its time in place of an event
   }).observe(root);
 }
 

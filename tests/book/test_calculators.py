@@ -322,6 +322,17 @@ def test_every_field_has_a_label_and_fits_a_phone(tab):
     tab.call("Emulation.clearDeviceMetricsOverride")
 
 
+def test_a_drawing_is_as_wide_as_its_page_when_that_changes(tab):
+    of_step = "document.querySelector('.d2l-calculator[data-of=step]')"
+    for width in (1280, 390):
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        tab.call("Emulation.setDeviceMetricsOverride", **size)
+        tab.wait(
+            f"{of_step}.querySelector('svg').viewBox.baseVal.width == {of_step}.clientWidth - 34"
+        )
+    tab.call("Emulation.clearDeviceMetricsOverride")
+
+
 FORM = "document.querySelector('.d2l-calculator[data-of={}] form').elements"
 
 
