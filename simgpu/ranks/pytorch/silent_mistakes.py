@@ -22,7 +22,8 @@ def replacements() -> dict:
     }
 
 
-def _warn(text):
+def warn(text):
+    """Warn of what a line of the rank that runs does, at the caller of the wrapped function."""
     warnings.warn(f"on rank {current.ranks.rank.number}: {text}", stacklevel=3)
 
 
@@ -39,7 +40,7 @@ def _watch_no_sync(no_sync):
         finally:
             hook.remove()
         if not forwards and getattr(self.process_group, "num_calls", 0) > before:
-            _warn(
+            warn(
                 f"no_sync() ({line}) is around the backward pass alone, so gradients are summed "
                 "all the same: DistributedDataParallel decides that in the forward pass; put the "
                 "forward pass inside as well"
@@ -57,7 +58,7 @@ def _check_shape(from_local):
             return tensor
         implied, _ = compute_local_shape_and_global_offset(tensor.shape, mesh, placements)
         if tuple(implied) != tuple(local_tensor.shape):
-            _warn(
+            warn(
                 f"DTensor.from_local() ({user_frame.line()}) gets a local tensor of "
                 f"{tuple(local_tensor.shape)}; of a tensor of {tuple(tensor.shape)} with "
                 f"{placements}, the rank has {tuple(implied)}, and operations that communicate "

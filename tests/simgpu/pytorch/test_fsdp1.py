@@ -123,6 +123,21 @@ def test_accumulation_and_clipping(synchronise):
         assert largest_difference(state, reference) < 1e-6
 
 
+@pytest.mark.parametrize("original", [True, False])
+@pytest.mark.parametrize("strategy", [ShardingStrategy.FULL_SHARD, ShardingStrategy.NO_SHARD])
+def test_a_norm_that_is_that_of_a_shard_is_named(strategy, original, recwarn):
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        model = shard(seeded(), use_orig_params=original, sharding_strategy=strategy)
+        model(torch.ones(2, 16, device=device)).sum().backward()
+        return nn.utils.clip_grad_norm_(model.parameters(), 0.5).item()
+
+    norms = sim.spawn(program, nprocs=2)
+    named = [w for w in recwarn if "it takes the norm of that shard" in str(w.message)]
+    assert bool(named) == (strategy is ShardingStrategy.FULL_SHARD) == (norms[0] != norms[1])
+
+
 def test_mixed_precision():
     precision = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     reference, _ = train_alone()
