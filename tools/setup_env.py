@@ -76,7 +76,8 @@ def install(stamp):
     )
     place = stamp.split(b"\n")[0]
     if installed().split(b"\n")[0] != place:
-        call([sys.executable, "-m", "venv", "--clear", VENV])
+        refuse_that_of_another_checkout()
+        call([sys.executable, "-m", "venv", "--clear", VENV.resolve()])  # .venv may be a link
     STAMP.write_bytes(place)  # what is interrupted from here on goes on with this environment
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install"]
     if Path("wheels").is_dir():
@@ -87,6 +88,16 @@ def install(stamp):
     else:
         call([*pip, "-q", *what])
     STAMP.write_bytes(stamp)
+
+
+def refuse_that_of_another_checkout():
+    """Refuse a link to another checkout's environment, which would be emptied."""
+    place = os.fsdecode(installed().split(b"\n")[0].partition(b" ")[2])
+    if place not in ("", os.getcwd()) and (Path(place) / VENV).resolve() == VENV.resolve():
+        sys.exit(
+            f"set-up: {VENV} is a link to the environment of {place}, which leads to the code "
+            f"there. Remove the link (rm {VENV}), and this checkout gets one of its own."
+        )
 
 
 def call(step):

@@ -118,6 +118,24 @@ def test_a_copied_or_moved_checkout_runs_its_own_code(installer, monkeypatch):
     assert installer.steps() == ANEW
 
 
+def test_a_link_leads_to_another_disk_but_to_no_other_checkouts_environment(installer, monkeypatch):
+    there = os.path.abspath("../on a larger disk")
+    os.mkdir(there)
+    os.symlink(there, ".venv")
+    assert installer.steps() == ANEW
+    assert os.path.islink(".venv"), "it stays"
+    assert installer.commands[0][-1] == setup_env.Path(there)
+    assert installer.steps() == []
+    other = os.path.abspath("../another")
+    shutil.copytree(".", other, symlinks=True)
+    monkeypatch.chdir(other)
+    with pytest.raises(SystemExit, match=r"is a link to the environment of .*somebody's copy"):
+        installer.steps()
+    assert installer.commands == []
+    os.unlink(".venv")
+    assert installer.steps() == ANEW
+
+
 def test_an_environment_without_its_python_or_of_another_is_made_anew(installer, monkeypatch):
     installer.steps()
     setup_env.PYTHON.unlink()
