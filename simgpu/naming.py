@@ -110,6 +110,8 @@ def split(device):
         kind, _, index = device.partition(":")
         if kind in (NAME, SLOT) and (index.isdigit() or device == kind):
             return NAME, int(index) if index else None
+    if hasattr(device, "idx"):  # a `torch.cuda.device`, which PyTorch takes for its number
+        return NAME, device.idx if device.idx >= 0 else None
     device = torch.device(device)
     return device.type, device.index
 

@@ -268,7 +268,7 @@ class Device:
             stream.end = 0.0
         self.flops.clear()
         self.kernels.clear()
-        self.memory.reset_peak()
+        self.memory.forget_peak()
 
 
 _machines = weakref.WeakSet()  # all that exist

@@ -54,8 +54,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_allocations", "_freed", "_next_address", "_note_freed", "base", "capacity", "counted",
-        "gpu_name", "index", "lock", "peak", "segments", "watchers",
+        "_allocations", "_before", "_freed", "_next_address", "_note_freed", "base", "capacity",
+        "counted", "gpu_name", "index", "lock", "peak", "segments", "watchers",
     )  # fmt: skip
 
     def __init__(self, index, gpu, lock):
@@ -64,6 +64,7 @@ class Memory:
         self.capacity = int(gpu.memory)
         self.lock = lock
         self.peak = 0
+        self._before = 0, 0  # the highest peaks before a reset
         self.counted = 0
         self._allocations: set[_Allocation] = set()
         self._freed: deque[_Allocation] = deque()
@@ -80,10 +81,21 @@ class Memory:
                 self._subtract_freed()
         return self.counted
 
+    @property
+    def highest(self) -> tuple[int, int]:
+        """The peaks of allocated and of reserved bytes, whatever a program has reset."""
+        return max(self._before[0], self.peak), max(self._before[1], self.segments.peak)
+
     def reset_peak(self) -> None:
         """Reset the peaks to what is in use now."""
+        self._before = self.highest
         self.peak = self.allocated
         self.segments.peak = self.segments.reserved
+
+    def forget_peak(self) -> None:
+        """Reset the peaks, and begin `highest` anew."""
+        self.reset_peak()
+        self._before = 0, 0
 
     def empty_cache(self) -> None:
         """Give the segments in which nothing is used back to the device."""

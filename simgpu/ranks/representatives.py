@@ -82,7 +82,9 @@ class WorkOfRank:
 
 def work_of(device, number) -> WorkOfRank:
     """Return what a device did whose machine has a `TraceWithLines`."""
-    return WorkOfRank(number, device.machine.trace.work.get(device.row, []), device.memory.peak)
+    return WorkOfRank(
+        number, device.machine.trace.work.get(device.row, []), device.memory.highest[0]
+    )
 
 
 def difference(one, other) -> str | None:

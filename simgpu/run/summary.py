@@ -40,12 +40,10 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 
-import simgpu as sim
 from simgpu.bands.find import find_band, in_words
 from simgpu.bands.kinds import Kind, kind_of
 from simgpu.clock import current
 from simgpu.clock.trace import OF_RANKS
-from simgpu.device_api import memory
 from simgpu.hardware import host
 from simgpu.hardware.specs import GPU
 from simgpu.network import nccl_memory
@@ -360,8 +358,8 @@ def summarize(
         end=end,
         num_steps=len(durations),
         step_seconds=average(durations or [end - start]),
-        peak_memory={r: sim.max_memory_allocated(devices[r].index) for r in ranks},
-        peak_reserved={r: memory.max_memory_reserved(devices[r].index) for r in ranks},
+        peak_memory={r: devices[r].memory.highest[0] for r in ranks},
+        peak_reserved={r: devices[r].memory.highest[1] for r in ranks},
         uncounted={r: devices[r].connections.num_bytes() for r in ranks},
         gpu_memory=gpu.memory,
         mfu=flops / (len(ranks) * peak * (end - start)),

@@ -37,9 +37,16 @@ def _wrap_one(alias, call, out):
         if call.op.inplace_view:
             refresh(source)
         return source
+    if torch.is_inference_mode_enabled() and not source.is_inference():
+        with torch.inference_mode(False):  # a view of a normal tensor is one, and counts versions
+            return _views(out, call.device, source._block)
+    return _views(out, call.device, source._block)
+
+
+def _views(out, device, block):
     if isinstance(out, torch.Tensor):
-        return wrap(out, call.device, source._block)
-    return [wrap(o, call.device, source._block) for o in out]
+        return wrap(out, device, block)
+    return [wrap(o, device, block) for o in out]
 
 
 def cost(call, out):

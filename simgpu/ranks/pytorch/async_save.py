@@ -20,15 +20,21 @@ _WRITE = f"{_CHECKPOINT}._async_thread_executor:save_wrapper"
 def _copying(offload):
     """Wrap the copy of a tensor to the host: PyTorch's copies storages, which have no data here.
 
-    Where PyTorch copies a storage once for all tensors that share it, each of them is copied.
+    Where PyTorch copies a storage once for all tensors that share it, each of them is copied. Of
+    one without values only the time of the copy counts: nothing can change it any more.
     """
 
     @functools.wraps(offload)
     def copied(self, x, memo, non_blocking=False):
         if not isinstance(x, SimTensor):
             return offload(self, x, memo, non_blocking=non_blocking)
-        memo[id(x)] = on_host = x.detach().to("cpu")
-        return on_host
+        if x._data.device.type == "meta":
+            x._device.to_host(x.nbytes)
+            staged = x.detach()
+        else:
+            staged = x.detach().to("cpu")
+        memo[id(x)] = staged
+        return staged
 
     return copied
 

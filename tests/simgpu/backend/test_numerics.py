@@ -334,6 +334,38 @@ def test_configure_starts_from_the_last_seed():
     assert torch.equal(*draws)
 
 
+VIEWS = {
+    "view": lambda x: x.view(-1),
+    "unsqueeze": lambda x: x.unsqueeze(0),
+    "expand": lambda x: x.unsqueeze(0).expand(1, -1, -1),
+    "t": torch.t,
+    "index": lambda x: x[0],
+    "slice": lambda x: x[:2, 1:],
+    "chunk": lambda x: x.chunk(2)[1],
+    "unbind": lambda x: x.unbind()[0],
+    "detach": torch.detach,
+    "of a view": lambda x: x.view(-1)[2:],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("made_there", [False, True])
+def test_views_in_inference_mode_are_what_they_are_on_the_host(name, made_there):
+    """Of a tensor made before they are normal tensors, of one made there they are not."""
+    (device,) = sim.configure(1)
+    found = []
+    for place in ("cpu", device):
+        x = (torch.arange(12.0).view(4, 3) + 1).to(place)
+        with torch.inference_mode():
+            x = x + 1 if made_there else x
+            view = VIEWS[name](x)
+            again = VIEWS[name](x).mul_(2)
+            versions = None if made_there else (x._version, view._version)
+            found.append((view.tolist(), again.is_inference(), versions, x.sum().item()))
+    assert found[0] == found[1]
+    assert found[0][1] == made_there
+
+
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_inference_mode_and_no_grad_cost_and_give_the_same(name):
     make, x = MODULES[name]

@@ -58,6 +58,24 @@ def test_control_data_have_values_and_other_numbers_are_nan():
         assert math.isnan(number)
 
 
+def test_what_programs_count_in_float64_has_values():
+    """As the meters of DETR, DeiT and MAE do: ``int(t[0])`` ended them."""
+
+    def program(rank):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        loss = torch.rand((), device=device)
+        meter = torch.tensor([4, 1.5, 0], dtype=torch.float64, device=device)
+        meter[2] += loss
+        dist.all_reduce(meter)
+        count, total, losses = meter.tolist()
+        return int(count), total, math.isnan(losses)
+
+    for numerics in (True, False):
+        out = sim.spawn(program, nprocs=2, numerics=numerics)
+        assert out == [(8, 3.0, not numerics)] * 2
+
+
 def test_a_scaler_finds_no_infinities():
     """Else it would skip all steps, and the optimiser's states would be missing."""
 

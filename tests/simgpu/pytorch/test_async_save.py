@@ -64,6 +64,33 @@ def test_the_file_holds_what_the_model_was(wrap, options, tmp_path):
         assert differs == 0
 
 
+def test_without_values_it_takes_as_long_and_its_files_are_small(tmp_path):
+    def program(rank, place):
+        dist.init_process_group()
+        device = torch.accelerator.current_accelerator()
+        model = nn.Sequential(*(nn.Linear(500, 500) for _ in range(3))).to(device)
+        fully_shard(model)
+        optimizer = torch.optim.AdamW(model.parameters())
+        model(torch.ones(2, 500, device=device)).sum().backward()
+        optimizer.step()
+        parts = get_state_dict(model, optimizer)
+        states = dict(zip("mo", parts, strict=True))
+        start = sim.now()
+        dcp.async_save(states, checkpoint_id=place).result()
+        seconds = sim.now() - start
+        dcp.load(states, checkpoint_id=place)
+        return seconds
+
+    found = []
+    for numerics in (True, False):
+        place = tmp_path / str(numerics)
+        (seconds, _) = sim.spawn(program, (place,), nprocs=2, numerics=numerics)
+        found.append((seconds, sum(file.stat().st_size for file in place.iterdir())))
+    (with_values, large), (without, small) = found
+    assert large > 9e6 > 10 * small
+    assert without == pytest.approx(with_values, rel=0.1)  # the writer copies once more
+
+
 def test_staging_takes_the_time_of_the_copies(tmp_path):
     def program(rank):
         dist.init_process_group()

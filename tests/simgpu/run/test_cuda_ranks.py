@@ -69,6 +69,16 @@ def test_what_needs_no_set_device_is_legal(simgpu_run):
         assert (code, out.count(f"sum [{float(options)}]")) == (0, options), err
 
 
+def test_a_device_is_also_what_torch_cuda_device_makes(simgpu_run):
+    made = f"torch.cuda.device({LOCAL})"
+    check = f"print('on', x.device, torch.cuda.memory_allocated({made}) > 0)\n"
+    source = FORGOTTEN.format(f"torch.cuda.set_device({made})", "torch.ones(1).cuda()") + check
+    code, out, err = simgpu_run(source, "--nproc-per-node", "2")
+    assert code == 0, err
+    assert "on cuda:0 True\n" in out
+    assert "on cuda:1 True\n" in out
+
+
 def test_each_rank_may_see_its_own_gpu_alone(simgpu_run):
     visible = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
     check = "assert (torch.cuda.device_count(), torch.cuda.current_device()) == (1, 0)\n"

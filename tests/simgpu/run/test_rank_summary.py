@@ -271,6 +271,20 @@ def test_peak_memory_is_counted_per_rank():
     assert text.startswith("simulated, not measured: 2 x plain on plain")
 
 
+def test_a_peak_that_the_program_resets_counts():
+    def step(rank, x, big):
+        torch.empty(10**7, device=x.device).add_(1)
+        torch.accelerator.reset_peak_memory_stats()
+
+    def kept(rank, x, big):
+        torch.empty(10**7, device=x.device).add_(1)
+
+    reset, kept = run(step), run(kept)
+    assert reset.peak_memory == kept.peak_memory
+    assert reset.peak_reserved == kept.peak_reserved
+    assert min(kept.peak_memory.values()) > 4e7
+
+
 def test_the_first_step_and_other_optimisers_do_not_count_and_the_slowest_rank_does():
     def program(rank):
         device = torch.accelerator.current_accelerator()
@@ -333,7 +347,7 @@ def test_a_program_with_all_to_alls_is_taken_for_experts():
 
 
 @pytest.mark.parametrize(("axis", "kind"), [
-    ("cp", ("dense", "split")), ("ep", ("experts", "whole")),
+    ("cp", ("dense", "split")), ("ep", ("experts", "whole")), ("tp", ("dense", "whole")),
 ])  # fmt: skip
 def test_ranks_that_send_along_an_axis_of_contexts_split_sequences(axis, kind):
     def program(rank):
