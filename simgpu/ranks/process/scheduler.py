@@ -98,6 +98,7 @@ class CooperativeScheduler:
             threading.Thread(
                 target=contextvars.copy_context().run,  # else context variables were unset
                 args=(self._run_one, rank, function),
+                name="MainThread",  # as in a process of the rank's own
                 daemon=True,
             )
             for rank in self.ranks

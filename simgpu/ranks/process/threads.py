@@ -29,6 +29,7 @@ from simgpu.ranks.process.scheduler import RanksError
 
 _WAIT, _NOTIFY = "threading:Condition.wait", "threading:Condition.notify"
 _START, _SIMPLE_QUEUE = "threading:Thread.start", "queue:SimpleQueue"
+_MAIN = "threading:main_thread"
 _owners: dict = weakref.WeakKeyDictionary()  # thread that a rank has started -> the rank
 _begun: dict = weakref.WeakKeyDictionary()  # such a thread -> when it began, as `_moments` count
 _notified: dict = {}  # ident of a thread -> when it notified others for the last time
@@ -48,7 +49,12 @@ def running_rank():
 def replacements() -> dict:
     """Return the replacements while ranks run."""
     real, before = find(_WAIT), set(threading.enumerate())
-    begin, tell = find(_START), find(_NOTIFY)
+    begin, tell, first = find(_START), find(_NOTIFY), find(_MAIN)
+
+    @functools.wraps(first)
+    def main_thread():
+        owner = running_rank() or _owners.get(threading.current_thread())
+        return first() if owner is None else owner.thread
 
     @functools.wraps(begin)
     def start(self):
@@ -84,7 +90,13 @@ def replacements() -> dict:
                 self._waiters.remove(waiter)
         return is_notified
 
-    return {_WAIT: wait, _NOTIFY: notify, _START: start, _SIMPLE_QUEUE: SimpleQueue}
+    return {
+        _WAIT: wait,
+        _NOTIFY: notify,
+        _START: start,
+        _SIMPLE_QUEUE: SimpleQueue,
+        _MAIN: main_thread,
+    }
 
 
 def _note_notice():

@@ -76,6 +76,19 @@ def test_a_group_is_destroyed_and_the_others_go_on():
     assert sim.spawn(program, nprocs=3) == [5.0] * 3
 
 
+def test_the_thread_of_a_rank_is_the_main_thread():
+    def program(rank):
+        found = []
+        other = threading.Thread(target=lambda: found.append(threading.main_thread()))
+        other.start()
+        other.join()
+        here = threading.current_thread()
+        return here is threading.main_thread(), here.name, found == [here]
+
+    assert sim.spawn(program, nprocs=2) == [(True, "MainThread", True)] * 2
+    assert threading.main_thread() is threading.current_thread()
+
+
 def test_ranks_wait_for_each_other_by_the_means_of_threading():
     event, items, barrier = threading.Event(), queue.Queue(), threading.Barrier(3)
 
