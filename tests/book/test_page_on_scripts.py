@@ -59,7 +59,11 @@ def losses(printed):
 @pytest.mark.process
 def test_the_small_model_learns_as_the_page_says(printed_by):
     said, found = losses(TEXT), losses(printed_by(command=SMALL))
-    assert {step: pytest.approx(found[step], rel=1e-3) for step in said} == said
+    assert found.keys() >= said.keys()
+    assert found[0] == pytest.approx(said[0], rel=1e-3)
+    # Processors round products in bfloat16 differently: by step 5 two had norms 1.3 % apart.
+    for step, (loss, norm) in said.items():
+        assert found[step] == (pytest.approx(loss, rel=1e-3), pytest.approx(norm, rel=0.03))
     assert said[5][0] < 0.95 * said[0][0]
 
 
