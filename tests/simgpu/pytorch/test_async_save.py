@@ -122,12 +122,14 @@ def test_what_cannot_be_written_is_said_where_the_result_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize(("backend", "accepted"), [("cpu:gloo,cuda:nccl", True), ("nccl", False)])
-def test_the_writer_needs_a_backend_of_the_cpu_as_on_real_gpus(backend, accepted, simgpu_run):
+def test_the_writer_needs_a_backend_of_the_cpu_as_on_real_gpus(
+    backend, accepted, simgpu_run, tmp_path
+):
     code, _, err = simgpu_run(
         "import torch, torch.distributed as dist, torch.distributed.checkpoint as dcp\n"
         f"dist.init_process_group({backend!r})\n"
         "states = {'x': torch.ones(2, device='cuda')}\n"
-        "dcp.async_save(states, checkpoint_id='saved').result()\n"
+        f"dcp.async_save(states, checkpoint_id={str(tmp_path / 'saved')!r}).result()\n"
     )
     assert (code == 0) == accepted, err
     assert ("A CPU backend must be enabled for async save" in err) != accepted
